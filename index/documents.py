@@ -1,0 +1,59 @@
+"""Documents and their sections: what a loader hands to the index.
+
+Offsets everywhere count Python characters of `Document.text`. This module knows nothing of files,
+passages or search.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+MetadataValue: TypeAlias = str | int | float | bool
+Metadata: TypeAlias = Mapping[str, MetadataValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of a document under one heading, without the heading line and without subsections.
+
+    `heading` is the path from the outermost heading to the section's own, the document's title left
+    out; it is empty for text before the first heading. `page` counts from 1 and is None where the
+    format has no pages.
+    """
+
+    heading: tuple[str, ...]
+    start: int
+    end: int
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One source as text, with its sections in reading order (they never overlap).
+
+    `id` names the source and stays the same when its content changes (for a file: its path relative
+    to the indexed folder, with forward slashes). `metadata` holds flat values only; loaders set
+    `source` (where a person can open it) and `format`.
+
+    `verbatim` marks a document whose sections are passages as they stand (a row of `corpus.jsonl`)
+    and are never split again.
+    """
+
+    id: str
+    title: str
+    text: str
+    sections: tuple[Section, ...]
+    metadata: Metadata = field(default_factory=dict)
+    verbatim: bool = False
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) over everything that is indexed: a changed hash means index again."""
+        digest = hashlib.sha256()
+        for part in (self.id, self.title, self.text, repr(self.sections), repr(sorted(self.metadata.items()))):
+            digest.update(part.encode("utf-8", "surrogatepass"))
+            digest.update(b"\x00")
+        return digest.hexdigest()

@@ -1,0 +1,67 @@
+"""What goes into a search and what comes out of it: weighted queries, passages, hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from index.documents import Metadata, MetadataValue
+
+PassageKind: TypeAlias = Literal["section", "sentence", "proposition"]
+
+Where: TypeAlias = Mapping[str, "MetadataValue | list[MetadataValue]"]
+"""A filter on passage metadata: every key must equal the value, or be one of the listed values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrievable piece of a document.
+
+    `document.text[start:end]` is always the passage's source span, and equals `text` for sections
+    and sentences; a proposition's `text` may differ. `id` is a content hash, or the row's own `_id`
+    for documents loaded verbatim. `page` is the page on which `start` lies.
+    """
+
+    id: str
+    document_id: str
+    title: str
+    text: str
+    kind: PassageKind
+    start: int
+    end: int
+    heading: tuple[str, ...] = ()
+    page: int | None = None
+    metadata: Metadata = field(default_factory=dict)
+
+    @property
+    def indexed_text(self) -> str:
+        """Title, heading path and text: what is embedded, scored by BM25 and reranked."""
+        context = " > ".join(part for part in (self.title, *self.heading) if part)
+        return f"{context}\n{self.text}" if context else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One leg of a search: a text and how much its BM25 and its dense ranking weigh in the fusion.
+
+    A weight of 0 skips that ranking altogether. `name` labels the leg in `Hit.ranks`.
+    """
+
+    text: str
+    name: str = "query"
+    lexical: float = 1.0
+    dense: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A found passage, its fused score, and the rank (from 1) each ranking gave it.
+
+    `ranks` has keys like `"typed/bm25"`, `"typed/dense"` and `"rerank"`; a ranking that did not
+    return the passage has no key.
+    """
+
+    passage: Passage
+    score: float
+    ranks: Mapping[str, int] = field(default_factory=dict)

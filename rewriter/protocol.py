@@ -1,0 +1,45 @@
+"""The contract of a rewriter: a conversation and a question in, a stand-alone question out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from rewriter.conversation import Conversation
+
+Decision: TypeAlias = Literal["keep", "rewrite", "refused", "failed"]
+"""keep: the typed question stands alone. rewrite: `text` replaces it. refused: the guard turned the
+rewrite down. failed: error or timeout. In the last two `text` is the typed question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What a rewriter made of a question.
+
+    `text` is always usable as a query. `confidence` is the rewriter's belief in its decision (0 to
+    1), None where it has none to give. `alternatives` are further stand-alone forms, best first.
+    `reason` explains a refusal or failure to a person. `seconds` is wall time.
+    """
+
+    text: str
+    decision: Decision
+    confidence: float | None = None
+    alternatives: tuple[str, ...] = ()
+    seconds: float = 0.0
+    reason: str = ""
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """Anything that can make a question stand alone.
+
+    `rewrite` blocks, may be called from several threads at once, and never raises: on failure it
+    returns the typed question with decision `failed`. It ends within its own time limit.
+    """
+
+    @property
+    def name(self) -> str:
+        """Short label for traces and tables, such as `none` or `prompted`."""
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """Decide whether `question` needs `conversation` to be understood, and resolve it if so."""

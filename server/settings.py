@@ -1,0 +1,151 @@
+"""Every setting of Anaphora, as one frozen object built at the edge and passed in.
+
+Sources, strongest first: flags, environment (`ANAPHORA_LLM__MODEL=none`), `anaphora.toml` in the
+working directory, `anaphora.toml` in the home folder, the defaults below. The reference in
+`docs/configuration.md` is generated from the descriptions in this file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_data_path
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+def default_home() -> Path:
+    """The folder of collections, models and the database when nothing else is said."""
+    return Path(os.environ.get("ANAPHORA_HOME") or user_data_path("anaphora"))
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class IndexSettings(_Group):
+    """How documents become passages, vectors and word lists."""
+
+    encoder: str = Field(
+        "all-minilm-l6-v2",
+        description="Catalogue name, sentence-transformers hub id, or folder of the embedding model.",
+    )
+    passage_tokens: int = Field(
+        220, ge=32, le=8192, description="Longest passage, in the encoder's tokens; never above its window."
+    )
+    include: tuple[str, ...] = Field((), description="Only files matching one of these patterns (gitignore style).")
+    exclude: tuple[str, ...] = Field((), description="Never files matching one of these patterns (gitignore style).")
+    max_file_mb: int = Field(64, ge=1, description="A larger file is refused with a clear status, in MiB.")
+    chroma_url: str = Field("", description="Address of a Chroma server; empty keeps vectors in the home folder.")
+    lexical: Literal["bm25s", "rank-bm25"] = Field("bm25s", description="The BM25 engine.")
+
+
+class LegWeights(_Group):
+    """Weight of one leg in each of the two rankings; 0 leaves that ranking out."""
+
+    lexical: float = Field(1.0, ge=0, description="Weight of the leg's BM25 ranking.")
+    dense: float = Field(1.0, ge=0, description="Weight of the leg's dense ranking.")
+
+
+class RetrievalSettings(_Group):
+    """How a turn searches."""
+
+    evidence: int = Field(6, ge=1, le=50, description="Passages handed to the answerer at most.")
+    depth: int = Field(100, ge=1, le=1000, description="Passages each ranking contributes to the fusion.")
+    rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
+    rerank: Literal["auto", "always", "never"] = Field(
+        "auto", description="Cross-encoder over the top: `auto` only with a stand-alone question."
+    )
+    reranker: str = Field("ms-marco-minilm-l12", description="Catalogue name, hub id or folder of the cross-encoder.")
+    rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
+    rerank_seconds: float = Field(0.5, gt=0, description="Time the cross-encoder may take, in seconds.")
+
+
+class RewriterSettings(_Group):
+    """What makes a follow-up stand alone."""
+
+    kind: Literal["none", "prompted"] = Field(
+        "none", description="`none` leaves the legs to it; `prompted` asks the LLM (costs seconds on a CPU)."
+    )
+    timeout_seconds: float = Field(8.0, gt=0, description="After this the typed question is used, in seconds.")
+    history_turns: int = Field(6, ge=0, description="Turns of history a rewriter sees, the newest kept.")
+
+
+class LLMSettings(_Group):
+    """What writes the answer."""
+
+    model: str = Field(
+        "qwen2.5-coder-1.5b-instruct",
+        description="A catalogue name or GGUF file (runs here), an OpenAI-compatible base URL, or `none`.",
+    )
+    remote_name: str = Field("", description="Model name at the URL; empty takes the first it lists.")
+    api_key: SecretStr = Field(SecretStr(""), description="Key for the URL; empty where it needs none.")
+    temperature: float = Field(0.0, ge=0, le=2, description="Sampling temperature of answers.")
+    answer_tokens: int = Field(400, ge=16, description="Longest answer, in tokens.")
+    context_tokens: int = Field(4096, ge=512, description="Context window of one request, in tokens.")
+    evidence_tokens: int = Field(1200, ge=100, description="Budget of the numbered passages, in tokens.")
+    parallel: int = Field(2, ge=1, description="Requests the local engine answers at once.")
+    threads: int = Field(0, ge=0, description="Threads of the local engine; 0 takes every core.")
+    first_token_seconds: float = Field(60.0, gt=0, description="Longest wait for the first token, in seconds.")
+    total_seconds: float = Field(180.0, gt=0, description="Longest answer, in seconds.")
+
+
+class ServerSettings(_Group):
+    """Where the server listens and what it refuses."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs an API key.")
+    port: int = Field(7860, ge=0, le=65535, description="Port of the page and the API.")
+    max_body_mb: int = Field(64, ge=1, description="Largest request body, in MiB.")
+    max_question_chars: int = Field(4000, ge=1, description="Longest question, in characters.")
+    max_history_turns: int = Field(50, ge=0, description="Longest history of a request, in turns.")
+    concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
+    queue_length: int = Field(32, ge=0, description="Turns that may wait; one more is told 429 with Retry-After.")
+    turn_seconds: float = Field(240.0, gt=0, description="Longest turn, waiting left out, in seconds.")
+
+
+class TraceSettings(_Group):
+    """What is kept of every turn."""
+
+    content: bool = Field(True, description="Record texts in traces; off keeps names, counts and seconds only.")
+    otlp_endpoint: str = Field("", description="OpenTelemetry collector (OTLP over HTTP); empty exports nothing.")
+
+
+class Settings(BaseSettings):
+    """All settings; frozen, so that a running server means one thing by them."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="ANAPHORA_", env_nested_delimiter="__", toml_file="anaphora.toml"
+    )
+
+    home: Path = Field(default_factory=default_home, description="Folder of collections, models and the database.")
+    collection: str = Field("docs", description="The collection used when a request names none.")
+    index: IndexSettings = IndexSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    rewriter: RewriterSettings = RewriterSettings()
+    llm: LLMSettings = LLMSettings()
+    server: ServerSettings = ServerSettings()
+    trace: TraceSettings = TraceSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        home = Path(init_settings().get("home") or default_home())
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls),
+            TomlConfigSettingsSource(settings_cls, home / "anaphora.toml"),
+        )

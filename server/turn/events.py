@@ -1,0 +1,141 @@
+"""The typed events of a turn: one stream, read alike by the HTTP API, the page and the terminal.
+
+Order: `rewrite`, `evidence`, then `token`, `citation` and `support` interleaved, then exactly one of
+`done` or `error`. The concatenated `token` texts are the answer as the user may see it: markers that
+cite nothing, and the refusal token, never appear in them. Offsets named `answer_*` count characters
+of that concatenation; `start`/`end` count characters of the document's text.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Leg(_Event):
+    """One query of the search and its weights."""
+
+    name: str
+    text: str
+    lexical: float
+    dense: float
+
+
+class Evidence(_Event):
+    """A numbered passage as the model was given it."""
+
+    n: int = Field(ge=1, description="The number the answer cites it by.")
+    passage_id: str
+    document_id: str
+    title: str
+    heading: list[str]
+    page: int | None
+    start: int
+    end: int
+    text: str = Field(description="The exact source text, document.text[start:end].")
+    source: str = Field(description="Where the document can be opened; a path or an address, never trusted.")
+    score: float
+    ranks: dict[str, int]
+
+
+class RewriteEvent(_Event):
+    """What the turn searched for."""
+
+    type: Literal["rewrite"] = "rewrite"
+    question: str
+    text: str
+    decision: str
+    confidence: float | None = None
+    alternatives: list[str] = []
+    reason: str = ""
+    rewriter: str
+    legs: list[Leg]
+    seconds: float
+
+
+class EvidenceEvent(_Event):
+    """What was found and handed to the answerer."""
+
+    type: Literal["evidence"] = "evidence"
+    passages: list[Evidence]
+    reranked: bool
+    seconds: float
+
+
+class TokenEvent(_Event):
+    """The next piece of the answer."""
+
+    type: Literal["token"] = "token"
+    text: str
+
+
+class CitationEvent(_Event):
+    """A checked citation marker that has just been shown.
+
+    `quote` is the sentence of the passage that best supports what was said, with its offsets in the
+    document; `answer_start`/`answer_end` span the marker.
+    """
+
+    type: Literal["citation"] = "citation"
+    n: int
+    passage_id: str
+    document_id: str
+    title: str
+    heading: list[str]
+    page: int | None
+    quote: str
+    start: int
+    end: int
+    answer_start: int
+    answer_end: int
+
+
+class SupportEvent(_Event):
+    """How well a finished sentence of the answer is supported by what it cites (0 to 1)."""
+
+    type: Literal["support"] = "support"
+    answer_start: int
+    answer_end: int
+    cited: list[int]
+    score: float
+    supported: bool
+
+
+class DoneEvent(_Event):
+    """The turn ended well. `status` `quoted` means that no model wrote: sentences were quoted."""
+
+    type: Literal["done"] = "done"
+    turn_id: str
+    conversation_id: str | None
+    status: Literal["answered", "quoted", "refused"]
+    answer: str
+    finish_reason: Literal["stop", "length"] = "stop"
+    citations: list[CitationEvent]
+    support: list[SupportEvent]
+    dropped_citations: int = Field(description="Markers removed because they cited nothing in the evidence.")
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: dict[str, float] = Field(description="rewrite, search, rerank, first_token, total; seconds.")
+
+
+class ErrorEvent(_Event):
+    """The turn ended badly; what had been streamed stands in `answer`."""
+
+    type: Literal["error"] = "error"
+    turn_id: str
+    conversation_id: str | None
+    code: str = Field(description="Stable name such as llm_unreachable, llm_timeout, collection_not_found.")
+    message: str = Field(description="One sentence for a person: what happened and what to do.")
+    answer: str = ""
+    seconds: dict[str, float] = {}
+
+
+Event: TypeAlias = Annotated[
+    RewriteEvent | EvidenceEvent | TokenEvent | CitationEvent | SupportEvent | DoneEvent | ErrorEvent,
+    Field(discriminator="type"),
+]

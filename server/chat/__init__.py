@@ -1,0 +1,86 @@
+"""The chat service: the one door to collections, turns, conversations, feedback and jobs.
+
+The HTTP API, the page and the terminal chat all go through it. `open_service(settings)` builds one;
+the events of a turn and every type that crosses the door are exported here.
+"""
+
+from rewriter.conversation import Turn
+from server.chat.errors import ChatError, Conflict, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
+from server.chat.service import ChatService, open_service
+from server.chat.types import (
+    CollectionSummary,
+    ConversationDetail,
+    ConversationSummary,
+    DocumentSummary,
+    DocumentText,
+    Feedback,
+    FeedbackRecord,
+    FileResult,
+    Job,
+    JobState,
+    Rating,
+    Readiness,
+    SearchResult,
+    SectionView,
+    StoredTurn,
+    Trace,
+    TraceStep,
+    TurnRequest,
+    TurnStatus,
+)
+from server.settings import Settings
+from server.turn.events import (
+    CitationEvent,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Evidence,
+    EvidenceEvent,
+    Leg,
+    RewriteEvent,
+    SupportEvent,
+    TokenEvent,
+)
+
+__all__ = [
+    "ChatError",
+    "ChatService",
+    "CitationEvent",
+    "CollectionSummary",
+    "Conflict",
+    "ConversationDetail",
+    "ConversationSummary",
+    "DocumentSummary",
+    "DocumentText",
+    "DoneEvent",
+    "ErrorEvent",
+    "Event",
+    "Evidence",
+    "EvidenceEvent",
+    "Feedback",
+    "FeedbackRecord",
+    "FileResult",
+    "InvalidRequest",
+    "Job",
+    "JobState",
+    "Leg",
+    "NotFound",
+    "QueueFull",
+    "Rating",
+    "Readiness",
+    "RewriteEvent",
+    "SearchResult",
+    "SectionView",
+    "Settings",
+    "StoredTurn",
+    "SupportEvent",
+    "TokenEvent",
+    "TooLarge",
+    "Trace",
+    "TraceStep",
+    "Turn",
+    "TurnRequest",
+    "TurnStatus",
+    "Unavailable",
+    "open_service",
+]

@@ -1,0 +1,65 @@
+"""Errors of the chat service.
+
+ChatError                   base; `code` is a stable name, the message says what happened and what to do
+├── InvalidRequest          the request cannot be answered as it stands (too long, contradictory, unknown format)
+├── NotFound                no conversation, turn, collection, document or job of that id
+├── TooLarge                an upload is larger than the settings allow
+├── QueueFull               too many turns are waiting; `retry_after` says in how many seconds to try again
+├── Conflict                the thing exists already, or is busy with something else
+└── Unavailable             a model or the disk is not usable now; trying again later may work
+"""
+
+from __future__ import annotations
+
+
+class ChatError(Exception):
+    """Base of what the service refuses; safe to show to a person."""
+
+    code = "chat_error"
+
+    def __init__(self, message: str, *, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        if code is not None:
+            self.code = code
+
+
+class InvalidRequest(ChatError):
+    """The request cannot be answered as it stands."""
+
+    code = "invalid_request"
+
+
+class NotFound(ChatError):
+    """No such conversation, turn, collection, document or job."""
+
+    code = "not_found"
+
+
+class TooLarge(ChatError):
+    """An upload is larger than the settings allow."""
+
+    code = "too_large"
+
+
+class QueueFull(ChatError):
+    """Too many turns are waiting already."""
+
+    code = "queue_full"
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Conflict(ChatError):
+    """The thing exists already, or is busy with something else."""
+
+    code = "conflict"
+
+
+class Unavailable(ChatError):
+    """A model or the disk is not usable now."""
+
+    code = "unavailable"

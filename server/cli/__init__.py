@@ -1,0 +1,68 @@
+"""The command line: `anaphora …`.
+
+Each command has its module; this file only puts them together. A command takes the `typer.Context`,
+asks `state_of(context)` for settings and consoles, and raises the project's own errors: the one place
+where they become a line of text and an exit code is `server.cli.edge`. Modules here import nothing
+heavy at their top, so that `anaphora --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from server.cli import config
+from server.cli.edge import EdgeGroup
+from server.cli.state import State
+
+app = typer.Typer(
+    name="anaphora",
+    cls=EdgeGroup,
+    help="Chat over your own documentation, with follow-up questions that work.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"anaphora {version('anaphora')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[
+        Path | None,
+        typer.Option(help="Folder of collections, models and the database. [env: ANAPHORA_HOME]", show_default=False),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Settings file to read instead of ./anaphora.toml.", show_default=False
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Chat over your own documentation, with follow-up questions that work."""
+    context.obj = State(home=home, config=config_file, debug=debug)
+
+
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+__all__ = ["app", "main"]

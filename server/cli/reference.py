@@ -1,0 +1,206 @@
+"""What the settings are, read off their classes: names, defaults, limits, and where each value came from.
+
+`anaphora config` shows it and `docs/configuration.md` is written from it. This module prints nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+if TYPE_CHECKING:
+    from server.settings import Settings
+
+HOME_DEFAULT = "the platform's data folder, such as `~/.local/share/anaphora`"
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One leaf of the settings; `path` is `("llm", "model")` for `llm.model`."""
+
+    path: tuple[str, ...]
+    field: FieldInfo
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "ANAPHORA_" + "__".join(self.path).upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A setting with its value as text and the source it came from."""
+
+    setting: Setting
+    value: str
+    source: str
+
+
+def leaves(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Setting]:
+    """Every setting of `model` in the order of its definition, groups opened."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from leaves(field.annotation, (*path, name))
+        else:
+            yield Setting((*path, name), field)
+
+
+def sources(kind: type[Settings], flags: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The places settings of `kind` are read from, strongest first, each with what it says."""
+    from pydantic_settings import EnvSettingsSource, InitSettingsSource, TomlConfigSettingsSource
+
+    init = InitSettingsSource(kind, init_kwargs=dict(flags))
+    environment = EnvSettingsSource(kind)
+    named: list[tuple[str, Mapping[str, Any]]] = []
+    for source in kind.settings_customise_sources(kind, init, environment, environment, init):
+        if isinstance(source, TomlConfigSettingsSource):
+            named.append((f"file {source.toml_file_path}", source()))
+        else:
+            named.append(("flag" if source is init else "environment", source()))
+    return named
+
+
+def source_of(places: list[tuple[str, Mapping[str, Any]]], path: tuple[str, ...]) -> str:
+    """The name of the strongest of `places` that sets `path`, or `default`."""
+    name = next((name for name, values in places if _has(values, path)), "default")
+    return f"environment ANAPHORA_{'__'.join(path).upper()}" if name == "environment" else name
+
+
+def effective(settings: Settings, kind: type[Settings], flags: Mapping[str, Any]) -> list[Effective]:
+    """Each setting of `settings` with its source; `kind` and `flags` are what they were built from."""
+    places = sources(kind, flags)
+    return [
+        Effective(setting, show(_get(settings, setting.path)), source_of(places, setting.path))
+        for setting in leaves(kind)
+    ]
+
+
+def show(value: object) -> str:
+    """A value as a person may see it: secrets and passwords in addresses are hidden."""
+    match value:
+        case SecretStr():
+            return "(set, hidden)" if value.get_secret_value() else "(empty)"
+        case "" | ():
+            return "(empty)"
+        case bool():
+            return str(value).lower()
+        case tuple() | list():
+            return ", ".join(show(item) for item in value)
+    return _CREDENTIALS.sub("***@", str(value))
+
+
+def allowed(field: FieldInfo) -> str:
+    """The values a setting takes, in words."""
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    kinds = {int: "whole number", float: "number", bool: "`true` or `false`", Path: "folder", SecretStr: "secret text"}
+    words = "texts" if get_origin(annotation) is tuple else kinds.get(annotation, "text")  # type: ignore[arg-type]
+    limits = []
+    for item in field.metadata:
+        match item:
+            case Ge():
+                limits.append(f"from {item.ge}")
+            case Gt():
+                limits.append(f"above {item.gt}")
+            case Le():
+                limits.append(f"up to {item.le}")
+            case Lt():
+                limits.append(f"below {item.lt}")
+    return " ".join((words, *limits))
+
+
+def default(setting: Setting) -> str:
+    """The default in words."""
+    if setting.path == ("home",):
+        return HOME_DEFAULT
+    text = show(setting.field.get_default(call_default_factory=True))
+    return "empty" if text == "(empty)" else f"`{text}`"
+
+
+def markdown(kind: type[Settings]) -> str:
+    """The reference of every setting, as `docs/configuration.md` holds it."""
+    parts = [_HEAD]
+    groups: dict[str, list[Setting]] = {}
+    for setting in leaves(kind):
+        groups.setdefault(setting.path[0] if len(setting.path) > 1 else "", []).append(setting)
+    for group, settings in groups.items():
+        about = ((kind.model_fields[group].annotation.__doc__ or "") if group else "").strip(" .\n")  # type: ignore[union-attr]
+        parts.append(f"## `[{group}]`: {about[0].lower()}{about[1:]}\n" if group else "## Top level\n")
+        for setting in settings:
+            parts.append(
+                f"### `{setting.name}`\n\n{setting.field.description}\n\n"
+                f"- Default: {default(setting)}\n- Value: {allowed(setting.field)}\n"
+                f"- Environment: `{setting.variable}`\n"
+            )
+    return "\n".join(parts)
+
+
+def _has(values: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(values, Mapping) or name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+def _get(settings: BaseModel, path: tuple[str, ...]) -> object:
+    value: object = settings
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+_HEAD = """\
+# Configuration
+
+This page is written by `anaphora config docs` from the settings in the code. Do not edit it by hand.
+
+## Where settings come from
+
+Every setting has a default, so Anaphora runs without any configuration. A setting can be given in four
+places. The strongest comes first:
+
+1. Flags of a command, such as `anaphora serve --port 8000`.
+2. Environment variables. Their names begin with `ANAPHORA_`; two underscores stand between a group and a
+   setting: `ANAPHORA_LLM__MODEL=none`.
+3. A file `anaphora.toml` in the folder where the command is started, or the file named by
+   `anaphora --config FILE`.
+4. A file `anaphora.toml` in the home folder.
+
+`anaphora config` shows every setting in force and where it came from. Secrets are never shown.
+
+An unknown name in a file or a value out of range stops the command with a message that names it.
+
+## An example file
+
+```toml
+# anaphora.toml
+collection = "handbook"
+
+[index]
+exclude = ["drafts/", "*.tmp.md"]
+
+[llm]
+model = "http://127.0.0.1:8000/v1"
+api_key = "sk-..."
+
+[server]
+port = 8080
+```
+
+A setting that takes texts is a list in the file, and a JSON list in the environment:
+`ANAPHORA_INDEX__EXCLUDE='["drafts/"]'`.
+"""

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from server.cli import config
+from server.cli.ask import ask
 from server.cli.edge import EdgeGroup
 from server.cli.state import State
 
@@ -57,6 +58,7 @@ def options(
     context.obj = State(home=home, config=config_file, debug=debug)
 
 
+app.command()(ask)
 app.add_typer(config.app, name="config")
 
 

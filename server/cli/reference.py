@@ -107,7 +107,7 @@ def allowed(field: FieldInfo) -> str:
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     kinds = {int: "whole number", float: "number", bool: "`true` or `false`", Path: "folder", SecretStr: "secret text"}
-    words = "texts" if get_origin(annotation) is tuple else kinds.get(annotation, "text")  # type: ignore[arg-type]
+    words = "texts" if get_origin(annotation) is tuple else kinds.get(annotation, "text")
     limits = []
     for item in field.metadata:
         match item:

@@ -9,26 +9,28 @@ from server.chat.errors import ChatError, Conflict, InvalidRequest, NotFound, Qu
 from server.chat.service import ChatService, open_service
 from server.chat.types import (
     CollectionSummary,
-    ConversationDetail,
-    ConversationSummary,
     DocumentSummary,
     DocumentText,
+    Readiness,
+    SearchResult,
+    SectionView,
+    TurnRequest,
+)
+from server.settings import Settings
+from server.store.records import (
+    ConversationDetail,
+    ConversationSummary,
     Feedback,
     FeedbackRecord,
     FileResult,
     Job,
     JobState,
     Rating,
-    Readiness,
-    SearchResult,
-    SectionView,
     StoredTurn,
     Trace,
     TraceStep,
-    TurnRequest,
     TurnStatus,
 )
-from server.settings import Settings
 from server.turn.events import (
     CitationEvent,
     DoneEvent,

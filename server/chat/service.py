@@ -12,22 +12,9 @@ from typing import BinaryIO, Literal
 
 from index.query import Where
 from rewriter.conversation import Turn
-from server.chat.types import (
-    CollectionSummary,
-    ConversationDetail,
-    ConversationSummary,
-    DocumentSummary,
-    DocumentText,
-    Feedback,
-    FeedbackRecord,
-    Job,
-    Rating,
-    Readiness,
-    SearchResult,
-    Trace,
-    TurnRequest,
-)
+from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, Readiness, SearchResult, TurnRequest
 from server.settings import Settings
+from server.store.records import ConversationDetail, ConversationSummary, Feedback, FeedbackRecord, Job, Rating, Trace
 from server.turn.events import Event
 
 

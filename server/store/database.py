@@ -1,0 +1,165 @@
+"""The SQLite file: opening, migrating, and running work on it from async code and from threads.
+
+All writes of a process go through one thread with one connection, so that they never wait for each
+other's locks; reads have a few threads with a connection each. What the tables mean is left to the
+modules beside this one, which are functions of a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
+
+from server.store.errors import StoreError, StoreFull
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 10.0
+"""How long a write waits for another process (a terminal command beside the server)."""
+
+READERS = 4
+
+
+class Database:
+    """One SQLite file in WAL mode.
+
+    A committed write survives the death of the process at any moment (`synchronous = NORMAL`: only
+    a power cut may cost the newest commits, never the file).
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file and bring its tables up to date. Raises StoreError."""
+        self.path = path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._connections_lock = threading.Lock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"The database {path} cannot be opened ({error}). Check the disk and its rights, or move the file "
+                "away to start with an empty one."
+            ) from error
+        except OSError as error:
+            raise StoreError(f"The database {path} cannot be made: {error.strerror or error}.") from error
+
+    def _prepare(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Conversations are nobody else's business on a shared machine.
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        with FileLock(self.path.with_name(self.path.name + ".lock")):
+            connection = self._connect()
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                _migrate(connection, self.path)
+            finally:
+                connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            with self._connections_lock:
+                self._connections.append(connection)
+        return connection
+
+    def _run_write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with _translated(self.path):
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself after some errors, such as a full disk.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+    def _run_read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with _translated(self.path):
+            return work(self._connection())
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction. It is committed when this returns, and completes even if
+        the waiting task is cancelled. Raises StoreFull or StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._run_write, work)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on a reading connection. Raises StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_read, work)
+
+    def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """`write` for code that runs in a thread or a terminal command."""
+        return self._writer.submit(self._run_write, work).result()
+
+    def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """`read` for code that runs in a thread or a terminal command."""
+        return self._readers.submit(self._run_read, work).result()
+
+    def close(self) -> None:
+        """Finish what was begun and close every connection."""
+        self._writer.shutdown()
+        self._readers.shutdown()
+        with self._connections_lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+
+
+def _migrations() -> list[tuple[int, str]]:
+    folder = resources.files("server.store") / "migrations"
+    scripts = sorted(
+        (entry.name, entry.read_text("utf-8")) for entry in folder.iterdir() if entry.name.endswith(".sql")
+    )
+    return [(int(name.split("_", 1)[0]), script) for name, script in scripts]
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    migrations = _migrations()
+    if version > migrations[-1][0]:
+        raise StoreError(
+            f"The database {path} was written by a newer Anaphora. Install that version, or use another home."
+        )
+    for number, script in migrations:
+        if number > version:
+            connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY) or (
+            error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR
+        ):
+            raise StoreFull(
+                f"Could not write to {path} ({error}). Free some space on that disk; what was stored before is safe."
+            ) from error
+        raise StoreError(f"The database {path} did not do its work: {error}.") from error
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise
+        raise StoreError(f"The database {path} is damaged ({error}). Restore it, or move it away.") from error

@@ -1,0 +1,85 @@
+"""API keys: made, checked, listed, revoked. Only a hash of a key is kept.
+
+A key is 256 random bits, so a plain SHA-256 protects it: there is nothing to guess that a slow
+password hash would make slower, and a fast one keeps every request fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+import time
+from dataclasses import dataclass
+
+PREFIX = "ana_"
+ID_CHARS = 8
+
+USED_SECONDS = 60.0
+"""`used` is written at most this often, so that checking a key is a read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it can be shown: never the key itself. `id` is its first characters after the prefix."""
+
+    id: str
+    name: str
+    created: float
+    used: float | None
+    revoked: float | None
+
+
+def create(connection: sqlite3.Connection, name: str) -> tuple[ApiKey, str]:
+    """Make a key; the second value is the key itself, which cannot be had again."""
+    key_id = secrets.token_hex(ID_CHARS // 2)
+    secret = f"{PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
+    made = ApiKey(key_id, name, time.time(), None, None)
+    connection.execute(
+        "INSERT INTO keys (id, name, hash, created) VALUES (?, ?, ?, ?)", (key_id, name, _hash(secret), made.created)
+    )
+    return made, secret
+
+
+def listing(connection: sqlite3.Connection) -> list[ApiKey]:
+    """Every key, revoked ones too, oldest first."""
+    rows = connection.execute("SELECT id, name, created, used, revoked FROM keys ORDER BY created, id")
+    return [ApiKey(**row) for row in rows]
+
+
+def any_active(connection: sqlite3.Connection) -> bool:
+    """Whether there is a key that opens anything."""
+    return connection.execute("SELECT 1 FROM keys WHERE revoked IS NULL").fetchone() is not None
+
+
+def revoke(connection: sqlite3.Connection, key_id: str) -> bool:
+    """Make a key useless from now on; False if there is no such key, or it is revoked already."""
+    changed = connection.execute(
+        "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", (time.time(), key_id.strip())
+    )
+    return changed.rowcount > 0
+
+
+def check(connection: sqlite3.Connection, secret: str) -> ApiKey | None:
+    """The active key that this is, or None. The hashes are compared in constant time."""
+    if not secret.isascii():
+        return None
+    head, _, _ = secret.removeprefix(PREFIX).partition("_")
+    row = connection.execute("SELECT * FROM keys WHERE id = ? AND revoked IS NULL", (head,)).fetchone()
+    expected = row["hash"] if row else _hash("")
+    if not hmac.compare_digest(expected, _hash(secret)) or row is None:
+        return None
+    return ApiKey(row["id"], row["name"], row["created"], row["used"], row["revoked"])
+
+
+def note_use(connection: sqlite3.Connection, key_id: str) -> None:
+    """Remember that a key was used just now."""
+    now = time.time()
+    connection.execute(
+        "UPDATE keys SET used = ? WHERE id = ? AND coalesce(used, 0) < ?", (now, key_id, now - USED_SECONDS)
+    )
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("ascii")).hexdigest()

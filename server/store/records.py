@@ -1,0 +1,138 @@
+"""What the store keeps, as its readers see it.
+
+Times are seconds since the epoch, UTC. Texts come from people, documents and models alike and are
+never trusted: a reader escapes them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+
+TurnStatus: TypeAlias = Literal["pending", "answered", "quoted", "refused", "failed", "interrupted"]
+"""pending: running now. failed: ended with an error event. interrupted: stopped by the reader, or the
+server ended before the answer did; what had been shown until then stands in `answer`."""
+
+JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
+JobKind: TypeAlias = Literal["upload", "index", "reindex", "delete"]
+Rating: TypeAlias = Literal["up", "down"]
+
+
+class View(BaseModel):
+    """Frozen, and can be written as JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Feedback(View):
+    """What a person thought of a turn; the newest word counts."""
+
+    turn_id: str
+    rating: Rating
+    reason: str = ""
+    comment: str = ""
+    created: float
+
+
+class FeedbackRecord(Feedback):
+    """Feedback with what it is about, for the export."""
+
+    conversation_id: str | None
+    collection: str
+    question: str
+    answer: str
+    status: TurnStatus
+
+
+class StoredTurn(View):
+    """A turn as it is kept. `done` is there after a good end, `error` after a bad one."""
+
+    id: str
+    conversation_id: str | None
+    collection: str
+    question: str
+    status: TurnStatus
+    answer: str
+    search_for: str | None
+    created: float
+    finished: float | None
+    rewrite: RewriteEvent | None
+    evidence: EvidenceEvent | None
+    done: DoneEvent | None
+    error: ErrorEvent | None
+    feedback: Feedback | None
+
+
+class ConversationSummary(View):
+    """A line in the list of conversations. `excerpt` shows where a search matched, else it is empty."""
+
+    id: str
+    title: str
+    collection: str
+    created: float
+    updated: float
+    turns: int
+    excerpt: str = ""
+
+
+class ConversationDetail(ConversationSummary):
+    """A conversation with its turns, oldest first."""
+
+    messages: tuple[StoredTurn, ...]
+
+
+class FileResult(View):
+    """What became of one file in a job."""
+
+    document_id: str
+    status: Literal["indexed", "unchanged", "failed", "skipped", "deleted"]
+    message: str = ""
+    passages: int = 0
+
+
+class Job(View):
+    """Work on a collection. `done` of `total` files; `files` is complete when the state is final."""
+
+    id: str
+    kind: JobKind
+    collection: str
+    state: JobState
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    message: str = ""
+    files: tuple[FileResult, ...] = ()
+    created: float
+    updated: float
+
+    @property
+    def finished(self) -> bool:
+        return self.state not in ("queued", "running")
+
+
+class TraceStep(View):
+    """One step of a turn. `inputs` and `outputs` are empty where content is not recorded."""
+
+    name: str
+    started: float
+    seconds: float
+    inputs: dict[str, object] = {}
+    outputs: dict[str, object] = {}
+    attributes: dict[str, str | int | float | bool] = {}
+
+
+class Trace(View):
+    """What happened in a turn."""
+
+    turn_id: str
+    conversation_id: str | None
+    collection: str
+    collection_version: str
+    engine: str
+    status: TurnStatus
+    created: float
+    seconds: float
+    steps: tuple[TraceStep, ...]

@@ -1,0 +1,70 @@
+"""Which processes are alive: so that one can mark what another left unfinished, and nothing else.
+
+Each process that runs turns or jobs holds a lock on a file of its own. The operating system lets go
+of it however the process ends, so a lock that can be taken belongs to a dead one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+YOUNG_SECONDS = 600.0
+
+
+class Runner:
+    """This process's mark on what it has begun."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.id = secrets.token_hex(8)
+        self._lock = FileLock(folder / f"{self.id}.lock")
+        self._lock.acquire()
+
+    def is_alive(self, runner: str) -> bool:
+        """Whether the process that bears this mark still runs."""
+        if runner == self.id:
+            return True
+        path = self.folder / f"{runner}.lock"
+        if not path.exists():
+            return False
+        try:
+            with FileLock(path, timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def mark_interrupted(self, connection: sqlite3.Connection) -> int:
+        """Mark the unfinished turns and jobs of dead processes; returns how many there were."""
+        now, marked = time.time(), 0
+        rows = connection.execute(
+            "SELECT runner FROM turns WHERE status = 'pending' UNION "
+            "SELECT runner FROM jobs WHERE state IN ('queued', 'running')"
+        ).fetchall()
+        for (runner,) in rows:
+            if self.is_alive(runner):
+                continue
+            marked += connection.execute(
+                "UPDATE turns SET status = 'interrupted', finished = ? WHERE status = 'pending' AND runner = ?",
+                (now, runner),
+            ).rowcount
+            marked += connection.execute(
+                "UPDATE jobs SET state = 'interrupted', updated = ?, message = 'The server ended before the job did. "
+                "Start it again: what it had finished is kept.' WHERE state IN ('queued', 'running') AND runner = ?",
+                (now, runner),
+            ).rowcount
+        return marked
+
+    def close(self) -> None:
+        """Let go of the mark, and sweep away those of processes long dead."""
+        self._lock.release()
+        (self.folder / f"{self.id}.lock").unlink(missing_ok=True)
+        for path in self.folder.glob("*.lock"):
+            # A young file may belong to a process that has made it and not locked it yet.
+            if time.time() - path.stat().st_mtime > YOUNG_SECONDS and not self.is_alive(path.stem):
+                path.unlink(missing_ok=True)

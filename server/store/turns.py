@@ -1,0 +1,161 @@
+"""Turns: stored as they begin, kept up to date while they are answered, and ended once.
+
+Feedback and traces hang on turns and go with them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+from rewriter.conversation import Conversation, Turn
+from server.store.records import Feedback, StoredTurn, Trace, TurnStatus
+from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+
+_TURN = """
+    SELECT t.*, f.rating, f.reason, f.comment, f.created AS rated
+    FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id
+"""
+
+
+def begin(
+    connection: sqlite3.Connection,
+    *,
+    turn_id: str,
+    conversation_id: str | None,
+    collection: str,
+    question: str,
+    search_for: str | None,
+    regenerate_of: str | None,
+    title: str,
+    runner: str,
+) -> bool:
+    """Store a turn that is about to be answered.
+
+    `regenerate_of` takes the place of that turn and everything after it. A conversation without a
+    title gets `title`. False if the conversation is gone.
+    """
+    now = time.time()
+    if conversation_id is not None:
+        touched = connection.execute(
+            "UPDATE conversations SET updated = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE id = ?",
+            (now, title, conversation_id),
+        )
+        if touched.rowcount == 0:
+            return False
+        if regenerate_of is not None:
+            connection.execute(
+                "UPDATE turns SET replaced = 1 WHERE conversation_id = ? AND NOT replaced AND "
+                "n >= (SELECT n FROM turns WHERE id = ?)",
+                (conversation_id, regenerate_of),
+            )
+    connection.execute(
+        "INSERT INTO turns (id, conversation_id, collection, question, search_for, status, created, runner) "
+        "VALUES (?, ?, ?, ?, ?, 'pending', ?, ?)",
+        (turn_id, conversation_id, collection, question, search_for, now, runner),
+    )
+    return True
+
+
+def checkpoint(connection: sqlite3.Connection, turn_id: str, answer: str) -> None:
+    """Keep what has been shown of a pending turn's answer."""
+    connection.execute("UPDATE turns SET answer = ? WHERE id = ? AND status = 'pending'", (answer, turn_id))
+
+
+def finish(
+    connection: sqlite3.Connection,
+    turn_id: str,
+    *,
+    status: TurnStatus,
+    answer: str,
+    rewrite: RewriteEvent | None,
+    evidence: EvidenceEvent | None,
+    ending: DoneEvent | ErrorEvent | None,
+    trace: Trace | None,
+) -> None:
+    """End a turn and keep its trace. A turn deleted meanwhile stays deleted."""
+    now = time.time()
+    changed = connection.execute(
+        "UPDATE turns SET status = ?, answer = ?, rewrite = ?, evidence = ?, ending = ?, finished = ? WHERE id = ?",
+        (
+            status,
+            answer,
+            rewrite.model_dump_json() if rewrite else None,
+            evidence.model_dump_json() if evidence else None,
+            ending.model_dump_json() if ending else None,
+            now,
+            turn_id,
+        ),
+    ).rowcount
+    if not changed:
+        return
+    connection.execute(
+        "UPDATE conversations SET updated = ? WHERE id = (SELECT conversation_id FROM turns WHERE id = ?)",
+        (now, turn_id),
+    )
+    if trace is not None:
+        connection.execute(
+            "INSERT OR REPLACE INTO traces (turn_id, trace) VALUES (?, ?)", (turn_id, trace.model_dump_json())
+        )
+
+
+def find(connection: sqlite3.Connection, turn_id: str) -> StoredTurn | None:
+    """One turn, also if another has taken its place."""
+    row = connection.execute(_TURN + "WHERE t.id = ?", (turn_id,)).fetchone()
+    return _turn(row) if row else None
+
+
+def of_conversation(connection: sqlite3.Connection, conversation_id: str) -> list[StoredTurn]:
+    """The turns that belong to a conversation now, oldest first."""
+    rows = connection.execute(_TURN + "WHERE t.conversation_id = ? AND NOT t.replaced ORDER BY t.n", (conversation_id,))
+    return [_turn(row) for row in rows]
+
+
+def history(connection: sqlite3.Connection, conversation_id: str, *, before: str | None, limit: int) -> Conversation:
+    """What was said in a conversation, the newest `limit` messages, oldest first.
+
+    `before` names the turn from which on nothing counts. A question that got no answer counts as
+    asked; a turn that is still being answered does not count.
+    """
+    rows = connection.execute(
+        "SELECT question, answer FROM turns WHERE conversation_id = ? AND NOT replaced AND status <> 'pending' AND "
+        "n < coalesce((SELECT n FROM turns WHERE id = ?), 9223372036854775807) ORDER BY n DESC LIMIT ?",
+        (conversation_id, before, limit),
+    ).fetchall()
+    said = list[Turn]()
+    for row in reversed(rows):
+        said.append(Turn("user", row["question"]))
+        if row["answer"]:
+            said.append(Turn("assistant", row["answer"]))
+    return Conversation(tuple(said[-limit:] if limit else ()))
+
+
+def trace(connection: sqlite3.Connection, turn_id: str) -> Trace | None:
+    """What happened in a turn; None where there is no trace of it (yet)."""
+    row = connection.execute("SELECT trace FROM traces WHERE turn_id = ?", (turn_id,)).fetchone()
+    return Trace.model_validate_json(row["trace"]) if row else None
+
+
+def _turn(row: sqlite3.Row) -> StoredTurn:
+    status, ending = row["status"], row["ending"]
+    feedback = None
+    if row["rating"] is not None:
+        feedback = Feedback(
+            turn_id=row["id"], rating=row["rating"], reason=row["reason"], comment=row["comment"], created=row["rated"]
+        )
+    return StoredTurn(
+        id=row["id"],
+        conversation_id=row["conversation_id"],
+        collection=row["collection"],
+        question=row["question"],
+        status=status,
+        answer=row["answer"],
+        search_for=row["search_for"],
+        created=row["created"],
+        finished=row["finished"],
+        rewrite=RewriteEvent.model_validate_json(row["rewrite"]) if row["rewrite"] else None,
+        evidence=EvidenceEvent.model_validate_json(row["evidence"]) if row["evidence"] else None,
+        done=DoneEvent.model_validate_json(ending) if ending and status != "failed" else None,
+        error=ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
+        feedback=feedback,
+    )

@@ -1,0 +1,229 @@
+"""Conversations, turns, feedback and their search, in a real SQLite file."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.store import Database, conversations, export, feedback, turns
+from server.store.records import ConversationSummary, Trace
+from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "home" / "anaphora.db")
+    yield database
+    database.close()
+
+
+def begin(database: Database, conversation: ConversationSummary, question: str, replaces: str | None = None) -> str:
+    turn_id = uuid.uuid4().hex
+    database.write_blocking(
+        lambda c: turns.begin(
+            c,
+            turn_id=turn_id,
+            conversation_id=conversation.id,
+            collection="docs",
+            question=question,
+            search_for=None,
+            regenerate_of=replaces,
+            title=conversations.clean_title(question),
+            runner="me",
+        )
+    )
+    return turn_id
+
+
+def done(turn_id: str, conversation_id: str, answer: str, citations: list[CitationEvent] | None = None) -> DoneEvent:
+    return DoneEvent(
+        turn_id=turn_id,
+        conversation_id=conversation_id,
+        status="answered",
+        answer=answer,
+        citations=citations or [],
+        support=[],
+        dropped_citations=0,
+        seconds={"total": 0.1},
+    )
+
+
+def say(
+    database: Database, conversation: ConversationSummary, question: str, answer: str, replaces: str | None = None
+) -> str:
+    turn_id = begin(database, conversation, question, replaces)
+    ending = done(turn_id, conversation.id, answer)
+    trace = Trace(
+        turn_id=turn_id,
+        conversation_id=conversation.id,
+        collection="docs",
+        collection_version="1",
+        engine="none",
+        status="answered",
+        created=1.0,
+        seconds=0.1,
+        steps=(),
+    )
+    database.write_blocking(
+        lambda c: turns.finish(
+            c, turn_id, status="answered", answer=answer, rewrite=None, evidence=None, ending=ending, trace=trace
+        )
+    )
+    return turn_id
+
+
+def new(database: Database, title: str = "") -> ConversationSummary:
+    return database.write_blocking(lambda c: conversations.create(c, "docs", title))
+
+
+def test_a_conversation_takes_its_title_from_its_first_question(database: Database) -> None:
+    conversation = new(database)
+    say(database, conversation, "How do I\n apply for   leave?", "With form A. [1]")
+    say(database, conversation, "And by fax?", "No.")
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id))
+    assert found is not None
+    assert found.title == "How do I apply for leave?"
+    assert [turn.question for turn in found.messages][1] == "And by fax?"
+    assert found.turns == 2
+
+
+def test_history_leaves_out_pending_turns_and_keeps_order(database: Database) -> None:
+    conversation = new(database)
+    say(database, conversation, "one?", "1")
+    say(database, conversation, "two?", "2")
+    begin(database, conversation, "three?")
+    history = database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=50))
+    assert [turn.text for turn in history.turns] == ["one?", "1", "two?", "2"]
+    newest = database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=2))
+    assert [turn.text for turn in newest.turns] == ["two?", "2"]
+    assert not database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=0))
+
+
+def test_an_edited_question_takes_the_place_of_all_that_followed(database: Database) -> None:
+    conversation = new(database)
+    say(database, conversation, "one?", "zebra")
+    second = say(database, conversation, "two?", "giraffe")
+    say(database, conversation, "three?", "3")
+    say(database, conversation, "two, edited?", "okapi", replaces=second)
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id))
+    assert found is not None
+    assert [turn.question for turn in found.messages] == ["one?", "two, edited?"]
+    assert database.read_blocking(lambda c: conversations.search(c, "giraffe", 10, 0)) == []
+    assert len(database.read_blocking(lambda c: conversations.search(c, "okapi", 10, 0))) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "hit"),
+    [
+        ("refund", True),
+        ("REFUND policy", True),
+        ("fundab", True),
+        ("refund zebra", False),
+        ('"refund', False),
+        ("refund AND policy", False),
+        ("NEAR(", False),
+        ("refund*", False),
+        ("料金", True),
+        ("払い戻し", True),
+        ("50%", True),
+        ("5_%", False),
+        ("'; DROP TABLE turns; --", False),
+        ("ref\x00und", True),
+    ],
+)
+def test_search_takes_words_literally(database: Database, query: str, hit: bool) -> None:
+    conversation = new(database)
+    say(database, conversation, "What is the Refund policy?", "It is refundable, 50% of the 料金 の払い戻し.")
+    found = database.read_blocking(lambda c: conversations.search(c, query, 10, 0))
+    assert bool(found) is hit
+    if hit:
+        assert query.replace("\0", " ").split()[0].casefold() in found[0].excerpt.casefold()
+
+
+def test_search_finds_titles_and_forgets_old_ones(database: Database) -> None:
+    conversation = new(database, "Parental leave")
+    database.write_blocking(lambda c: conversations.rename(c, conversation.id, "Sabbatical"))
+    assert database.read_blocking(lambda c: conversations.search(c, "parental", 10, 0)) == []
+    assert database.read_blocking(lambda c: conversations.search(c, "sabbat", 10, 0))[0].title == "Sabbatical"
+
+
+def test_a_deleted_conversation_takes_everything_with_it(database: Database) -> None:
+    conversation, other = new(database), new(database)
+    turn_id = say(database, conversation, "secret question?", "secret answer")
+    kept = say(database, other, "other?", "other")
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "wrong", "not so"))
+    assert database.write_blocking(lambda c: conversations.delete(c, conversation.id))
+    assert database.read_blocking(lambda c: turns.find(c, turn_id)) is None
+    assert database.read_blocking(lambda c: turns.trace(c, turn_id)) is None
+    assert database.read_blocking(lambda c: feedback.records(c)) == []
+    assert database.read_blocking(lambda c: conversations.search(c, "secret", 10, 0)) == []
+    assert database.read_blocking(lambda c: turns.trace(c, kept)) is not None
+    assert not database.write_blocking(lambda c: conversations.delete(c, conversation.id))
+
+
+def test_a_turn_deleted_while_it_is_answered_does_not_come_back(database: Database) -> None:
+    conversation = new(database)
+    turn_id = begin(database, conversation, "one?")
+    database.write_blocking(lambda c: conversations.delete(c, conversation.id))
+    database.write_blocking(
+        lambda c: turns.finish(
+            c, turn_id, status="interrupted", answer="", rewrite=None, evidence=None, ending=None, trace=None
+        )
+    )
+    assert database.read_blocking(lambda c: turns.find(c, turn_id)) is None
+
+
+def test_the_newest_feedback_counts_and_is_exported_with_its_turn(database: Database) -> None:
+    turn_id = say(database, new(database), "Is it refundable?", "Yes.")
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "", ""))
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "incomplete", "until when?"))
+    (record,) = database.read_blocking(lambda c: feedback.records(c))
+    assert (record.rating, record.reason, record.question) == ("down", "incomplete", "Is it refundable?")
+    assert database.write_blocking(lambda c: feedback.give(c, "nothing", "up", "", "")) is None
+    assert database.write_blocking(lambda c: feedback.retract(c, turn_id))
+    assert not database.write_blocking(lambda c: feedback.retract(c, turn_id))
+
+
+def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
+    conversation = new(database, "<b>Leave</b>")
+    turn_id = begin(database, conversation, "How long?\nIn days?")
+    citation = CitationEvent(
+        n=1,
+        passage_id="p",
+        document_id="leave.md",
+        title="Leave <script>",
+        heading=["Length"],
+        page=3,
+        quote="Ten days.",
+        start=0,
+        end=9,
+        answer_start=10,
+        answer_end=13,
+    )
+    ending = done(turn_id, conversation.id, "Ten days. [1]", [citation])
+    database.write_blocking(
+        lambda c: turns.finish(
+            c, turn_id, status="answered", answer=ending.answer, rewrite=None, evidence=None, ending=ending, trace=None
+        )
+    )
+    failed = begin(database, conversation, "And then?")
+    error = ErrorEvent(turn_id=failed, conversation_id=conversation.id, code="llm_died", message="The model stopped.")
+    database.write_blocking(
+        lambda c: turns.finish(
+            c, failed, status="failed", answer="You", rewrite=None, evidence=None, ending=error, trace=None
+        )
+    )
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "clear", ""))
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id))
+    assert found is not None
+    markdown = export.as_markdown(found)
+    assert "<script>" not in markdown
+    assert "- [1] Leave \\<script\\> > Length, page 3 (`leave.md`): Ten days." in markdown
+    assert "> How long?\n> In days?" in markdown
+    assert "_No answer: The model stopped._" in markdown
+    assert "_Rated up (clear)._" in markdown
+    assert json.loads(export.as_json(found))["messages"][1]["error"]["code"] == "llm_died"

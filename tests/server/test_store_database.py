@@ -1,0 +1,223 @@
+"""The database file: migrations, many threads, a killed process, a full disk, keys, jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, turns
+from server.store.records import FileResult, Job
+
+WRITER = """
+import sys, uuid
+from pathlib import Path
+from server.store import Database, Runner, conversations, turns
+
+home = Path(sys.argv[1])
+database, runner = Database(home / "anaphora.db"), Runner(home / "run")
+conversation = database.write_blocking(lambda c: conversations.create(c, "docs"))
+print(conversation.id, flush=True)
+while True:
+    turn_id = uuid.uuid4().hex
+    database.write_blocking(lambda c: turns.begin(c, turn_id=turn_id, conversation_id=conversation.id,
+        collection="docs", question="q " * 500, search_for=None, regenerate_of=None, title="t", runner=runner.id))
+    print("begun", turn_id, flush=True)
+    database.write_blocking(lambda c: turns.checkpoint(c, turn_id, "so far"))
+    print("shown", turn_id, flush=True)
+    database.write_blocking(lambda c: turns.finish(c, turn_id, status="answered", answer="a " * 2000,
+        rewrite=None, evidence=None, ending=None, trace=None))
+    print("ended", turn_id, flush=True)
+"""
+
+
+def test_a_killed_writer_loses_no_acknowledged_turn(tmp_path: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    conversation_id = writer.stdout.readline().strip()
+    lines = [writer.stdout.readline() for _ in range(400)]
+    writer.send_signal(signal.SIGKILL)
+    lines += writer.stdout.readlines()
+    writer.stdout.close()
+    writer.wait()
+    acknowledged = dict[str, str]()
+    for line in lines:
+        if line.endswith("\n"):
+            state, turn_id = line.split()
+            acknowledged[turn_id] = state
+    database, runner = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run")
+    database.write_blocking(runner.mark_interrupted)
+    detail = database.read_blocking(lambda c: conversations.detail(c, conversation_id))
+    assert detail is not None
+    found = {turn.id: turn for turn in detail.messages}
+    assert len(acknowledged) > 100
+    assert set(acknowledged) <= set(found)
+    assert all(found[turn_id].status == "answered" for turn_id, state in acknowledged.items() if state == "ended")
+    assert all(found[turn_id].answer for turn_id, state in acknowledged.items() if state == "shown")
+    assert not [turn for turn in found.values() if turn.status == "pending"]
+    assert database.read_blocking(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
+    runner.close()
+    database.close()
+
+
+def test_what_a_living_process_has_begun_is_left_alone(tmp_path: Path) -> None:
+    database, mine, other = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run"), Runner(tmp_path / "run")
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs"))
+    for turn_id, runner in (("a", other.id), ("b", "dead"), ("c", mine.id)):
+        database.write_blocking(
+            lambda c, turn_id=turn_id, runner=runner: turns.begin(  # type: ignore[misc]
+                c,
+                turn_id=turn_id,
+                conversation_id=conversation.id,
+                collection="docs",
+                question="?",
+                search_for=None,
+                regenerate_of=None,
+                title="",
+                runner=runner,
+            )
+        )
+    assert database.write_blocking(mine.mark_interrupted) == 1
+    other.close()
+    assert database.write_blocking(mine.mark_interrupted) == 1
+    turn = database.read_blocking(lambda c: turns.find(c, "c"))
+    assert turn is not None
+    assert turn.status == "pending"
+    mine.close()
+    database.close()
+
+
+def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    kept = database.write_blocking(lambda c: conversations.create(c, "docs", "kept"))
+    database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 1").fetchone()[0])
+
+    def fill(connection: sqlite3.Connection) -> None:
+        for _ in range(1000):
+            conversations.create(connection, "docs", "x" * 80)
+
+    with pytest.raises(StoreFull, match="Free some space"):
+        database.write_blocking(fill)
+    assert [c.id for c in database.read_blocking(lambda c: conversations.listing(c, 10, 0))] == [kept.id]
+    database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone()[0])
+    database.write_blocking(lambda c: conversations.create(c, "docs", "works again"))
+    database.close()
+
+
+def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    assert stat.S_IMODE((tmp_path / "anaphora.db").stat().st_mode) == 0o600
+    database.close()
+
+
+def test_opening_twice_keeps_what_is_there(tmp_path: Path) -> None:
+    first = Database(tmp_path / "anaphora.db")
+    first.write_blocking(lambda c: conversations.create(c, "docs", "here"))
+    second = Database(tmp_path / "anaphora.db")
+    assert [c.title for c in second.read_blocking(lambda c: conversations.listing(c, 10, 0))] == ["here"]
+    second.write_blocking(lambda c: conversations.create(c, "docs", "there"))
+    assert len(first.read_blocking(lambda c: conversations.listing(c, 10, 0))) == 2
+    first.close()
+    second.close()
+
+
+def test_a_newer_or_damaged_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "anaphora.db"
+    Database(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    with pytest.raises(StoreError, match="newer Anaphora"):
+        Database(path)
+    (tmp_path / "broken.db").write_bytes(b"not a database, and long enough to be read as one" * 100)
+    with pytest.raises(StoreError, match="move the file"):
+        Database(tmp_path / "broken.db")
+
+
+def test_a_failed_write_leaves_nothing_half_done(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+
+    def half(connection: sqlite3.Connection) -> None:
+        conversations.create(connection, "docs", "half")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        database.write_blocking(half)
+    assert database.read_blocking(lambda c: conversations.listing(c, 10, 0)) == []
+    database.close()
+
+
+def test_a_cancelled_wait_still_commits(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+
+    def slow(connection: sqlite3.Connection) -> None:
+        conversations.create(connection, "docs", "slow")
+        time.sleep(0.2)
+
+    async def main() -> None:
+        task = asyncio.create_task(database.write(slow))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(await database.read(lambda c: conversations.listing(c, 10, 0))) in (0, 1)
+
+    asyncio.run(main())
+    database.close()
+    again = Database(tmp_path / "anaphora.db")
+    assert len(again.read_blocking(lambda c: conversations.listing(c, 10, 0))) == 1
+    again.close()
+
+
+def test_a_key_opens_until_it_is_revoked_and_is_not_kept(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    assert not database.read_blocking(keys.any_active)
+    made, secret = database.write_blocking(lambda c: keys.create(c, "laptop"))
+    assert database.read_blocking(lambda c: keys.check(c, secret)) == made
+    for wrong in ("", "ana_", secret[:-1], secret + "x", f"ana_{made.id}_", "ana_00000000_x", "\udce9"):
+        assert database.read_blocking(lambda c, wrong=wrong: keys.check(c, wrong)) is None  # type: ignore[misc]
+    database.write_blocking(lambda c: keys.note_use(c, made.id))
+    assert database.read_blocking(keys.listing)[0].used is not None
+    assert database.write_blocking(lambda c: keys.revoke(c, made.id))
+    assert not database.write_blocking(lambda c: keys.revoke(c, made.id))
+    assert database.read_blocking(lambda c: keys.check(c, secret)) is None
+    assert not database.read_blocking(keys.any_active)
+    database.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("anaphora.db*"))
+    assert secret.encode() not in stored
+    assert secret.split("_", 2)[2].encode() not in stored
+
+
+def test_a_job_is_remembered_and_marked_when_its_process_died(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    job = Job(id="j", kind="index", collection="docs", state="queued", created=1.0, updated=1.0)
+    database.write_blocking(lambda c: jobs.add(c, job, "dead"))
+    running = job.model_copy(
+        update={"state": "running", "done": 1, "total": 2, "files": (FileResult(document_id="a", status="failed"),)}
+    )
+    database.write_blocking(lambda c: jobs.save(c, running))
+    assert database.read_blocking(lambda c: jobs.find(c, "j")) == running
+    runner = Runner(tmp_path / "run")
+    database.write_blocking(runner.mark_interrupted)
+    found = database.read_blocking(lambda c: jobs.listing(c, "docs"))[0]
+    assert (found.state, found.done, found.finished) == ("interrupted", 1, True)
+    assert "Start it again" in found.message
+    runner.close()
+    database.close()
+
+
+def test_sources_are_remembered_in_order_without_doubles(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/a/b"), Path("/c")]))
+    database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/c")]))
+    assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == [Path("/a/b"), Path("/c")]
+    database.write_blocking(lambda c: jobs.forget_sources(c, "docs"))
+    assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == []
+    database.close()

@@ -21,13 +21,16 @@ class Section:
 
     `heading` is the path from the outermost heading to the section's own, the document's title left
     out; it is empty for text before the first heading. `page` counts from 1 and is None where the
-    format has no pages.
+    format has no pages. `passage_id` is set where the source names its passages itself (the `_id`
+    of a row of `corpus.jsonl`); `metadata` is what holds for this section beyond the document's.
     """
 
     heading: tuple[str, ...]
     start: int
     end: int
     page: int | None = None
+    passage_id: str = ""
+    metadata: Metadata = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""From a file's ending to the loader that reads it.
+
+Loaders are imported when first needed: some of their parsers are slow to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from index.documents import Document
+from index.errors import LoadError
+from index.loaders.reading import MEBIBYTE
+
+_MODULES = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdx": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".rst": "rst",
+    ".txt": "text",
+    ".text": "text",
+    ".docx": "docx",
+    ".pdf": "pdf",
+    ".jsonl": "corpus",
+}
+
+SUFFIXES: frozenset[str] = frozenset(_MODULES)
+"""The file endings that can be loaded, in lower case with their dot."""
+
+DEFAULT_MAX_FILE_MB = 64
+
+
+def load(
+    path: Path,
+    document_id: str,
+    max_file_mb: float = DEFAULT_MAX_FILE_MB,
+    warn: Callable[[str], None] | None = None,
+) -> list[Document]:
+    """The documents of one file: one, or for `corpus.jsonl` one for each `metadata.doc_id`.
+
+    `document_id` names the file's document (its path relative to the indexed folder) and its
+    `source`. A file above `max_file_mb` MiB (for a corpus: a row) is refused before it is read.
+    Raises LoadError, whose message tells what is wrong with the file and what to do. Malformed rows
+    of a corpus raise too, unless `warn` is given: then they are left out and told to it.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _MODULES:
+        raise LoadError(
+            f"{path.name} cannot be read: there is no loader for {suffix or 'files without ending'}; "
+            f"known endings are {' '.join(sorted(SUFFIXES))}"
+        )
+    max_bytes = int(max_file_mb * MEBIBYTE)
+    if suffix == ".jsonl":
+        from index.loaders import corpus
+
+        return corpus.load(path, document_id, max_bytes, warn)
+    documents: list[Document] = import_module(f"index.loaders.{_MODULES[suffix]}").load(path, document_id, max_bytes)
+    return documents

@@ -1,0 +1,126 @@
+"""Reading a file that may be anything: size limits, character sets, and what is not text at all.
+
+Every loader reads through here, so that a file's bytes are checked once and in one way. What the
+text means is left to the format's own module.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from index.errors import LoadError
+
+MEBIBYTE = 1024 * 1024
+_MAX_TITLE = 300
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Enough to tell a charset by; detection is far slower than decoding.
+_SAMPLE = 64 * 1024
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f]")
+_UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
+
+
+@contextmanager
+def opened(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
+    """The file, open for reading; too large, empty, missing or odd ones raise LoadError instead."""
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise LoadError(f"{path.name} is a folder, not a file: give the folder itself to be walked")
+        if not stat.S_ISREG(status.st_mode):
+            raise LoadError(f"{path.name} is not an ordinary file (a device, pipe or socket): remove it or exclude it")
+        if status.st_size > max_bytes:
+            raise LoadError(
+                f"{path.name} is {status.st_size / MEBIBYTE:.0f} MiB, above the limit of {max_bytes / MEBIBYTE:g} MiB: "
+                "split the file, or raise `index.max_file_mb`"
+            )
+        if status.st_size == 0:
+            raise LoadError(f"{path.name} is empty (0 bytes): fill it or exclude it")
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise LoadError(_reason(path, error)) from error
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """The whole file, at most `max_bytes` of it even where it grows meanwhile. Raises LoadError."""
+    with opened(path, max_bytes) as file:
+        return file.read(max_bytes)
+
+
+def read_text(path: Path, max_bytes: int) -> str:
+    """The file as clean text (see `clean`), its character set detected. Raises LoadError for binary content."""
+    return clean(decode(read_bytes(path, max_bytes), path.name))
+
+
+def decode(data: bytes, name: str) -> str:
+    """`data` as text: by byte order mark, else UTF-8, else by detection. Raises LoadError for binary content."""
+    text = _by_mark(data)
+    if text is None:
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            text = _by_detection(data)
+    sample = "" if text is None else text[:_SAMPLE]
+    if text is None or len(_CONTROLS.findall(sample)) * 100 > len(sample):
+        raise LoadError(
+            f"{name} does not hold text: its content is binary or in an unknown character set; "
+            "save it as UTF-8, give it its right file ending, or exclude it"
+        )
+    return text
+
+
+def clean(text: str) -> str:
+    """``\\n`` line ends, and U+FFFD for what no store can hold: NUL and lone surrogates."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+def one_line(text: str, limit: int = _MAX_TITLE) -> str:
+    """`text` with runs of white space made one blank, cut at `limit` characters: a title or heading."""
+    text = " ".join(text[: 8 * limit].split())
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def title_from_name(name: str) -> str:
+    """What to call a document that does not name itself: its file name without ending, dashes as blanks."""
+    stem = Path(name).stem
+    return one_line(stem.replace("_", " ").replace("-", " ")) or one_line(name)
+
+
+def _by_mark(data: bytes) -> str | None:
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    return None
+
+
+def _by_detection(data: bytes) -> str | None:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[:_SAMPLE]).best()
+    return None if best is None else data.decode(best.encoding, "replace")
+
+
+def _reason(path: Path, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{path.name} is not there (any more): it was moved or deleted; index again once it is back"
+    if isinstance(error, PermissionError):
+        return f"{path.name} may not be read: give this user permission, or exclude it"
+    if error.errno == errno.ELOOP:
+        return f"{path.name} is a symbolic link that leads back to itself: mend or remove it"
+    return f"{path.name} could not be read: {os.strerror(error.errno) if error.errno else error}; check the disk"

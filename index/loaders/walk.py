@@ -1,0 +1,108 @@
+"""Which files of the given folders are documents, in an order that is the same every time.
+
+Nothing is opened here; `index.loaders.scan` reads what is found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from index.loaders.files import SUFFIXES
+
+_NEVER = frozenset({"node_modules", "__pycache__"})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to load. `document_id` is its path below `root`, with forward slashes."""
+
+    path: Path
+    document_id: str
+    root: Path
+
+
+def walk(paths: Sequence[Path], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[SourceFile]:
+    """The loadable files below `paths`, each once, folder by folder and by name.
+
+    A path to a file is always yielded, even where it is missing or unknown, so that loading it can
+    tell why it fails. In folders: hidden files and folders and `node_modules` are left out; `include`
+    and `exclude` are gitignore-style patterns on the path below the folder (an empty `include`
+    takes all); a `.jsonl` counts only if its name says corpus, or if an `include` pattern asks for
+    it. Links that leave the folder are not followed, others are unless that leads to a file twice.
+    Where two folders hold the same relative path, the later one's id starts with its folder's name.
+    """
+    taken: set[str] = set()
+    seen: set[str] = set()
+    for given in paths:
+        root = given if given.is_dir() else given.parent
+        found = _below(root, include, exclude) if given.is_dir() else [given.name]
+        for relative in found:
+            path = root / relative
+            real = os.path.realpath(path)
+            if real not in seen:
+                seen.add(real)
+                yield SourceFile(path, _unused(relative, root, taken), root)
+
+
+def _below(root: Path, include: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    """Relative paths of the documents below `root`; a file with several names under its plainest."""
+    wanted = GitIgnoreSpec.from_lines(include) if include else None
+    unwanted = GitIgnoreSpec.from_lines(exclude)
+    real_root = os.path.realpath(root)
+    by_file: dict[str, tuple[bool, str]] = {}
+    for relative in _files(root, unwanted):
+        asked_for = wanted is not None and wanted.match_file(relative)
+        if not _is_document(relative, asked_for) or (wanted and not asked_for) or unwanted.match_file(relative):
+            continue
+        real = os.path.realpath(root / relative)
+        if os.path.commonpath((real_root, real)) != real_root:
+            continue
+        name = (real != os.path.join(real_root, relative), relative)
+        by_file[real] = min(by_file.get(real, name), name)
+    return sorted((relative for _, relative in by_file.values()), key=lambda relative: relative.split("/"))
+
+
+def _files(root: Path, unwanted: GitIgnoreSpec) -> Iterator[str]:
+    """Every file below `root` by relative path; no folder is entered twice on one way down."""
+    pending: list[tuple[str, frozenset[str]]] = [("", frozenset({os.path.realpath(root)}))]
+    real_root = os.path.realpath(root)
+    while pending:
+        folder, above = pending.pop()
+        try:
+            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+        except OSError:
+            continue  # gone or closed to us meanwhile: nothing in it can be named
+        for entry in entries:
+            relative = f"{folder}{entry.name}"
+            if entry.name.startswith(".") or entry.name in _NEVER:
+                continue
+            if not entry.is_dir():
+                yield relative
+            elif not unwanted.match_file(f"{relative}/"):
+                real = os.path.realpath(entry.path)
+                if real not in above and os.path.commonpath((real_root, real)) == real_root:
+                    pending.append((f"{relative}/", above | {real}))
+
+
+def _is_document(relative: str, asked_for: bool) -> bool:
+    name = relative.rsplit("/", 1)[-1].lower()
+    suffix = Path(name).suffix
+    # A folder of a benchmark holds queries and dialogs as .jsonl too, with the same keys.
+    return suffix in SUFFIXES and (suffix != ".jsonl" or asked_for or "corpus" in name)
+
+
+def _unused(relative: str, root: Path, taken: set[str]) -> str:
+    name = relative
+    if name in taken:
+        name = f"{root.resolve().name}/{relative}"
+    number = 2
+    while name in taken:
+        name = f"{root.resolve().name} ({number})/{relative}"
+        number += 1
+    taken.add(name)
+    return name

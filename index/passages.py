@@ -1,0 +1,222 @@
+"""Passages: the stretches of a document that are embedded, scored and cited.
+
+Sections are split at sentence borders into windows of the encoder; a code block or table row is cut
+only where it alone is longer than the window. Two sections never share a passage: its title and
+heading path are part of what is searched, so even a one-line section says what it is about, and a
+citation names the right place. How text becomes sentences is left to `index.sentences`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from index.documents import Document, Section
+from index.query import Passage, PassageKind
+from index.sentences import sentences, trim
+
+# What a border costs, in parts of a further passage: within a paragraph; behind words that announce
+# what follows ("for example:", the opening line of an admonition); and a window left unfilled.
+_MID_PARAGRAPH = 0.35
+_AFTER_LEAD = 0.6
+_UNEVEN = 0.5
+_WORD = re.compile(r"\S+\s*")
+_CLOSING = re.compile(r"(?:[^\w\s]|_)+$|</[^>]*>$")
+_LEAD = re.compile(r"(?s:.*)[:：]$|(?:///|:::|!!!|\?\?\?)[^\n]*\w[^\n]*$")
+# Longest word that may stay whole, in characters: above it a "word" is data or a script without blanks.
+_MAX_WORD = 64
+# A title is shortened to about this many characters before the innermost heading is given up.
+_SHORT_TITLE = 60
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is not cut: a sentence, row, code block or a part of one; offsets into the document."""
+
+    start: int
+    end: int
+    tokens: int
+    opens: bool
+    leads: bool = False
+
+
+def split(
+    document: Document, max_tokens: int, count_tokens: CountTokens, kind: PassageKind = "section"
+) -> list[Passage]:
+    """The passages of `document` in reading order; `document.text[p.start:p.end] == p.text` for each.
+
+    `count_tokens` counts without special tokens; it is called about once for each sentence. No
+    passage's `indexed_text` (title, heading path and text) counts above `max_tokens`, as long as a
+    text's tokens are those of its words. Where title and headings alone would take more than half
+    of that, outer headings are left out, then the title is shortened. `kind` is "section" for packed
+    sentences or "sentence" for one passage each. Sections of a verbatim document come as they are,
+    whatever their length; those without any words are left out. Ids are hashes (hex) of document
+    id, kind, offsets and indexed text, or the section's own `passage_id`.
+    """
+    if kind == "proposition":
+        raise ValueError("propositions are not split from a document: they are written by the synth room")
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens is {max_tokens}: a passage needs at least one token")
+    if document.verbatim:
+        return [passage for section in document.sections if (passage := _verbatim(document, section, kind))]
+    passages: list[Passage] = []
+    prefixes: dict[tuple[str, ...], tuple[str, tuple[str, ...], int]] = {}
+    for section in document.sections:
+        if section.heading not in prefixes:
+            prefixes[section.heading] = _prefix(document.title, section.heading, max_tokens, count_tokens)
+        title, heading, room = prefixes[section.heading]
+        units = list(_units(document.text, section, room, count_tokens))
+        spans = _packed(units, room) if kind == "section" else [(unit.start, unit.end) for unit in units]
+        for start, end in spans:
+            if kind == "sentence" and not any(map(str.isalnum, document.text[start:end])):
+                continue
+            passages.append(_passage(document, section, title, heading, kind, start, end))
+    return passages
+
+
+def _verbatim(document: Document, section: Section, kind: PassageKind) -> Passage | None:
+    passage = _passage(document, section, document.title, section.heading, kind, section.start, section.end)
+    return passage if passage.indexed_text.strip() else None
+
+
+def _passage(
+    document: Document,
+    section: Section,
+    title: str,
+    heading: tuple[str, ...],
+    kind: PassageKind,
+    start: int,
+    end: int,
+) -> Passage:
+    metadata = {**document.metadata, **section.metadata} if section.metadata else document.metadata
+    text = document.text[start:end]
+    passage = Passage(section.passage_id, document.id, title, text, kind, start, end, heading, section.page, metadata)
+    if section.passage_id:
+        return passage
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (document.id, kind, str(start), str(end), passage.indexed_text):
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\x00")
+    return replace(passage, id=digest.hexdigest())
+
+
+def _prefix(
+    title: str, heading: tuple[str, ...], max_tokens: int, count_tokens: CountTokens
+) -> tuple[str, tuple[str, ...], int]:
+    """Title and heading path as they fit, and the tokens they leave for the text (at least 1)."""
+    limit = max_tokens // 2
+    while True:
+        probe = Passage("", "", title, "", "section", 0, 0, heading).indexed_text
+        tokens = count_tokens(probe) if probe else 0
+        if tokens <= limit or not (title or heading):
+            return title, heading, max(1, max_tokens - tokens)
+        if len(heading) > 1:
+            heading = heading[1:]
+        elif len(title) > _SHORT_TITLE or not heading:
+            title = _halved(title)
+        else:
+            heading = ()
+
+
+def _halved(title: str) -> str:
+    half = title[: len(title) // 2].rstrip(" …")
+    return f"{half}…" if len(half) > 1 else ""
+
+
+def _units(text: str, section: Section, room: int, count_tokens: CountTokens) -> Iterator[_Unit]:
+    for sentence in sentences(text[section.start : section.end]):
+        start, end = section.start + sentence.start, section.start + sentence.end
+        tokens = max(1, count_tokens(text[start:end]))  # nothing is free: a window holds only so many
+        # A line of marks or a closing tag ends what stands before it.
+        opens = sentence.opens and not _CLOSING.match(text, start, end)
+        if tokens <= room:
+            yield _Unit(start, end, tokens, opens, bool(_LEAD.match(text, start, end)))
+            continue
+        for unit in _cut(text, start, end, room, count_tokens, by_line=sentence.kind == "code"):
+            yield _Unit(unit.start, unit.end, unit.tokens, opens)
+            opens = False
+
+
+def _cut(text: str, start: int, end: int, room: int, count_tokens: CountTokens, by_line: bool) -> Iterator[_Unit]:
+    """Parts of what is too long: at line ends (code), else at blanks, else (no blanks) anywhere."""
+    pieces = _lines(text, start, end) if by_line else _words(text, start, end)
+    first, last, total = start, start, 0
+    for piece_start, piece_end in pieces:
+        tokens = count_tokens(text[piece_start:piece_end])
+        if total + tokens > room and last > first:
+            yield from _unit(text, first, last, total)
+            first, total = piece_start, 0
+        if tokens > room:
+            yield from _shatter(text, piece_start, piece_end, room, count_tokens, by_line)
+            first = last = piece_end
+            continue
+        last, total = piece_end, total + tokens
+    yield from _unit(text, first, last, total)
+
+
+def _shatter(text: str, start: int, end: int, room: int, count_tokens: CountTokens, was_line: bool) -> Iterator[_Unit]:
+    """A single piece that alone is too long: a line at its blanks, a word by halves."""
+    if was_line:
+        yield from _cut(text, start, end, room, count_tokens, by_line=False)
+    elif end - start == 1:
+        yield from _unit(text, start, end, room)  # one character that counts more than the window
+    else:
+        middle = (start + end) // 2
+        for half in ((start, middle), (middle, end)):
+            tokens = count_tokens(text[half[0] : half[1]])
+            if tokens <= room:
+                yield from _unit(text, *half, tokens)
+            else:
+                yield from _shatter(text, *half, room, count_tokens, False)
+
+
+def _unit(text: str, start: int, end: int, tokens: int) -> Iterator[_Unit]:
+    start, end = trim(text, start, end)
+    if start < end:
+        yield _Unit(start, end, tokens, False)
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop + 1
+        yield start, stop
+        start = stop
+
+
+def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    for word in _WORD.finditer(text, start, end):
+        for at in range(word.start(), word.end(), _MAX_WORD):
+            yield at, min(at + _MAX_WORD, word.end())
+
+
+def _packed(units: list[_Unit], room: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring units joined into as few and as even windows as borders of paragraphs allow.
+
+    The cheapest way to cut is found from the end backwards: each passage costs 1, more if it stays
+    far from full or ends within a paragraph.
+    """
+    count = len(units)
+    best = [0.0] * (count + 1)
+    upto = [count] * (count + 1)
+    for first in range(count - 1, -1, -1):
+        best[first] = float("inf")
+        tokens = 0
+        for last in range(first, count):
+            tokens += units[last].tokens
+            if tokens > room and last > first:
+                break
+            slack = max(0, room - tokens) / room
+            cost = 1 + _UNEVEN * slack * slack + best[last + 1]
+            if last + 1 < count:
+                cost += _AFTER_LEAD if units[last].leads else 0 if units[last + 1].opens else _MID_PARAGRAPH
+            if cost < best[first]:
+                best[first], upto[first] = cost, last + 1
+    first = 0
+    while first < count:
+        yield units[first].start, units[upto[first] - 1].end
+        first = upto[first]

@@ -1,0 +1,33 @@
+"""Errors of the model catalogue.
+
+CatalogueError
+├── UnknownModel       no model of that name
+├── ModelNotFetched    the model is known, but its files are not in the home folder
+└── FetchError         no source could deliver the model
+    ├── WrongHash      a file came, but it is not the file the catalogue names
+    └── DiskFull       there is no room for the model
+"""
+
+
+class CatalogueError(Exception):
+    """Base of every error of the catalogue; the message says what happened and what to do."""
+
+
+class UnknownModel(CatalogueError):
+    """No model of that name."""
+
+
+class ModelNotFetched(CatalogueError):
+    """The model is known, but its files are not in the home folder."""
+
+
+class FetchError(CatalogueError):
+    """No source could deliver the model."""
+
+
+class WrongHash(FetchError):
+    """A file came whose SHA-256 is not the one in the catalogue; it was deleted."""
+
+
+class DiskFull(FetchError):
+    """The disk has no room for the model."""

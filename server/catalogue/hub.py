@@ -1,0 +1,67 @@
+"""The model hub as a source: short probe, resumed download, and no byte fetched of a file known to be another.
+
+Says nothing of where files end up; the caller verifies and moves them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from server.catalogue.models import Hub, ModelFile
+from server.catalogue.watching import folder_size, watch
+
+log = logging.getLogger(__name__)
+
+PROBE_SECONDS = 3.0
+"""A hub that has not answered by then counts as unreachable: on many machines there is none."""
+
+
+def unreachable() -> str | None:
+    """Why the hub cannot be used now, as half a sentence; None when it answers."""
+    import httpx
+
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        httpx.head(_endpoint(), timeout=PROBE_SECONDS, follow_redirects=True).raise_for_status()
+    except httpx.HTTPError as error:
+        return f"it does not answer ({str(error) or type(error).__name__})"
+    return None
+
+
+def download(hub: Hub, file: ModelFile, folder: Path, progress: Callable[[int], None]) -> Path | str:
+    """Fetch one file into `folder`, resuming what an earlier call left there.
+
+    `progress` is called with the bytes so far. Returns the file's path, or in half a sentence why the
+    hub could not deliver it.
+    """
+    import httpx
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    assert file.hub is not None
+    endpoint = _endpoint()
+    disable_progress_bars()
+    try:
+        url = hf_hub_url(hub.repo, file.hub, revision=hub.revision, endpoint=endpoint)
+        found = get_hf_file_metadata(url, endpoint=endpoint)
+        # The hub tags large files with their SHA-256, so another file is known before it is fetched.
+        tagged = re.fullmatch(r"[0-9a-f]{64}", found.etag or "")
+        if (tagged and tagged.group() != file.sha256) or found.size not in (None, file.size):
+            return f"{hub.repo} now has another {file.hub}"
+        with watch(lambda: progress(min(folder_size(folder), file.size))):
+            return Path(hf_hub_download(hub.repo, file.hub, revision=hub.revision, local_dir=folder, endpoint=endpoint))
+    except (HfHubHTTPError, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
+        log.info("hub download of %s failed", file.hub, exc_info=True)
+        return f"{hub.repo} did not deliver {file.hub} ({' '.join(str(error).split()) or type(error).__name__})"
+
+
+def _endpoint() -> str:
+    from huggingface_hub import constants
+
+    return os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")

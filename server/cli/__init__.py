@@ -64,7 +64,7 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    app(prog_name="anaphora")
 
 
 __all__ = ["app", "main"]

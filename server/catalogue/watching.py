@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 0.2
@@ -13,11 +14,10 @@ SECONDS = 0.2
 def folder_size(folder: Path) -> int:
     """Bytes of all files below `folder`; files that vanish meanwhile count as nothing."""
     size = 0
-    for path in folder.rglob("*"):
-        try:
-            size += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.stat(os.path.join(place, name)).st_size
     return size
 
 

@@ -81,7 +81,8 @@ def _scalar(value: object) -> MetadataValue | None:
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, str):
-        return one_line(value, _MAX_VALUE) or None
+        words = one_line(value, 2 * _MAX_VALUE)
+        return words if 0 < len(words) <= _MAX_VALUE else None  # a value cut short would equal nothing
     return None
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -67,14 +67,18 @@ def read_text(path: Path, max_bytes: int) -> str:
     return clean(decode(read_bytes(path, max_bytes), path.name))
 
 
-def decode(data: bytes, name: str) -> str:
-    """`data` as text: by byte order mark, else UTF-8, else by detection. Raises LoadError for binary content."""
+def decode(data: bytes, name: str, declared: str | None = None) -> str:
+    """`data` as text: by byte order mark, else as `declared`, UTF-8, or by detection.
+
+    Raises LoadError for binary content.
+    """
     text = _by_mark(data)
+    for encoding in (declared, "utf-8"):
+        if text is None and encoding:
+            with suppress(UnicodeDecodeError, LookupError):
+                text = data.decode(encoding)
     if text is None:
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            text = _by_detection(data)
+        text = _by_detection(data)
     sample = "" if text is None else text[:_SAMPLE]
     if text is None or len(_CONTROLS.findall(sample)) * 100 > len(sample):
         raise LoadError(

@@ -27,14 +27,16 @@ def markdown(text: str, title: str = "") -> Document:
     return Document("guide.md", structure.title, text, structure.sections, {"format": "markdown"})
 
 
+BLOCKS = r"""# Guide|## Install it|### Deep|Setext
+------|||Plain words here. And more of them! Really?|```python
+x = 1. # not a heading
+
+y = 2
+```|```|- an item. Two|    indented code|!!! note "Mind"
+    Inner text. More.|:::tip[Hey]|:::|/// note|<!-- gone -->|text <!-- gone --> text|> quoted. words|第一句。第二句！
+**Bold.** Then more.|---|<div>|[link]: http://a.b"""
 LINES = st.sampled_from(
-    (
-        "# Guide|## Install it|### Deep|Setext\n------|||Plain words here. And more of them! Really?|"
-        "```python\nx = 1. # not a heading\n\ny = 2\n```|```|- an item. Two|    indented code|"
-        '!!! note "Mind"\n    Inner text. More.|:::tip[Hey]|:::|/// note|<!-- gone -->|text <!-- gone --> text|'
-        "> quoted. words|第一句。第二句！|**Bold.** Then more.|---|é\u0301 \u00a0 \u2028 x|<div>|[link]: http://a.b|\f|\t"
-    ).split("|")
-    + ["| a | b |\n|---|---|\n| 1. x | 2 |", "word " * 60, "a" * 300]
+    [*BLOCKS.split("|"), "| a | b |\n|---|---|\n| 1. x | 2 |", "word " * 60, "a" * 300, "\f", "e\u0301 \u00a0 \u2028 x"]
 )
 TEXTS = st.one_of(st.lists(LINES, max_size=14).map("\n".join), st.text(max_size=200).map(lambda t: t.replace("\r", "")))
 

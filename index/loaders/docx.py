@@ -1,0 +1,66 @@
+"""DOCX: headings, lists, tables and text; pictures are left out.
+
+mammoth turns the file into HTML by its styles, `index.loaders.html` turns that into Markdown. What
+the archive would unpack to is checked before anything is unpacked.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from xml.parsers.expat import ExpatError
+
+from index.documents import Document
+from index.errors import LoadError
+from index.loaders.html import to_markdown
+from index.loaders.markdown import outline
+from index.loaders.reading import MEBIBYTE, read_bytes, title_from_name
+
+_MAX_MEMBERS = 10_000
+_MAX_XML = 128 * MEBIBYTE
+_OLD_WORD = b"\xd0\xcf\x11\xe0"
+
+
+def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
+    """One document. Raises LoadError for what is no DOCX, is encrypted, broken, a zip bomb or empty."""
+    import mammoth  # type: ignore[import-untyped]
+
+    data = read_bytes(path, max_bytes)
+    if data.startswith(_OLD_WORD):
+        raise LoadError(f"{path.name} is encrypted or in the old Word format: save it as an open .docx file")
+    try:
+        _check(data, path.name)
+        html = mammoth.convert_to_html(
+            io.BytesIO(data),
+            convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
+            style_map="p[style-name='Title'] => h1:fresh\np[style-name='Code'] => pre:separator('\\n')",
+        ).value
+    except LoadError:
+        raise
+    except (zipfile.BadZipFile, ExpatError, KeyError, ValueError, AttributeError, IndexError, NotImplementedError,
+            EOFError, OSError, RecursionError) as error:  # fmt: skip
+        raise LoadError(
+            f"{path.name} is broken: it is no DOCX that can be read ({type(error).__name__}: {error}); "
+            "open it in a word processor and save it anew"
+        ) from error
+    text = to_markdown(html)
+    structure = outline(text)
+    if not structure.sections:
+        raise LoadError(f"{path.name} holds no text, only pictures or nothing: index a version with text")
+    title = structure.title or title_from_name(path.name)
+    return [Document(document_id, title, text, structure.sections, {"source": document_id, "format": "docx"})]
+
+
+def _check(data: bytes, name: str) -> None:
+    """Refuse archives that would fill the memory; zipfile never unpacks more than is declared."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        unpacked = sum(member.file_size for member in members if not member.filename.startswith("word/media/"))
+        if len(members) > _MAX_MEMBERS or unpacked > _MAX_XML:
+            raise LoadError(
+                f"{name} would unpack to {unpacked / MEBIBYTE:.0f} MiB in {len(members)} parts, above the limit of "
+                f"{_MAX_XML // MEBIBYTE} MiB and {_MAX_MEMBERS}: it looks like a zip bomb; split it if it is not"
+            )
+        if "word/document.xml" not in archive.namelist() and "[Content_Types].xml" not in archive.namelist():
+            raise LoadError(f"{name} is a zip archive but no Word document: give it its right ending or exclude it")

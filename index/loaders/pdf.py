@@ -1,0 +1,178 @@
+"""PDF: the text of each page, in the order the file draws it, with page numbers.
+
+Bookmarks give the headings; running heads and page numbers that repeat are left out; words broken at
+line ends are joined. Pictures of text are not read, and the layout of columns and tables is not
+looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from index.documents import Document, MetadataValue, Section
+from index.errors import LoadError
+from index.loaders.reading import clean, one_line, read_bytes, title_from_name
+from index.sentences import trim
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
+
+_MAX_PAGES = 10_000
+_MAX_BOOKMARKS = 5_000
+_MAX_CHARACTERS = 64_000_000
+_PAGE_BREAK = "\n\n"
+# pdfium marks a hyphen it recognised as a line break's own with one of these two.
+_MARKED_HYPHEN = re.compile(r"[\x02\ufffe][ \t]*\n?[ \t]*")
+_HYPHEN = re.compile(r"(?<=[^\W\d_]{2})-[ \t]*\n[ \t]*(?=[^\W\d_A-Z])|\u00ad[ \t]*\n?[ \t]*")
+_PAGE_NAME = re.compile(r"(?i)page\s*\d+")
+_DIGITS = re.compile(r"\d+")
+# Lines at a page's edge that stand on this share of the pages are its running head or foot.
+_REPEATED = 0.5
+_EDGE_LINES = 2
+_LEFTOVER = re.compile(r"\.(?:docx?|tex|dvi|indd|pdf|pptx?|xlsx?|ps|qxd)$|\.\.\.$|^microsoft word|^arxiv:")
+_LOCK = threading.Lock()  # pdfium is one state machine for the whole process
+_REASONS = {
+    2: "it could not be opened",
+    3: "it is broken or no PDF: open it in a viewer and print it to a new PDF",
+    4: "it is encrypted and needs a password: save a copy without one",
+    5: "it is encrypted in a way that cannot be read: save a copy without encryption",
+    6: "it is broken: open it in a viewer and print it to a new PDF",
+}
+
+
+def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
+    """One document with a section for each bookmark on each page.
+
+    Raises LoadError for a PDF that is broken, encrypted, or holds pictures only.
+    """
+    import pypdfium2
+
+    data = read_bytes(path, max_bytes)
+    with _LOCK:
+        try:
+            pdf = pypdfium2.PdfDocument(data)
+        except pypdfium2.PdfiumError as error:
+            reason = _REASONS.get(getattr(error, "err_code", 0), _REASONS[6])
+            raise LoadError(f"{path.name} cannot be read as PDF: {reason}") from error
+        try:
+            pages = list(_pages(pdf, path.name))
+            bookmarks = list(_bookmarks(pdf))
+            title = one_line(clean(pdf.get_metadata_value("Title")))
+        finally:
+            pdf.close()
+    pages = _without_running_lines(pages)
+    if not any(page.strip() for page in pages):
+        raise LoadError(
+            f"{path.name} has {len(pages)} pages and no text in them: it is scanned or holds pictures only; "
+            "run text recognition (OCR) over it first"
+        )
+    text = _PAGE_BREAK.join(pages)
+    sections = tuple(_sections(pages, bookmarks))
+    metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": len(pages)}
+    title = title if _is_title(title) else title_from_name(path.name)
+    return [Document(document_id, title, text, sections, metadata)]
+
+
+def join_lines(text: str) -> str:
+    """The text with words joined that a line end had broken; other line ends stay."""
+    return _HYPHEN.sub("", _MARKED_HYPHEN.sub("", text))
+
+
+def _pages(pdf: PdfDocument, name: str) -> Iterator[str]:
+    import pypdfium2
+
+    if len(pdf) > _MAX_PAGES:
+        raise LoadError(f"{name} has {len(pdf)} pages, above the limit of {_MAX_PAGES}: split it")
+    total = 0
+    for number in range(len(pdf)):
+        try:
+            page = pdf[number]
+            reader = page.get_textpage()
+            text = reader.get_text_range()
+            reader.close()
+            page.close()
+        except pypdfium2.PdfiumError as error:
+            raise LoadError(
+                f"{name} is broken on page {number + 1} ({error}): open it in a viewer and print it to a new PDF"
+            ) from error
+        total += len(text)
+        if total > _MAX_CHARACTERS:
+            raise LoadError(f"{name} holds more than {_MAX_CHARACTERS:,} characters of text: split it")
+        text = clean(join_lines(text.replace("\r\n", "\n")))
+        yield "\n".join(line.strip() for line in text.split("\n")).strip("\n")
+
+
+def _bookmarks(pdf: PdfDocument) -> Iterator[tuple[int, int, str]]:
+    """Level (from 0), page (from 0) and words of the bookmarks that name a page."""
+    for entry in islice(pdf.get_toc(max_depth=8), _MAX_BOOKMARKS):
+        target = entry.get_dest()
+        page = target.get_index() if target else None
+        words = one_line(clean(entry.get_title() or ""), 200)
+        if page is not None and words and not _PAGE_NAME.fullmatch(words):
+            yield entry.level, page, words
+
+
+def _without_running_lines(pages: list[str]) -> list[str]:
+    """The pages without the lines at their edges that most pages share, page numbers aside."""
+    if len(pages) < 4:
+        return pages
+    seen: Counter[str] = Counter()
+    for page in pages:
+        lines = page.split("\n")
+        seen.update({_DIGITS.sub("#", line) for line in lines[:_EDGE_LINES] + lines[-_EDGE_LINES:] if line})
+    running = {line for line, count in seen.items() if count >= _REPEATED * len(pages)}
+    cleaned = []
+    for page in pages:
+        lines = page.split("\n")
+        for edge in (0, -1):
+            for _ in range(_EDGE_LINES):
+                if lines and _DIGITS.sub("#", lines[edge]) in running | {""}:
+                    lines.pop(edge)
+        cleaned.append("\n".join(lines))
+    return cleaned
+
+
+def _sections(pages: list[str], bookmarks: list[tuple[int, int, str]]) -> Iterator[Section]:
+    """Each page, cut where a bookmark's words stand on it; the path is that of the last bookmark before."""
+    on_page: dict[int, list[tuple[int, str]]] = {}
+    for level, index, words in bookmarks:
+        on_page.setdefault(index, []).append((level, words))
+    path: list[tuple[int, str]] = []
+    offset = 0
+    for index, page in enumerate(pages):
+        at = 0
+        for level, words in on_page.get(index, []):
+            found = _find(page, words, at)
+            if found is not None:
+                yield from _section(page, path, at, found[0], offset, index)
+                at = found[1]
+            path = [*(step for step in path if step[0] < level), (level, words)]
+        yield from _section(page, path, at, len(page), offset, index)
+        offset += len(page) + len(_PAGE_BREAK)
+
+
+def _section(
+    page: str, path: list[tuple[int, str]], start: int, end: int, offset: int, index: int
+) -> Iterator[Section]:
+    start, end = trim(page, start, end)
+    if start < end:
+        yield Section(tuple(words for _, words in path), offset + start, offset + end, index + 1)
+
+
+def _find(page: str, words: str, start: int) -> tuple[int, int] | None:
+    """Where a heading's words stand as lines of their own, a number before them allowed."""
+    pattern = r"\s+".join(map(re.escape, words.split()))
+    match = re.compile(rf"^(?:[\dA-Z][\d.]*\s+)?{pattern}\s*$", re.MULTILINE | re.IGNORECASE).search(page, start)
+    return match.span() if match else None
+
+
+def _is_title(title: str) -> bool:
+    """Whether the file's own title field holds a title, not what its writing program left there."""
+    lower = title.lower()
+    return len(title) > 3 and lower != "untitled" and not _LEFTOVER.search(lower)

@@ -1,0 +1,171 @@
+"""reStructuredText, as docutils reads it, turned into Markdown by way of HTML.
+
+Documents are not trusted: nothing is included, inserted raw or fetched. Sphinx's directives and roles
+are known as far as their words go; an unknown directive stays as the source shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from index.documents import Document
+from index.errors import LoadError
+from index.loaders.html import to_markdown
+from index.loaders.markdown import outline
+from index.loaders.reading import read_text, title_from_name
+
+# docutils' own bound: it guards its regular expressions and the growth of substitutions.
+_MAX_LINE = 10_000
+_DROPPED = (
+    "toctree index currentmodule module py:module py:currentmodule highlight default-domain automodule autoclass "
+    "autofunction automethod autodata autoexception autosummary literalinclude tabularcolumns program "
+    "testsetup testcleanup"
+)
+_SPOKEN = (
+    "versionadded versionchanged deprecated versionremoved seealso todo only centered hlist glossary productionlist "
+    "acks tabs tab group-tab tab-set tab-item dropdown card grid details function class method attribute data "
+    "exception decorator staticmethod classmethod property describe object option envvar cmdoption confval "
+    "py:function py:class py:method py:attribute py:data py:exception py:property c:function c:type c:macro "
+    "js:function rst:directive"
+)
+_CODE = "testcode doctest prompt code-block-tabs jinja"
+_CODE_ROLES = (
+    "func meth class mod attr data exc const obj py:func py:meth py:class py:mod py:attr py:data py:exc py:const "
+    "py:obj file program option envvar command kbd samp token keyword c:func c:type c:macro regexp guilabel "
+    "menuselection dfn makevar mimetype newsgroup download"
+)
+_WORD_ROLES = "ref doc term numref any abbr pep rfc issue envvar cve manpage eq"
+_REFUSED = re.compile(r"\.\. (?:include|raw|csv-table)::")
+_TARGET = re.compile(r"^(.*?)\s*<[^<>]*>$", re.DOTALL)
+
+
+def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
+    """One document. Raises LoadError where the file cannot be read, parsed, or holds no text."""
+    text = read_text(path, max_bytes)
+    longest = max(map(len, text.split("\n")))
+    if longest > _MAX_LINE:
+        raise LoadError(
+            f"{path.name} has a line of {longest} characters, more than reStructuredText is read with ({_MAX_LINE}): "
+            "break the line, or rename the file to .txt"
+        )
+    text = to_markdown(_html(text, path.name))
+    structure = outline(text)
+    if not structure.sections:
+        raise LoadError(f"{path.name} holds no text besides directives: fill it or exclude it")
+    title = structure.title or title_from_name(path.name)
+    return [Document(document_id, title, text, structure.sections, {"source": document_id, "format": "rst"})]
+
+
+def _html(source: str, name: str) -> str:
+    from docutils import nodes
+    from docutils.core import publish_doctree, publish_from_doctree
+    from docutils.utils import SystemMessage
+
+    _teach_sphinx()
+    settings: dict[str, Any] = {
+        "_disable_config": True,
+        "embed_stylesheet": False,
+        "file_insertion_enabled": False,
+        "halt_level": 5,
+        "input_encoding": "unicode",
+        "output_encoding": "unicode",
+        "line_length_limit": _MAX_LINE,
+        "math_output": "LaTeX",
+        "raw_enabled": False,
+        "report_level": 3,
+        "smart_quotes": False,
+        "stylesheet_path": "",
+        "syntax_highlight": "none",
+        "toc_backlinks": False,
+        "warning_stream": False,
+    }
+    try:
+        tree = publish_doctree(source, settings_overrides=settings)
+        for message in list(tree.findall(nodes.system_message)):
+            # The parser's complaints are not the author's words; the text they are about is.
+            kept = [block for block in message.findall(nodes.literal_block) if not _REFUSED.match(block.astext())]
+            message.parent.replace(message, kept)
+        for unclear in list(tree.findall(nodes.problematic)):
+            unclear.parent.replace(unclear, nodes.Text(unclear.astext()))
+        html = publish_from_doctree(tree, writer="html5", settings_overrides=settings)
+    except (SystemMessage, RecursionError, ValueError, AttributeError, IndexError, KeyError, TypeError) as error:
+        raise LoadError(
+            f"{name} is not reStructuredText that can be parsed ({type(error).__name__}: {error}): "
+            "correct it, or rename the file to .txt"
+        ) from error
+    return str(html)
+
+
+@cache
+def _teach_sphinx() -> None:
+    """Make Sphinx's names known to docutils' registries, which are the process's own: done once."""
+    from docutils import nodes
+    from docutils.parsers.rst import Directive, directives, roles
+
+    class AnyOption(dict[str, Any]):
+        """Accepts every option and its text as it is."""
+
+        def __bool__(self) -> bool:
+            return True
+
+        def __getitem__(self, name: str) -> Any:
+            return directives.unchanged
+
+    class Spoken(Directive):
+        """The arguments as a paragraph of their own, then the content."""
+
+        has_content = True
+        optional_arguments = 1
+        final_argument_whitespace = True
+        option_spec: ClassVar[dict[str, Any]] = AnyOption()
+
+        def run(self) -> list[nodes.Node]:
+            box = nodes.container()
+            if self.arguments:
+                lead = "" if self.name in ("only", "glossary") else " ".join(self.arguments[0].split())
+                label = {"versionadded": "Added in version ", "versionchanged": "Changed in version ",
+                         "deprecated": "Deprecated since version "}.get(self.name, "")  # fmt: skip
+                inline, _ = self.state.inline_text(label + lead, self.lineno)
+                box += nodes.paragraph("", "", *inline)
+            self.state.nested_parse(self.content, self.content_offset, box)
+            return [box]
+
+    class Dropped(Spoken):
+        """Something only a generator can fill."""
+
+        def run(self) -> list[nodes.Node]:
+            return []
+
+    class Code(Spoken):
+        """The content as code."""
+
+        def run(self) -> list[nodes.Node]:
+            code = "\n".join(self.content)
+            return [nodes.literal_block(code, code)]
+
+    def words(target: str) -> str:
+        match = _TARGET.match(target)
+        return match[1] if match and match[1] else target.lstrip("~!")
+
+    def word_role(
+        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
+    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        return [nodes.Text(words(text.replace("\x00", "")))], []
+
+    def code_role(
+        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
+    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        shown = words(text.replace("\x00", ""))
+        return [nodes.literal(shown, shown)], []
+
+    for names, directive in ((_DROPPED, Dropped), (_SPOKEN, Spoken), (_CODE, Code)):
+        for name in names.split():
+            directives.register_directive(name, directive)
+    register: Any = roles.register_local_role  # its published type knows of references only
+    for name in _CODE_ROLES.split():
+        register(name, code_role)
+    for name in _WORD_ROLES.split():
+        register(name, word_role)

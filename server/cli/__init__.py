@@ -13,9 +13,11 @@ from typing import Annotated
 
 import typer
 
-from server.cli import config
+from server.cli import config, models
 from server.cli.ask import ask
 from server.cli.edge import EdgeGroup
+from server.cli.rewrite import rewrite
+from server.cli.search import search
 from server.cli.state import State
 
 app = typer.Typer(
@@ -59,6 +61,9 @@ def options(
 
 
 app.command()(ask)
+app.command()(search)
+app.command()(rewrite)
+app.add_typer(models.app, name="models")
 app.add_typer(config.app, name="config")
 
 

@@ -51,6 +51,9 @@ def ask(
         overrides["collection"] = collection
     settings = state.settings(overrides)
     filters = parse_where(where or [])
+    from server.cli.opening import fetch_models
+
+    fetch_models(settings, state, llm=True)
 
     async def run() -> ExitCode:
         from server.chat import open_service

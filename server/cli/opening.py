@@ -1,0 +1,76 @@
+"""Opening what a command works on: models are fetched first where they are missing, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+    from rewriter.protocol import Rewriter
+    from server.chat.models import Models
+    from server.cli.state import State
+    from server.settings import Settings
+
+
+def fetch_models(settings: Settings, state: State, *, search: bool = True, llm: bool = False) -> None:
+    """Fetch the models for searching and for writing that the settings name and the home lacks.
+
+    Only what the catalogue knows by name is fetched; anything else is left to its loader.
+
+    Raises FetchError or DiskFull when a model cannot be fetched.
+    """
+    from server.catalogue import catalogue, ensure, progress_bar
+
+    names = [settings.index.encoder] if search else []
+    if search and settings.retrieval.rerank != "never":
+        names.append(settings.retrieval.reranker)
+    if llm:
+        names.append(settings.llm.model)
+    known = catalogue()
+    with progress_bar(state.err) as report:
+        for name in names:
+            if name in known:
+                ensure(name, settings.home, report)
+
+
+@contextmanager
+def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
+    """The collection named by the settings, as a chat turn opens it. Raises CollectionNotFound."""
+    from server.chat.collections import Collections
+
+    collections = Collections(settings, models)
+    try:
+        yield collections.get(settings.collection)
+    finally:
+        collections.close()
+
+
+@contextmanager
+def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
+    """The rewriter a turn with these settings has; its language model runs as long as the context lasts."""
+    from rewriter import PassThroughRewriter, PromptedRewriter
+    from server.cli.state import SettingsError
+    from server.engines import open_engine
+
+    if settings.rewriter.kind == "none":
+        yield PassThroughRewriter()
+        return
+    with state.err.status("starting the language model"):
+        engine = open_engine(settings)
+        engine.start()
+    try:
+        model = engine.chat_model()
+        if model is None:
+            raise SettingsError(
+                "The prompted rewriter needs a language model, but llm.model is `none`; "
+                "set llm.model or choose --rewriter none."
+            )
+        yield PromptedRewriter(
+            model,
+            timeout_seconds=settings.rewriter.timeout_seconds,
+            history_turns=settings.rewriter.history_turns,
+        )
+    finally:
+        engine.stop()

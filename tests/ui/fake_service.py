@@ -1,0 +1,318 @@
+"""A chat service in memory, with scripted answers: what the page needs of `server.chat`, and no more.
+
+Everything it yields is made of the real types, so that the page cannot tell it from the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from server.chat import (
+    ChatError,
+    ChatService,
+    CitationEvent,
+    CollectionSummary,
+    ConversationDetail,
+    ConversationSummary,
+    DocumentSummary,
+    DocumentText,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Evidence,
+    EvidenceEvent,
+    Feedback,
+    FileResult,
+    Job,
+    Leg,
+    NotFound,
+    Rating,
+    RewriteEvent,
+    SectionView,
+    Settings,
+    StoredTurn,
+    SupportEvent,
+    TokenEvent,
+    TurnRequest,
+)
+
+
+@dataclass
+class Answer:
+    """A scripted answer: text with markers `[n]`, and which of its sentences lack support."""
+
+    text: str
+    unsupported: tuple[str, ...] = ()
+    refused: bool = False
+    fails_after: int | None = None
+    rewrite: str | None = None
+    pause: float = 0.0
+
+
+@dataclass
+class Text:
+    """A document of the fake collection: heading path and text of each section."""
+
+    id: str
+    title: str
+    sections: list[tuple[tuple[str, ...], str]]
+    page: int | None = None
+
+    def document(self) -> DocumentText:
+        text, views = "", []
+        for heading, body in self.sections:
+            views.append(SectionView(heading=heading, start=len(text), end=len(text) + len(body), page=self.page))
+            text += body + "\n\n"
+        return DocumentText(id=self.id, title=self.title, source=self.id, text=text, sections=tuple(views))
+
+
+@dataclass
+class FakeService(ChatService):
+    """Answers each question with the next script whose key the question contains, else by quoting."""
+
+    texts: list[Text]
+    script: dict[str, Answer] = field(default_factory=dict)
+    refuse_with: ChatError | None = None
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        self._ids = itertools.count(1)
+        self.store: dict[str, tuple[ConversationSummary, list[StoredTurn]]] = {}
+        self.requests: list[TurnRequest] = []
+        self.uploads: dict[str, bytes] = {}
+        self.cancelled = 0
+        self.looks = 0
+
+    def _id(self, kind: str) -> str:
+        return f"{kind}-{next(self._ids)}"
+
+    def _evidence(self) -> list[Evidence]:
+        found = []
+        for text in self.texts:
+            document = text.document()
+            for section in document.sections:
+                n = len(found) + 1
+                found.append(
+                    Evidence(
+                        n=n,
+                        passage_id=f"{text.id}-{section.start}",
+                        document_id=text.id,
+                        title=text.title,
+                        heading=list(section.heading),
+                        page=section.page,
+                        start=section.start,
+                        end=section.end,
+                        text=document.text[section.start : section.end],
+                        source=text.id,
+                        score=1 / (60 + n),
+                        ranks={"typed/bm25": n, "typed/dense": n + 1, "rerank": n},
+                    )
+                )
+        return found
+
+    async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
+        self.requests.append(request)
+        if self.refuse_with is not None:
+            raise self.refuse_with
+        turn_id = self._id("turn")
+        answer = next((one for key, one in self.script.items() if key in request.question), Answer("Nothing scripted."))
+        shown: list[Event] = []
+        try:
+            async for event in self._events(request, turn_id, answer):
+                shown.append(event)
+                yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            self.cancelled += 1
+            raise
+        finally:
+            self._keep(request, turn_id, shown)
+
+    async def _events(self, request: TurnRequest, turn_id: str, answer: Answer) -> AsyncIterator[Event]:
+        text = request.search_for or answer.rewrite or request.question
+        legs = [Leg(name="typed", text=request.question, lexical=1, dense=1)]
+        if text != request.question:
+            legs.append(Leg(name="rewritten", text=text, lexical=1, dense=1))
+        yield RewriteEvent(
+            question=request.question,
+            text=text,
+            decision="rewrite" if answer.rewrite else "keep",
+            rewriter="fake",
+            legs=legs,
+            seconds=0.004,
+        )
+        evidence = self._evidence()
+        yield EvidenceEvent(passages=evidence, reranked=True, seconds=0.031)
+        citations: list[CitationEvent] = []
+        sent = ""
+        for piece in answer.text.replace(" ", " \x00").split("\x00"):
+            if answer.fails_after is not None and len(sent) >= answer.fails_after:
+                message = "The model stopped answering. Ask again; if it happens again, look at the server's log."
+                yield ErrorEvent(
+                    turn_id=turn_id, conversation_id=request.conversation_id, code="llm_died", message=message, answer=sent
+                )
+                return
+            await asyncio.sleep(answer.pause)
+            sent += piece
+            yield TokenEvent(text=piece)
+        for passage in evidence:
+            marker = f"[{passage.n}]"
+            at = answer.text.find(marker)
+            while at >= 0:
+                citations.append(self._cite(passage, at, at + len(marker)))
+                yield citations[-1]
+                at = answer.text.find(marker, at + 1)
+        citations.sort(key=lambda cite: cite.answer_start)
+        support = [self._doubt(answer.text, sentence) for sentence in answer.unsupported]
+        for event in support:
+            yield event
+        yield DoneEvent(
+            turn_id=turn_id,
+            conversation_id=request.conversation_id,
+            status="refused" if answer.refused else "answered",
+            answer=sent,
+            citations=citations,
+            support=support,
+            dropped_citations=0,
+            seconds={"rewrite": 0.004, "search": 0.011, "rerank": 0.02, "first_token": 0.4, "total": 1.9},
+        )
+
+    @staticmethod
+    def _cite(passage: Evidence, start: int, end: int) -> CitationEvent:
+        sentence = passage.text.split(". ")[0]
+        return CitationEvent(
+            **passage.model_dump(include={"n", "passage_id", "document_id", "title", "heading", "page", "start"}),
+            quote=sentence,
+            end=passage.start + len(sentence),
+            answer_start=start,
+            answer_end=end,
+        )
+
+    @staticmethod
+    def _doubt(text: str, sentence: str) -> SupportEvent:
+        at = text.index(sentence)
+        return SupportEvent(
+            answer_start=at, answer_end=at + len(sentence), cited=[1], score=0.1, supported=False
+        )
+
+    def _keep(self, request: TurnRequest, turn_id: str, events: Sequence[Event]) -> None:
+        if request.conversation_id is None:
+            return
+        summary, turns = self.store[request.conversation_id]
+        replaced = [index for index, turn in enumerate(turns) if turn.id == request.regenerate_of]
+        if replaced:
+            del turns[replaced[0] :]
+        last = events[-1] if events else None
+        done = last if isinstance(last, DoneEvent) else None
+        error = last if isinstance(last, ErrorEvent) else None
+        turns.append(
+            StoredTurn(
+                id=turn_id,
+                conversation_id=summary.id,
+                collection=summary.collection,
+                question=request.question,
+                status=done.status if done else "failed" if error else "interrupted",
+                answer="".join(event.text for event in events if isinstance(event, TokenEvent)),
+                search_for=request.search_for,
+                created=time.time(),
+                finished=time.time(),
+                rewrite=next((event for event in events if isinstance(event, RewriteEvent)), None),
+                evidence=next((event for event in events if isinstance(event, EvidenceEvent)), None),
+                done=done,
+                error=error,
+                feedback=None,
+            )
+        )
+        title = summary.title or request.question
+        update = {"title": title, "turns": len(turns), "updated": time.time()}
+        self.store[summary.id] = summary.model_copy(update=update), turns
+
+    async def create_conversation(self, collection: str = "", title: str = "") -> ConversationSummary:
+        now = time.time()
+        new = ConversationSummary(
+            id=self._id("conversation"), title=title, collection=collection, created=now, updated=now, turns=0
+        )
+        self.store[new.id] = new, []
+        return new
+
+    async def conversations(
+        self, query: str | None = None, *, limit: int = 50, offset: int = 0
+    ) -> list[ConversationSummary]:
+        found = [summary for summary, _ in self.store.values() if not query or query.lower() in summary.title.lower()]
+        return sorted(found, key=lambda summary: -summary.updated)[offset : offset + limit]
+
+    async def conversation(self, conversation_id: str) -> ConversationDetail:
+        if conversation_id not in self.store:
+            raise NotFound("This conversation does not exist any more; begin a new one.")
+        summary, turns = self.store[conversation_id]
+        return ConversationDetail(**summary.model_dump(), messages=tuple(turns))
+
+    async def rename_conversation(self, conversation_id: str, title: str) -> ConversationSummary:
+        summary, turns = self.store[conversation_id]
+        self.store[conversation_id] = summary.model_copy(update={"title": title}), turns
+        return self.store[conversation_id][0]
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        if self.store.pop(conversation_id, None) is None:
+            raise NotFound("This conversation does not exist any more.")
+
+    async def feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
+        word = Feedback(turn_id=turn_id, rating=rating, reason=reason, comment=comment, created=time.time())
+        self._word(turn_id, word)
+        return word
+
+    async def retract_feedback(self, turn_id: str) -> None:
+        self._word(turn_id, None)
+
+    def _word(self, turn_id: str, word: Feedback | None) -> None:
+        for _, turns in self.store.values():
+            for index, turn in enumerate(turns):
+                if turn.id == turn_id:
+                    turns[index] = turn.model_copy(update={"feedback": word})
+                    return
+        raise NotFound("This turn does not exist any more.")
+
+    async def collections(self) -> list[CollectionSummary]:
+        count = len(self.texts)
+        return [CollectionSummary(name="docs", documents=count, passages=count * 3, version="1", updated=0.0)]
+
+    async def documents(self, collection: str) -> list[DocumentSummary]:
+        return [
+            DocumentSummary(id=text.id, title=text.title, source=text.id, format="markdown", passages=3, removable=False)
+            for text in self.texts
+        ]
+
+    async def document(self, collection: str, document_id: str) -> DocumentText:
+        for text in self.texts:
+            if text.id == document_id:
+                return text.document()
+        raise NotFound("This document is not in the collection any more.")
+
+    async def upload(self, collection: str, filename: str, content: bytes | BinaryIO | Path) -> Job:
+        assert isinstance(content, Path)
+        self.uploads[filename] = content.read_bytes()
+        return self._job(filename, 0)
+
+    async def job(self, job_id: str) -> Job:
+        self.looks += 1
+        return self._job(job_id, self.looks)
+
+    def _job(self, name: str, looks: int) -> Job:
+        file = FileResult(document_id=name, status="indexed", passages=7)
+        return Job(
+            id=name,
+            kind="upload",
+            collection="docs",
+            state="done" if looks > 2 else "running",
+            stage="encoding",
+            done=min(looks, 3),
+            total=3,
+            files=(file,) if looks > 2 else (),
+            created=0.0,
+            updated=0.0,
+        )

@@ -1,0 +1,241 @@
+"""Marks on a text that survive its way through Markdown: citation chips, highlights, doubts.
+
+Marks are given by character offsets of the source text. `Marked.source` is that text with short
+inline markers in it, placed where they cannot change how Markdown reads a line; `Marked.apply`
+turns the markers in the rendered, already clean HTML into elements. What may stand in the HTML is
+decided by `ui.safe_html`; this module only adds elements of its own, with every text escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import TypeAlias
+
+from markupsafe import Markup, escape
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """Replaces `text[start:end]` by a button that opens source `number`; `key` tells citations apart."""
+
+    start: int
+    end: int
+    number: int
+    key: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Marks `text[start:end]` as what citation `key` stands on."""
+
+    start: int
+    end: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Marks `text[start:end]` as not supported by its sources; `note` says so on hover and focus."""
+
+    start: int
+    end: int
+    note: str
+
+
+Annotation: TypeAlias = Chip | Highlight | Doubt
+
+# Markers need two characters that Markdown takes for punctuation (so that `**bold.**` still closes
+# before one) and that the text itself does not contain. These are all but unused punctuation marks.
+_DELIMITERS = [chr(code) for code in (*range(0x10A50, 0x10A59), *range(0x11A9E, 0x11AA3), *range(0x16E97, 0x16E9B))]
+_ONLY_MARKUP = re.compile(r"[ \t>]*(?:`{3,}[^`\n]*|~{3,}[^\n]*|[-=*_|: \t>]*)")
+_ADDRESS = re.compile(r"\]\([^()\n]*\)|<[a-zA-Z][a-zA-Z+.-]*:[^<>\n]*>|^ {0,3}\[[^\]\n]+\]:[^\n]*$", re.MULTILINE)
+_LINE_OPENING = re.compile(r"(?:[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>|\|)[ \t]+)+|[ \t]*\|[ \t]*")
+
+
+def bounded(annotations: Sequence[Annotation], length: int) -> list[Annotation]:
+    """Those that lie within a text of `length` characters, in order, chips never overlapping."""
+    kept: list[Annotation] = []
+    chip_end = 0
+    for mark in sorted(annotations, key=lambda mark: (mark.start, mark.end)):
+        if not 0 <= mark.start < mark.end <= length:
+            continue
+        if isinstance(mark, Chip):
+            if mark.start < chip_end:
+                continue
+            chip_end = mark.end
+        kept.append(mark)
+    return kept
+
+
+def _line_bounds(text: str, at: int) -> tuple[int, int]:
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    return start, len(text) if end < 0 else end
+
+
+def _settle_start(text: str, at: int, limit: int) -> int:
+    """The first place from `at` where a marker is text, not part of a list bullet, fence or table rule."""
+    while at < limit:
+        start, end = _line_bounds(text, at)
+        if _ONLY_MARKUP.fullmatch(text, start, end):
+            at = end + 1
+            continue
+        opening = _LINE_OPENING.match(text, start, end)
+        if opening and at < opening.end():
+            at = opening.end()
+        while at < limit and text[at] in " \t":
+            at += 1
+        if at < limit and text[at] != "\n":
+            return at
+        at += 1
+    return limit
+
+
+def _settle_end(text: str, at: int, limit: int) -> int:
+    """The last place up to `at` where a marker is text."""
+    while at > limit:
+        start, end = _line_bounds(text, at)
+        if at == start or _ONLY_MARKUP.fullmatch(text, start, end):
+            at = start - 1
+            continue
+        while at > start and text[at - 1] in " \t|":
+            at -= 1
+        if at > start:
+            return at
+    return limit
+
+
+def _outside(addresses: Sequence[tuple[int, int]], at: int) -> int:
+    """`at`, or the end of the link address it lies in."""
+    return next((end for start, end in addresses if start < at < end), at)
+
+
+class Marked:
+    """A text with its annotations, ready for Markdown (`source`) and back (`apply`)."""
+
+    def __init__(self, text: str, annotations: Sequence[Annotation]) -> None:
+        self._marks = bounded(annotations, len(text))
+        free = [char for char in _DELIMITERS if char not in text]
+        if len(free) < 2:
+            text = text.translate({ord(char): " " for char in _DELIMITERS})
+            free = _DELIMITERS
+        self._open, self._close = free[:2]
+        self._marker = re.compile(f"{self._open}([sxe])(\\d+){self._close}")
+        self.source = self._insert(text)
+
+    def _insert(self, text: str) -> str:
+        # Position, order at the same position (ends before starts), kind, index, characters replaced.
+        places: list[tuple[int, int, str, int, int]] = []
+        addresses = [found.span() for found in _ADDRESS.finditer(text)]
+        for index, mark in enumerate(self._marks):
+            if isinstance(mark, Chip):
+                if _outside(addresses, mark.start) == mark.start:
+                    places.append((mark.start, 1, "x", index, mark.end - mark.start))
+                continue
+            start = _outside(addresses, _settle_start(text, mark.start, mark.end))
+            end = _outside(addresses, _settle_end(text, mark.end, start))
+            if start < end:
+                places += [(start, 2, "s", index, 0), (end, 0, "e", index, 0)]
+        pieces: list[str] = []
+        at = 0
+        for position, _, kind, index, replaced in sorted(places):
+            pieces += [text[at : max(at, position)], f"{self._open}{kind}{index}{self._close}"]
+            at = max(at, position + replaced)
+        return "".join((*pieces, text[at:]))
+
+    def apply(self, html: str) -> Markup:
+        """Turn the markers in clean HTML into elements."""
+        writer = _Writer(self._marks, self._marker)
+        writer.feed(html)
+        writer.close()
+        return Markup("".join(writer.pieces))
+
+
+class _Writer(HTMLParser):
+    """Copies well-formed HTML and wraps each run of text in what is open around it."""
+
+    def __init__(self, marks: Sequence[Annotation], marker: re.Pattern[str]) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._marks = marks
+        self._marker = marker
+        self._active: dict[int, Highlight | Doubt] = {}
+        self._shown: set[int] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.pieces.append(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.pieces.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        at = 0
+        for found in self._marker.finditer(data):
+            self._write(data[at : found.start()])
+            at = found.end()
+            index = int(found[2])
+            mark = self._marks[index]
+            if isinstance(mark, Chip):
+                self.pieces.append(str(chip_html(mark)))
+            elif found[1] == "s":
+                self._active[index] = mark
+            else:
+                self._active.pop(index, None)
+        self._write(data[at:])
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        written = str(escape(text))
+        if not text.strip() or not self._active:
+            self.pieces.append(written)
+            return
+        opened, closed = "", ""
+        for index, mark in self._active.items():
+            opened += _opening(mark, first=index not in self._shown)
+            closed = ("</mark>" if isinstance(mark, Highlight) else "</span>") + closed
+            self._shown.add(index)
+        self.pieces.append(f"{opened}{written}{closed}")
+
+
+def _opening(mark: Highlight | Doubt, *, first: bool) -> str:
+    if isinstance(mark, Highlight):
+        return f'<mark data-citation="{mark.key}">'
+    focus = ' tabindex="0"' if first else ""
+    return f'<span class="doubt" data-note="{escape(mark.note)}" title="{escape(mark.note)}"{focus}>'
+
+
+def chip_html(chip: Chip) -> Markup:
+    """The button that stands for a citation."""
+    return Markup(
+        '<button type="button" class="chip" data-action="cite" data-source="{number}" data-citation="{key}"'
+        ' aria-label="Source {number}: {label}" title="{label}">{number}</button>'
+    ).format(number=chip.number, key=chip.key, label=chip.label)
+
+
+def annotate_plain(text: str, annotations: Sequence[Annotation]) -> Markup:
+    """`text` escaped, with its annotations; line breaks are left to the style sheet."""
+    marks = bounded(annotations, len(text))
+    borders = sorted({0, len(text), *(border for mark in marks for border in (mark.start, mark.end))})
+    pieces: list[Markup] = []
+    shown: set[int] = set()
+    for start, end in pairwise(borders):
+        around = [(index, mark) for index, mark in enumerate(marks) if mark.start <= start and end <= mark.end]
+        chip = next((mark for _, mark in around if isinstance(mark, Chip)), None)
+        if chip is not None:
+            if chip.start == start:
+                pieces.append(chip_html(chip))
+            continue
+        opened, closed = "", ""
+        for index, mark in around:
+            if not isinstance(mark, Chip):
+                opened += _opening(mark, first=index not in shown)
+                closed = ("</mark>" if isinstance(mark, Highlight) else "</span>") + closed
+                shown.add(index)
+        pieces.append(Markup(opened) + escape(text[start:end]) + Markup(closed))
+    return Markup("").join(pieces)

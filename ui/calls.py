@@ -1,0 +1,153 @@
+"""What the page may ask the server for beside answers: lists, documents, ratings, uploads.
+
+Each call takes one JSON object and gives one back; a refused one gives `{"error": ...}` with the
+remedy in words. Inputs are checked here, the work is the service's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from server.chat import ChatError, ChatService, NotFound, Rating
+from ui.chat import problem
+from ui.conversations import conversations_html
+from ui.examples import examples
+from ui.sources import read
+from ui.templates import render
+from ui.turns import TurnView
+from ui.uploads import accept, jobs_html
+
+Answer: TypeAlias = dict[str, Any]
+Call: TypeAlias = Callable[[object], Awaitable[Answer]]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Search(_Asked):
+    query: str = ""
+
+
+class _Named(_Asked):
+    id: str
+
+
+class _Rename(_Named):
+    title: str = Field(min_length=1, max_length=200)
+
+
+class _Place(_Asked):
+    collection: str
+    document: str
+    start: int = 0
+    end: int = 0
+
+
+class _Rate(_Asked):
+    turn: str
+    rating: Rating | None
+    reason: str = ""
+    comment: str = ""
+
+
+class _Upload(_Asked):
+    collection: str
+    path: str
+    name: str
+
+
+class _Jobs(_Asked):
+    jobs: dict[str, str] = Field(max_length=50)
+
+
+class Calls:
+    """The calls of one mounted page. Each method's name is its name in the page's scripts."""
+
+    def __init__(self, service: ChatService) -> None:
+        self._service = service
+
+    async def list_conversations(self, data: object) -> Answer:
+        """`{query}` → `{html}`."""
+        query = _Search.model_validate(data).query.strip()
+        found = await self._service.conversations(query or None, limit=200)
+        return {"html": str(conversations_html(found, query))}
+
+    async def open_conversation(self, data: object) -> Answer:
+        """`{id}` → `{id, title, collection, turns: [{turn, html, sources}]}`."""
+        detail = await self._service.conversation(_Named.model_validate(data).id)
+        views = [TurnView.of(turn) for turn in detail.messages]
+        turns = [{"turn": view.id, "html": str(view.html()), "sources": str(view.sources_html())} for view in views]
+        return {"id": detail.id, "title": detail.title, "collection": detail.collection, "turns": turns}
+
+    async def rename_conversation(self, data: object) -> Answer:
+        """`{id, title}` → `{title}`."""
+        asked = _Rename.model_validate(data)
+        return {"title": (await self._service.rename_conversation(asked.id, asked.title.strip())).title}
+
+    async def delete_conversation(self, data: object) -> Answer:
+        """`{id}` → `{}`; one that is gone already is no error."""
+        try:
+            await self._service.delete_conversation(_Named.model_validate(data).id)
+        except NotFound:
+            pass
+        return {}
+
+    async def list_collections(self, data: object) -> Answer:
+        """→ `{collections: [{name, documents}], chosen}`."""
+        found = await self._service.collections()
+        names = [{"name": one.name, "documents": one.documents} for one in found]
+        default = self._service.settings.collection
+        known = [one.name for one in found]
+        return {"collections": names, "chosen": default if default in known or not known else known[0]}
+
+    async def welcome(self, data: object) -> Answer:
+        """`{id: collection}` → `{html}` of an empty conversation."""
+        name = _Named.model_validate(data).id
+        found = next((one for one in await self._service.collections() if one.name == name), None)
+        documents = found.documents if found else 0
+        asked = await examples(self._service, name) if documents else []
+        return {"html": str(render("welcome.html", collection=name, documents=documents, examples=asked))}
+
+    async def read_document(self, data: object) -> Answer:
+        """`{collection, document, start, end}` → `{html}`."""
+        place = _Place.model_validate(data)
+        return {"html": str(await read(self._service, place.collection, place.document, place.start, place.end))}
+
+    async def rate(self, data: object) -> Answer:
+        """`{turn, rating, reason, comment}` → `{}`; without a rating the old one is taken back."""
+        asked = _Rate.model_validate(data)
+        if asked.rating is None:
+            await self._service.retract_feedback(asked.turn)
+        else:
+            await self._service.feedback(asked.turn, asked.rating, asked.reason, asked.comment)
+        return {}
+
+    async def upload_file(self, data: object) -> Answer:
+        """`{collection, path, name}` → `{job}`."""
+        asked = _Upload.model_validate(data)
+        return {"job": (await accept(self._service, asked.collection, asked.path, asked.name)).id}
+
+    async def watch_jobs(self, data: object) -> Answer:
+        """`{jobs: {id: name}}` → `{html, running}`."""
+        asked = _Jobs.model_validate(data).jobs
+        found = [(await self._service.job(job), name) for job, name in asked.items()]
+        return {"html": str(jobs_html(found)), "running": any(not job.finished for job, _ in found)}
+
+
+def guarded(call: Call) -> Call:
+    """`call` with its refusals as answers, so that the page can show them."""
+
+    async def answer(data: object) -> Answer:
+        try:
+            return await call(data)
+        except ValidationError:
+            return {"error": "The page sent something this server does not understand; reload the page."}
+        except ChatError as error:
+            return {"error": problem(error)}
+
+    answer.__name__ = getattr(call, "__name__", "call")
+    return answer

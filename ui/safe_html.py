@@ -1,0 +1,139 @@
+"""Hostile text to harmless HTML: the only way from documents, people and models into the page.
+
+Markdown is rendered with raw HTML shown as text, images replaced by their description, links kept
+only for http, https and mailto (in a new tab, their host shown); the result goes through nh3 with a
+short list of elements. Marks are added by `ui.annotations` after that. Everything else in the page
+is written by autoescaping templates (`ui.templates`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from urllib.parse import urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup, escape
+
+from ui.annotations import Annotation, Marked, annotate_plain
+
+LONGEST = 60_000
+"""Characters of one text that are rendered; the rest is cut with a note."""
+
+_BLOCKS = ("p", "pre", "ul", "ol", "li", "blockquote", "hr", "div", "table", "thead", "tbody", "tr", "th", "td")
+ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "strong", "em", "s", "code", "a", "span"))
+"""What Markdown may become; everything else is dropped, its text kept."""
+
+_SCHEMES = {"http", "https", "mailto"}
+_CLASSES = {"span": {"image", "host", "inert"}, "div": {"table"}}
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+
+
+def link_target(address: str) -> str | None:
+    """`address` if a person may be sent there from a document or an answer, else None."""
+    address = address.strip()
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return None
+    if parts.scheme.lower() not in _SCHEMES or _CONTROL.search(address):
+        return None
+    if parts.scheme.lower() != "mailto" and not parts.netloc:
+        return None
+    return address
+
+
+def _describe_image(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
+) -> str:
+    alt = renderer.renderInlineAsText(tokens[index].children or [], options, env)
+    return f'<span class="image">{escape(alt or "image")}</span>'
+
+
+def _tame(state: StateCore) -> None:
+    """Headings below the page's own; links that lead nowhere safe become text."""
+    for block in state.tokens:
+        if block.type in ("heading_open", "heading_close"):
+            block.tag = f"h{min(6, int(block.tag[1]) + 2)}"
+        open_links: list[tuple[str, str | None]] = []
+        children: list[Token] = []
+        for token in block.children or ():
+            children.append(token)
+            if token.type == "link_open":
+                _open_link(token, open_links)
+            elif token.type == "link_close" and open_links:
+                token.tag, host = open_links.pop()
+                if host:
+                    note = Token("text", "", 0, content=f" ({host})")
+                    children += [Token("host_open", "span", 1, attrs={"class": "host"}), note]
+                    children.append(Token("host_close", "span", -1))
+        if block.children is not None:
+            block.children = children
+
+
+def _open_link(token: Token, open_links: list[tuple[str, str | None]]) -> None:
+    address = str(token.attrGet("href") or "")
+    target = link_target(address)
+    if target is None:
+        token.tag, token.attrs = "span", {"class": "inert", "title": address[:300]}
+        open_links.append(("span", None))
+        return
+    token.attrs = {"href": target, "title": target[:300], "target": "_blank"}
+    open_links.append(("a", urlsplit(target).netloc[:80] or None))
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    # Addresses are judged in `_tame`: a refused one still shows its text as the author wrote it.
+    markdown.validateLink = lambda url: True  # type: ignore[method-assign]
+    markdown.add_render_rule("image", _describe_image)
+    markdown.core.ruler.push("tame", _tame)
+    return markdown
+
+
+def clean(html: str) -> str:
+    """Only listed elements and attributes; links get `rel`."""
+    return nh3.clean(
+        html,
+        tags=set(ELEMENTS),
+        clean_content_tags={"script", "style"},
+        attributes={"a": {"href", "title", "target"}, "span": {"title"}, "ol": {"start"}},
+        allowed_classes=_CLASSES,
+        url_schemes=_SCHEMES,
+        link_rel="noopener noreferrer nofollow",
+        strip_comments=True,
+    )
+
+
+def tidy(text: str) -> str:
+    """`text` with control and direction-override characters replaced one for one: offsets stay."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _cut(text: str, limit: int) -> tuple[str, Markup]:
+    if len(text) <= limit:
+        return text, Markup("")
+    note = Markup('<p class="cut">The rest ({} more characters) is not shown.</p>').format(len(text) - limit)
+    return text[:limit], note
+
+
+def render_markdown(text: str, annotations: Sequence[Annotation] = (), *, limit: int = LONGEST) -> Markup:
+    """Markdown as harmless HTML with `annotations` (offsets of `text`); good for half a text as well."""
+    shown, note = _cut(tidy(text), limit)
+    marked = Marked(shown, annotations)
+    html = _markdown().render(marked.source)
+    html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    return marked.apply(clean(html)) + note
+
+
+def render_plain(text: str, annotations: Sequence[Annotation] = (), *, limit: int = LONGEST) -> Markup:
+    """Text as it stands, escaped, with `annotations`; lines are kept by the class `plain`."""
+    shown, note = _cut(tidy(text), limit)
+    return Markup('<div class="plain">{}</div>').format(annotate_plain(shown, annotations)) + note

@@ -1,0 +1,152 @@
+"""The evidence beside an answer, and the reader that opens a document at the cited place.
+
+Every text here comes from documents: it reaches the page through `ui.safe_html` or an escaping
+template, bounded in length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from server.chat import ChatService, CitationEvent, DocumentText, Evidence, EvidenceEvent
+from ui.annotations import Highlight
+from ui.safe_html import link_target, render_markdown, render_plain
+from ui.templates import render
+
+AROUND = 20_000
+"""Characters of a document shown before and after the cited place."""
+
+_MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".docx"}
+_RANKINGS = {"bm25": "keywords", "dense": "meaning"}
+_LEGS = {
+    "typed": "typed question",
+    "rewritten": "rewritten question",
+    "users": "your last questions",
+    "exchange": "previous exchange",
+    "edited": "your search words",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The place one ranking gave a passage."""
+
+    name: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage as the panel shows it."""
+
+    n: int
+    document_id: str
+    title: str
+    heading: list[str]
+    page: int | None
+    start: int
+    end: int
+    text: Markup
+    link: str
+    cited: bool
+    score: float
+    ranks: list[Rank]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a document in the reader."""
+
+    heading: tuple[str, ...]
+    page: int | None
+    text: Markup
+
+
+def is_markdown(name: str) -> bool:
+    """Whether the text of a document of this name is written as Markdown (our loaders' output)."""
+    return PurePosixPath(name.split("#", 1)[0].lower()).suffix in _MARKDOWN
+
+
+def formatted(name: str, text: str, highlights: Sequence[Highlight]) -> Markup:
+    """A document's text as HTML: Markdown where it is Markdown, else as it stands."""
+    return (render_markdown if is_markdown(name) else render_plain)(text, highlights)
+
+
+def ranking_name(label: str) -> str:
+    """`typed/bm25` in words."""
+    leg, _, ranking = label.partition("/")
+    leg = _LEGS.get(leg, leg)
+    return f"{leg}, {_RANKINGS.get(ranking, ranking)}" if ranking else {"rerank": "cross-encoder"}.get(leg, leg)
+
+
+def document_link(collection: str, document_id: str, start: int, end: int) -> str:
+    """The page's own address of a place in a document."""
+    return "?" + urlencode({"collection": collection, "document": document_id, "at": f"{start}-{end}"}, quote_via=quote)
+
+
+def _source(collection: str, passage: Evidence, citations: Sequence[CitationEvent]) -> Source:
+    cited = [(key, cite) for key, cite in enumerate(citations) if cite.passage_id == passage.passage_id]
+    highlights = [Highlight(cite.start - passage.start, cite.end - passage.start, key) for key, cite in cited]
+    return Source(
+        n=passage.n,
+        document_id=passage.document_id,
+        title=passage.title or passage.document_id,
+        heading=passage.heading,
+        page=passage.page,
+        start=min((cite.start for _, cite in cited if cite.end > cite.start), default=passage.start),
+        end=max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
+        text=formatted(passage.document_id, passage.text, highlights),
+        link=document_link(collection, passage.document_id, passage.start, passage.end),
+        cited=bool(cited),
+        score=passage.score,
+        ranks=[Rank(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
+    )
+
+
+def sources_html(key: str, collection: str, evidence: EvidenceEvent, citations: Sequence[CitationEvent]) -> Markup:
+    """The numbered passages of a turn; `citations` highlight the sentences they quote."""
+    return render(
+        "sources.html",
+        key=key,
+        collection=collection,
+        passages=[_source(collection, passage, citations) for passage in evidence.passages],
+        reranked=evidence.reranked,
+        seconds=evidence.seconds,
+    )
+
+
+def reader_html(document: DocumentText, start: int, end: int) -> Markup:
+    """A document around `[start, end)`, which is highlighted; what is too far away is left out and counted."""
+    length = len(document.text)
+    start = max(0, min(start, length))
+    end = max(start, min(end, length))
+    first, last = max(0, start - AROUND), min(length, end + AROUND)
+    parts = []
+    for section in document.sections or ():
+        a, b = max(section.start, first), min(section.end, last)
+        if a >= b:
+            continue
+        marks = [Highlight(max(start, a) - a, min(end, b) - a, 0)] if start < b and a < end else []
+        parts.append(Part(section.heading, section.page, formatted(document.id, document.text[a:b], marks)))
+    if not parts:
+        marks = [Highlight(start - first, end - first, 0)]
+        parts.append(Part((), None, formatted(document.id, document.text[first:last], marks)))
+    return render(
+        "reader.html",
+        title=document.title or document.id,
+        source=document.source or document.id,
+        address=link_target(document.source) if document.source.startswith(("http://", "https://")) else None,
+        sections=parts,
+        before=first,
+        after=length - last,
+    )
+
+
+async def read(service: ChatService, collection: str, document_id: str, start: int, end: int) -> Markup:
+    """The reader's view of a document. Raises `NotFound`."""
+    return reader_html(await service.document(collection, document_id), start, end)

@@ -1,0 +1,304 @@
+// The conversation: asking, the running turn, and what can be done with a turn afterwards.
+const part = (name) => element.querySelector(`[data-part="${name}"]`);
+const turns = part("turns"), scroll = part("scroll"), question = element.querySelector("#question");
+const sendButton = element.querySelector('[data-action="send"]');
+const stopButton = element.querySelector('[data-action="stop"]');
+const latest = element.querySelector('[data-action="latest"]');
+const sources = new WeakMap();
+let conversation = null; // id, null for one that has not begun
+let collection = "";
+let running = null; // {stream, article} of the turn being answered
+let opening = 0;
+
+const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 90;
+const toEnd = () => { scroll.scrollTop = scroll.scrollHeight; };
+const say = (text) => { part("said").textContent = text; };
+
+function settle() {
+  const empty = !turns.children.length;
+  element.classList.toggle("empty", empty);
+  sendButton.hidden = !!running;
+  stopButton.hidden = !running;
+  sendButton.disabled = !question.value.trim();
+}
+function grow() {
+  question.style.height = "auto";
+  question.style.height = Math.min(question.scrollHeight, 220) + "px";
+  settle();
+}
+function here(id, title, name) {
+  conversation = id;
+  part("title").textContent = title || "";
+  document.title = title ? `${title} · Anaphora` : "Anaphora";
+  if (name) collection = name;
+  part("collection").textContent = id ? collection : "";
+  const address = new URL(location.href);
+  ["document", "at", "collection"].forEach((key) => address.searchParams.delete(key));
+  if (id) address.searchParams.set("c", id);
+  else address.searchParams.delete("c");
+  if (address.href !== location.href) history.replaceState(null, "", address);
+  anaphora.emit("current", { id, collection: id ? collection : "" });
+}
+function showSources(article, cite) {
+  turns.querySelectorAll(".turn.shown").forEach((turn) => turn.classList.remove("shown"));
+  article?.classList.add("shown");
+  const asked = article?.querySelector(".asked")?.textContent || "";
+  anaphora.emit("sources", { html: (article && sources.get(article)) || "", about: asked, cite, open: !!cite });
+}
+
+async function welcome() {
+  if (conversation || turns.children.length) return;
+  const answer = await anaphora.call(server, "welcome", { id: collection });
+  if (answer && !turns.children.length) anaphora.patch(part("welcome"), answer.html);
+}
+function fresh() {
+  stop();
+  opening++;
+  turns.replaceChildren();
+  here(null, "");
+  showSources(null);
+  settle();
+  welcome();
+  question.focus();
+}
+async function open(id) {
+  stop();
+  const mine = ++opening;
+  const answer = await anaphora.call(server, "open_conversation", { id });
+  if (mine !== opening) return;
+  if (!answer) return fresh();
+  turns.replaceChildren();
+  for (const turn of answer.turns) {
+    const article = anaphora.element(turn.html);
+    sources.set(article, turn.sources);
+    turns.appendChild(article);
+  }
+  here(answer.id, answer.title, answer.collection);
+  showSources(turns.lastElementChild);
+  settle();
+  toEnd();
+}
+
+// Ask; `place` is the turn whose place the new one takes (retry, edit, other search words).
+function ask(text, { place = null, searchFor = null } = {}) {
+  text = text.trim();
+  if (!text || running) return;
+  const stream = crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) + Date.now();
+  const instead = place?.dataset.turn || null;
+  if (place) {
+    while (turns.lastElementChild && turns.lastElementChild !== place) turns.lastElementChild.remove();
+    place.remove();
+  }
+  part("welcome").replaceChildren();
+  const article = document.createElement("article");
+  article.className = "turn";
+  article.dataset.state = "running";
+  const asked = document.createElement("p");
+  asked.className = "asked";
+  asked.textContent = text;
+  const box = document.createElement("div");
+  box.className = "question";
+  box.append(asked);
+  article.append(box);
+  turns.appendChild(article);
+  running = { stream, article, conversation };
+  turns.setAttribute("aria-busy", "true");
+  settle();
+  toEnd();
+  showSources(article);
+  trigger("ask", { stream, question: text, collection, conversation, search_for: searchFor, instead_of: instead });
+}
+function stop() {
+  if (running) anaphora.call(server, "stop", { stream: running.stream });
+}
+function draw(picture) {
+  if (!picture || !running || picture.stream !== running.stream) return;
+  const { article } = running;
+  const follow = atEnd();
+  if (article.isConnected) {
+    const now = anaphora.element(picture.html);
+    if (!article.dataset.drawn) {
+      article.replaceChildren(...now.childNodes);
+      article.dataset.drawn = "1";
+    } else anaphora.patch(article, now.innerHTML);
+    for (const name of ["turn", "state"]) article.dataset[name] = now.dataset[name];
+    article.setAttribute("aria-label", now.getAttribute("aria-label"));
+    if (sources.get(article) !== picture.sources) {
+      sources.set(article, picture.sources);
+      if (article.classList.contains("shown")) showSources(article);
+    }
+    if (picture.conversation && picture.conversation !== conversation) {
+      here(picture.conversation, article.querySelector(".asked").textContent, collection);
+      anaphora.emit("changed");
+    }
+    if (follow) toEnd();
+    else latest.hidden = atEnd();
+  }
+  if (!picture.final) return;
+  running = null;
+  turns.removeAttribute("aria-busy");
+  if (!picture.kept && conversation && !picture.conversation) here(null, "");
+  say(article.dataset.state === "failed" ? "The answer failed." : "The answer is complete.");
+  settle();
+  anaphora.emit("changed");
+}
+
+function edit(article) {
+  if (running) return;
+  const box = article.querySelector(".question"), asked = article.querySelector(".asked");
+  const area = document.createElement("textarea");
+  area.className = "field edit";
+  area.value = asked.textContent;
+  area.setAttribute("aria-label", "Edit the question");
+  const later = turns.children.length - [...turns.children].indexOf(article) - 1;
+  const row = document.createElement("div");
+  row.className = "row";
+  const note = document.createElement("span");
+  note.className = "note";
+  note.textContent = later ? `Asking again drops the ${later === 1 ? "turn" : later + " turns"} after this one.` : "";
+  const again = document.createElement("button"), leave = document.createElement("button");
+  again.type = leave.type = "button";
+  again.className = "button primary";
+  leave.className = "button";
+  again.textContent = "Ask again";
+  leave.textContent = "Cancel";
+  row.append(note, leave, again);
+  const editor = document.createElement("div");
+  editor.className = "editor";
+  editor.append(area, row);
+  box.hidden = true;
+  box.after(editor);
+  const close = () => { editor.remove(); box.hidden = false; };
+  const submit = () => { if (area.value.trim()) ask(area.value, { place: article }); };
+  leave.onclick = close;
+  again.onclick = submit;
+  area.onkeydown = (event) => {
+    if (event.key === "Escape") { event.stopPropagation(); close(); }
+    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); submit(); }
+  };
+  const fit = () => { area.style.height = "auto"; area.style.height = area.scrollHeight + 2 + "px"; };
+  area.oninput = fit;
+  fit();
+  area.focus();
+}
+async function rate(article, change) {
+  const state = (article.rating ??= {
+    rating: article.querySelector('[data-action="rate"][aria-pressed="true"]')?.dataset.rating || null,
+    reason: article.querySelector('[data-action="reason"][aria-pressed="true"]')?.textContent || "",
+  });
+  Object.assign(state, change);
+  const box = article.querySelector(".feedback");
+  for (const button of article.querySelectorAll('[data-action="rate"]'))
+    button.setAttribute("aria-pressed", String(button.dataset.rating === state.rating));
+  for (const pill of box.querySelectorAll('[data-action="reason"]')) {
+    pill.hidden = pill.dataset.rating !== state.rating;
+    pill.setAttribute("aria-pressed", String(pill.textContent === state.reason));
+  }
+  box.querySelector(".feedback-title").textContent = state.rating === "up" ? "What was good?" : "What was wrong?";
+  return anaphora.call(server, "rate", {
+    turn: article.dataset.turn, rating: state.rating, reason: state.reason, comment: box.querySelector("textarea").value,
+  });
+}
+
+const actions = {
+  send: () => send(),
+  stop: () => stop(),
+  latest: () => { toEnd(); latest.hidden = true; },
+  example: (target) => ask(target.querySelector(".text").textContent),
+  retry: (target, article) => ask(article.querySelector(".asked").textContent, { place: article }),
+  edit: (target, article) => edit(article),
+  search: (target, article) => {
+    const words = article.querySelector('[data-enter="search"]').value.trim();
+    if (words) ask(article.querySelector(".asked").textContent, { place: article, searchFor: words });
+  },
+  fill: (target, article) => {
+    const input = article.querySelector('[data-enter="search"]');
+    input.value = target.textContent;
+    input.focus();
+  },
+  sources: (target, article) => { showSources(article); anaphora.drawer("panel", true); },
+  cite: (target, article) => showSources(article, { n: target.dataset.source, key: target.dataset.citation }),
+  copy: async (target, article) => {
+    const copy = article.querySelector(".answer").cloneNode(true);
+    copy.querySelectorAll(".chip").forEach((chip) => chip.replaceWith(`[${chip.textContent}]`));
+    copy.style.cssText = "position:fixed;left:-99999px;white-space:normal";
+    document.body.append(copy);
+    const text = copy.innerText.trim();
+    copy.remove();
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied.");
+      target.classList.add("done");
+      setTimeout(() => target.classList.remove("done"), 1200);
+    } catch {
+      anaphora.toast("The browser did not allow copying; select the text instead.");
+    }
+  },
+  rate: async (target, article) => {
+    const same = target.getAttribute("aria-pressed") === "true";
+    const rating = same ? null : target.dataset.rating;
+    const box = article.querySelector(".feedback");
+    box.hidden = !rating;
+    if (await rate(article, { rating, reason: "" })) say(rating ? "Thank you, noted." : "Taken back.");
+  },
+  reason: (target, article) => {
+    const reason = target.getAttribute("aria-pressed") === "true" ? "" : target.textContent;
+    rate(article, { reason });
+  },
+  feedback: async (target, article) => {
+    if (!(await rate(article, {}))) return;
+    article.querySelector(".feedback").hidden = true;
+    say("Thank you, noted.");
+  },
+  "feedback-close": (target, article) => { article.querySelector(".feedback").hidden = true; },
+};
+function send() {
+  if (running || !question.value.trim()) return;
+  const text = question.value;
+  question.value = "";
+  grow();
+  ask(text);
+}
+element.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-action]");
+  const action = target && actions[target.dataset.action];
+  if (action && !target.disabled) action(target, target.closest(".turn"));
+});
+element.addEventListener("keydown", (event) => {
+  if (event.isComposing) return;
+  if (event.target === question && event.key === "Enter" && !event.shiftKey) {
+    event.preventDefault();
+    send();
+  } else if (event.target.dataset?.enter && event.key === "Enter") {
+    actions[event.target.dataset.enter](event.target, event.target.closest(".turn"));
+  } else if (event.target === question && event.key === "ArrowUp" && !question.value && turns.lastElementChild?.dataset.turn) {
+    event.preventDefault();
+    edit(turns.lastElementChild);
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (running) stop();
+  else if (anaphora.narrow()) anaphora.closeDrawers();
+});
+question.addEventListener("input", grow);
+scroll.addEventListener("scroll", () => { latest.hidden = atEnd(); }, { passive: true });
+watch("value", () => draw(props.value));
+
+anaphora.on("new", () => { fresh(); document.documentElement.classList.remove("rail-open"); });
+anaphora.on("open", ({ id }) => { open(id); document.documentElement.classList.remove("rail-open"); });
+anaphora.on("titled", ({ title }) => here(conversation, title));
+anaphora.on("collection", ({ name, chosen }) => {
+  if (chosen && conversation) { collection = name; fresh(); return; }
+  if (!conversation) { collection = name; welcome(); }
+});
+
+settle();
+const asked = new URLSearchParams(location.search);
+if (asked.get("c")) open(asked.get("c"));
+else question.focus({ preventScroll: true });
+if (asked.get("document")) {
+  const [start, end] = (asked.get("at") || "0-0").split("-").map(Number);
+  anaphora.opening = { collection: asked.get("collection") || "", document: asked.get("document"), start, end };
+  anaphora.emit("read", anaphora.opening);
+}

@@ -1,0 +1,49 @@
+// The sources of the turn that is looked at, and the reader of whole documents.
+const part = (name) => element.querySelector(`[data-part="${name}"]`);
+const body = part("sources"), reader = part("reader");
+const empty = body.innerHTML;
+const calm = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+
+function select({ n, key }) {
+  body.querySelectorAll(".selected, mark.selected").forEach((old) => old.classList.remove("selected"));
+  const source = body.querySelector(`[data-source="${CSS.escape(n)}"]`);
+  if (!source) return;
+  source.classList.add("selected");
+  const marks = source.querySelectorAll(`mark[data-citation="${CSS.escape(key)}"]`);
+  marks.forEach((mark) => mark.classList.add("selected"));
+  source.focus({ preventScroll: true });
+  // The head stays in sight unless the sentence lies deep in a long passage.
+  const place = marks[0] && marks[0].offsetTop - source.offsetTop > body.clientHeight * 0.7 ? marks[0] : source;
+  place.scrollIntoView({ behavior: calm(), block: "start" });
+}
+anaphora.on("sources", ({ html, about, cite, open }) => {
+  const changed = part("about").textContent !== about;
+  part("about").textContent = about;
+  anaphora.patch(body, html || empty);
+  if (changed) {
+    body.scrollTop = 0;
+    body.querySelectorAll(".selected").forEach((old) => old.classList.remove("selected"));
+  }
+  if (open) anaphora.drawer("panel", true);
+  if (cite) requestAnimationFrame(() => select(cite));
+});
+
+async function read(place) {
+  const answer = await anaphora.call(server, "read_document", place);
+  if (!answer) return;
+  anaphora.patch(reader, answer.html);
+  if (!reader.open) reader.showModal();
+  const mark = reader.querySelector("mark");
+  if (mark) mark.scrollIntoView({ block: "center" });
+  else reader.querySelector(".reader-body").scrollTop = 0;
+}
+element.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-action]");
+  if (event.target === reader || target?.dataset.action === "close-reader") return reader.close();
+  if (target?.dataset.action !== "read" || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  const { collection, document: id, start, end } = target.dataset;
+  read({ collection, document: id, start: Number(start), end: Number(end) });
+});
+anaphora.on("read", read);
+if (anaphora.opening) read(anaphora.opening);

@@ -1,0 +1,161 @@
+// The conversations on the left, the choice of collection, and uploads.
+const part = (name) => element.querySelector(`[data-part="${name}"]`);
+const find = element.querySelector("#find");
+const collection = element.querySelector("#collection");
+const files = element.querySelector("#files");
+let current = null;
+let jobs = {};
+let watching = false;
+
+async function list() {
+  const answer = await anaphora.call(server, "list_conversations", { query: find.value });
+  if (!answer) return;
+  anaphora.patch(part("list"), answer.html);
+  mark();
+}
+function mark() {
+  for (const row of element.querySelectorAll(".conversation")) {
+    const here = row.dataset.conversation === current;
+    row.classList.toggle("current", here);
+    const link = row.querySelector("a");
+    if (here) link?.setAttribute("aria-current", "page");
+    else link?.removeAttribute("aria-current");
+  }
+}
+async function collections(chosen) {
+  const answer = await anaphora.call(server, "list_collections", {});
+  if (!answer) return;
+  const wanted = chosen || collection.value || answer.chosen;
+  collection.replaceChildren(...answer.collections.map(({ name, documents }) => {
+    const option = new Option(`${name} (${documents.toLocaleString()})`, name);
+    return option;
+  }));
+  if (!answer.collections.length) collection.add(new Option(answer.chosen, answer.chosen));
+  if ([...collection.options].some((option) => option.value === wanted)) collection.value = wanted;
+  anaphora.emit("collection", { name: collection.value });
+}
+
+function rename(row) {
+  const link = row.querySelector("a");
+  const input = document.createElement("input");
+  input.className = "field rename";
+  input.value = link.querySelector(".title").textContent;
+  input.maxLength = 200;
+  input.setAttribute("aria-label", "New title");
+  link.hidden = true;
+  row.prepend(input);
+  input.select();
+  let over = false;
+  const end = async (keep) => {
+    if (over) return;
+    over = true;
+    const title = input.value.trim();
+    input.remove();
+    link.hidden = false;
+    if (!keep || !title) return;
+    const answer = await anaphora.call(server, "rename_conversation", { id: row.dataset.conversation, title });
+    if (answer && row.dataset.conversation === current) anaphora.emit("titled", { title: answer.title });
+    list();
+  };
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.isComposing) end(true);
+    else if (event.key === "Escape") end(false);
+  });
+  input.addEventListener("blur", () => end(true));
+  input.focus();
+}
+// Deleting asks once more on the button itself; leaving the row takes the question back.
+async function remove(row, button) {
+  if (!row.classList.contains("deleting")) {
+    row.classList.add("deleting");
+    button.dataset.label = button.getAttribute("aria-label");
+    button.setAttribute("aria-label", "Delete for good?");
+    const calm = () => {
+      row.classList.remove("deleting");
+      button.setAttribute("aria-label", button.dataset.label);
+    };
+    row.addEventListener("mouseleave", calm, { once: true });
+    button.addEventListener("blur", calm, { once: true });
+    return;
+  }
+  const id = row.dataset.conversation;
+  if (!(await anaphora.call(server, "delete_conversation", { id }))) return;
+  if (id === current) anaphora.emit("new");
+  list();
+}
+
+async function send(chosen) {
+  for (const file of chosen) {
+    const row = document.createElement("p");
+    row.className = "meta";
+    row.textContent = `Sending ${file.name}…`;
+    part("jobs").prepend(row);
+    try {
+      const { path } = await upload(file);
+      const answer = await anaphora.call(server, "upload_file", { collection: collection.value, path, name: file.name });
+      if (answer) jobs[answer.job] = file.name;
+    } catch {
+      anaphora.toast(`${file.name} could not be sent. It may be larger than this server accepts.`);
+    }
+    row.remove();
+  }
+  if (!watching) watch();
+}
+async function watch() {
+  watching = true;
+  for (;;) {
+    if (!Object.keys(jobs).length) break;
+    const answer = await anaphora.call(server, "watch_jobs", { jobs });
+    if (!answer) break;
+    anaphora.patch(part("jobs"), answer.html);
+    if (!answer.running) {
+      jobs = {};
+      collections();
+      break;
+    }
+    await new Promise((later) => setTimeout(later, 400));
+  }
+  watching = false;
+}
+
+element.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-action]");
+  if (!target) return;
+  const row = target.closest(".conversation");
+  const action = target.dataset.action;
+  if (action === "new") anaphora.emit("new");
+  else if (action === "choose-files") files.click();
+  else if (action === "rename") rename(row);
+  else if (action === "delete") remove(row, target);
+  else if (action === "open-conversation") {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    anaphora.emit("open", { id: row.dataset.conversation });
+  }
+});
+let typing = null;
+find.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(list, 200);
+});
+files.addEventListener("change", () => {
+  send([...files.files]);
+  files.value = "";
+});
+collection.addEventListener("change", () => anaphora.emit("collection", { name: collection.value, chosen: true }));
+element.addEventListener("dragover", (event) => { event.preventDefault(); element.classList.add("dropping"); });
+element.addEventListener("dragleave", () => element.classList.remove("dropping"));
+element.addEventListener("drop", (event) => {
+  event.preventDefault();
+  element.classList.remove("dropping");
+  send([...event.dataTransfer.files]);
+});
+
+anaphora.on("changed", list);
+anaphora.on("current", ({ id, collection: name }) => {
+  current = id;
+  if (name && [...collection.options].some((option) => option.value === name)) collection.value = name;
+  mark();
+});
+list();
+collections();

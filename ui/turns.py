@@ -1,0 +1,243 @@
+"""One turn as a person sees it: events of a running turn, or a stored one, to HTML.
+
+`TurnView` gathers what is known so far; `html` is the question with its answer, `sources_html` the
+evidence beside it. It talks to nobody: `ui.chat` feeds it and sends what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from server.chat import (
+    CitationEvent,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Evidence,
+    EvidenceEvent,
+    Feedback,
+    RewriteEvent,
+    StoredTurn,
+    SupportEvent,
+    TokenEvent,
+)
+from ui.annotations import Annotation, Chip, Doubt
+from ui.safe_html import render_markdown
+from ui.sources import sources_html
+from ui.templates import render
+
+_MARKER = re.compile(r"\[(\d{1,3})\]")
+_UNSUPPORTED = "No source that this sentence cites clearly says so."
+_UNCITED = "This sentence cites no source."
+
+REASONS = {
+    "up": ("Right", "Well explained", "Good sources"),
+    "down": ("Wrong", "Incomplete", "Wrong sources", "Should have known", "Hard to follow"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A rewriter's decision in words."""
+
+    label: str
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a person must be told about a turn; `kind` is a class of the style sheet."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A ready-made reason for a rating."""
+
+    name: str
+    rating: str
+
+
+def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
+    """What was decided about the question, and why."""
+    reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
+    sure = "" if rewrite.confidence is None else f" Confidence: {rewrite.confidence:.0%}."
+    by = "" if rewrite.rewriter in ("", "none") else f" Rewriter: {rewrite.rewriter}."
+    if edited:
+        return Decision("your words", "The search used the words you chose instead of the question.")
+    match rewrite.decision:
+        case "rewrite":
+            said = "The question leans on the conversation, so it was rewritten to stand on its own."
+            return Decision("rewritten", said + sure + by)
+        case "refused":
+            said = f"A rewrite was turned down{reason}; the typed question was searched."
+            return Decision("rewrite turned down", said + by)
+        case "failed":
+            return Decision("not rewritten", f"Rewriting failed{reason}; the typed question was searched.{by}")
+    if len(rewrite.legs) > 1:
+        said = "The question was searched as typed, along with the turns before it."
+    else:
+        said = "The question was searched as typed."
+    return Decision("as typed", said + sure + by)
+
+
+class TurnView:
+    """What is known of a turn. `key` is unique on the page; `id` is there once the turn is kept."""
+
+    def __init__(self, key: str, question: str, collection: str, search_for: str | None = None) -> None:
+        self.key = key
+        self.id: str | None = None
+        self.question = question
+        self.collection = collection
+        self.search_for = search_for
+        self.rewrite: RewriteEvent | None = None
+        self.evidence: EvidenceEvent | None = None
+        self.text = ""
+        self.citations: list[CitationEvent] = []
+        self.support: list[SupportEvent] = []
+        self.done: DoneEvent | None = None
+        self.error: ErrorEvent | None = None
+        self.feedback: Feedback | None = None
+        self.problem = ""
+        self.state = "running"
+
+    @classmethod
+    def of(cls, stored: StoredTurn) -> TurnView:
+        """A turn as it was kept."""
+        view = cls(stored.id, stored.question, stored.collection, stored.search_for)
+        view.id, view.text, view.feedback = stored.id, stored.answer, stored.feedback
+        for event in (stored.rewrite, stored.evidence, stored.done, stored.error):
+            if event is not None:
+                view.add(event)
+        view.text = view.text or stored.answer
+        view.state = "running" if stored.status == "pending" else stored.status
+        return view
+
+    def add(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case RewriteEvent():
+                self.rewrite = event
+            case EvidenceEvent():
+                self.evidence = event
+            case TokenEvent():
+                self.text += event.text
+            case CitationEvent():
+                self.citations.append(event)
+            case SupportEvent():
+                self.support.append(event)
+            case DoneEvent():
+                self.done, self.state, self.id = event, event.status, event.turn_id
+                self.text, self.citations, self.support = event.answer, event.citations, event.support
+            case ErrorEvent():
+                self.error, self.state, self.id = event, "failed", event.turn_id
+                self.text = event.answer or self.text
+
+    def stop(self) -> None:
+        """The reader stopped it."""
+        self.state = "interrupted"
+
+    def refuse(self, problem: str) -> None:
+        """The turn did not begin; `problem` says why and what to do."""
+        self.state, self.problem = "failed", problem
+
+    @property
+    def passages(self) -> Sequence[Evidence]:
+        return self.evidence.passages if self.evidence else ()
+
+    @property
+    def shown_citations(self) -> list[CitationEvent]:
+        """The turn's citations; for one that was cut short, those its markers name."""
+        if self.citations or self.state in ("running", "answered", "quoted", "refused"):
+            return self.citations
+        passages = {passage.n: passage for passage in self.passages}
+        found = [(marker, passages.get(int(marker[1]))) for marker in _MARKER.finditer(self.text)]
+        return [_whole(passage, marker) for marker, passage in found if passage is not None]
+
+    def _annotations(self) -> list[Annotation]:
+        marks: list[Annotation] = [
+            Chip(cited.answer_start, cited.answer_end, cited.n, key, " › ".join((cited.title, *cited.heading)))
+            for key, cited in enumerate(self.shown_citations)
+        ]
+        for sentence in self.support:
+            if not sentence.supported:
+                note = _UNSUPPORTED if sentence.cited else _UNCITED
+                marks.append(Doubt(sentence.answer_start, sentence.answer_end, note))
+        return marks
+
+    def _notices(self) -> list[Notice]:
+        notices = []
+        if self.problem:
+            notices.append(Notice("error", self.problem))
+        if self.error:
+            notices.append(Notice("error", self.error.message))
+        if self.state == "interrupted":
+            notices.append(Notice("", "Stopped before the end."))
+        if self.state == "refused":
+            said = "The sources found do not answer this. Other words in “Searched” may find better ones."
+            notices.append(Notice("refused", said))
+        if self.done and self.done.finish_reason == "length":
+            notices.append(Notice("", "The answer reached the longest length that is set and was cut."))
+        if self.done and self.done.dropped_citations:
+            many = self.done.dropped_citations
+            said = "1 citation" if many == 1 else f"{many} citations"
+            notices.append(Notice("", f"{said} of nothing in the sources {'was' if many == 1 else 'were'} removed."))
+        return notices
+
+    def _timings(self) -> list[tuple[str, float]]:
+        seconds = self.done.seconds if self.done else self.error.seconds if self.error else {}
+        return [(name.replace("_", " ").capitalize(), value) for name, value in seconds.items()]
+
+    def html(self) -> Markup:
+        """The question, what was searched for, the answer so far and what can be done with it."""
+        return render("turn.html", turn=_Shown(self))
+
+    def sources_html(self) -> Markup:
+        """The evidence, numbered, with what is cited highlighted; empty before the search."""
+        if self.evidence is None:
+            return Markup("")
+        return sources_html(self.key, self.collection, self.evidence, self.shown_citations)
+
+
+def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:
+    """A citation of a passage as a whole, with no sentence singled out."""
+    return CitationEvent(
+        n=passage.n,
+        passage_id=passage.passage_id,
+        document_id=passage.document_id,
+        title=passage.title,
+        heading=passage.heading,
+        page=passage.page,
+        quote="",
+        start=passage.start,
+        end=passage.start,
+        answer_start=marker.start(),
+        answer_end=marker.end(),
+    )
+
+
+class _Shown:
+    """What the template asks of a turn."""
+
+    def __init__(self, view: TurnView) -> None:
+        self.key, self.id, self.state, self.question = view.key, view.id, view.state, view.question
+        self.rewrite = view.rewrite
+        self.search_text = view.search_for or (view.rewrite.text if view.rewrite else view.question)
+        self.decision = describe(view.rewrite, view.search_for is not None) if view.rewrite else None
+        self.answer = render_markdown(view.text, view._annotations()) if view.text else ""
+        self.quoted = view.state == "quoted"
+        self.notices = view._notices()
+        self.timings = view._timings()
+        self.sources = len(view.passages)
+        self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"
+        self.total = view.done.seconds.get("total") if view.done else None
+        self.rating = view.feedback.rating if view.feedback else ""
+        self.reason = view.feedback.reason if view.feedback else ""
+        self.comment = view.feedback.comment if view.feedback else ""
+        self.reasons = [Reason(name, rating) for rating, names in REASONS.items() for name in names]

@@ -43,3 +43,11 @@ class Rewriter(Protocol):
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """Decide whether `question` needs `conversation` to be understood, and resolve it if so."""
+
+
+@runtime_checkable
+class AsyncRewriter(Rewriter, Protocol):
+    """A rewriter that waits for something far away, and stops asking for it when it is cancelled."""
+
+    async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """As `rewrite`, without blocking; cancelling it ends the request it waits for."""

@@ -1,0 +1,165 @@
+"""From the raw text of a model to the events of an answer.
+
+`AnswerReader` takes the pieces a model streams and gives token, citation and support events: refusal tokens
+removed, control characters removed, markers checked, statements judged. What came out depends on the whole
+text and not on where it was cut. Prompting, timing and errors are left to the pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import regex
+
+from server.turn.citations import CitationParser, Marker
+from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
+from server.turn.refusal import RefusalFilter
+from server.turn.statements import Statement, StatementTracker
+from server.turn.support import SUPPORTED, Support, SupportScorer
+
+# Controls (escape sequences of terminals, overrides of the reading direction) and halves of surrogate pairs.
+_UNSAFE = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+AnswerEvent = TokenEvent | CitationEvent | SupportEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer came to: the text as shown, its citations, its judged statements."""
+
+    text: str
+    citations: list[CitationEvent]
+    support: list[SupportEvent]
+    dropped_citations: int
+    refused: bool
+
+
+class AnswerReader:
+    """Reads one answer; feed it the model's pieces in order, then finish once."""
+
+    def __init__(self, evidence: Sequence[Evidence]) -> None:
+        self._evidence = {passage.n: passage for passage in evidence}
+        self._scorer = SupportScorer(evidence)
+        self._refusal = RefusalFilter()
+        self._parser = CitationParser(self._evidence)
+        self._tracker = StatementTracker()
+        self._shown = ""
+        self._blank = ""
+        self._events: list[AnswerEvent] = []
+        self._citations: list[CitationEvent] = []
+        self._support: list[SupportEvent] = []
+
+    @property
+    def shown(self) -> str:
+        """The answer as the user sees it by now."""
+        return self._shown
+
+    @property
+    def refused(self) -> bool:
+        """Whether the model declined before it said anything of substance: nothing more is worth reading."""
+        return self._refusal.found and not self._citations and len(self._shown.split()) < 6
+
+    def feed(self, text: str) -> list[AnswerEvent]:
+        """The events that one more piece of the model's text brings."""
+        self._read(self._parser.feed(self._refusal.feed(_UNSAFE.sub("", text))))
+        return self._take()
+
+    def finish(self) -> list[AnswerEvent]:
+        """The events that were waiting for the end of the text."""
+        self._read(self._parser.feed(self._refusal.finish()))
+        self._read(self._parser.finish())
+        self._judge(self._tracker.finish())
+        return self._take()
+
+    def say(self, text: str) -> list[AnswerEvent]:
+        """Show a sentence of the server's own, after what the model may have said."""
+        self._show(("\n\n" if self._shown else "") + text)
+        return self._take()
+
+    def quote(self, found: Support) -> list[AnswerEvent]:
+        """Show a sentence of the evidence as a block quotation with its citation."""
+        self._show("\n\n" if self._shown else "")
+        start = len(self._shown)
+        self._show("> " + "\n> ".join(_UNSAFE.sub("", found.quote).split("\n")))
+        end = len(self._shown)
+        self._show(f" [{found.n}]")
+        self._add_citation(found.n, found, f"[{found.n}]")
+        self._add_support(start, end, (found.n,), 1.0)
+        return self._take()
+
+    def answer(self) -> Answer:
+        """Everything shown and judged by now."""
+        return Answer(self._shown, self._citations, self._support, self._parser.dropped, self.refused)
+
+    def _read(self, pieces: Iterable[str | Marker]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Marker):
+                self._cite(piece)
+                continue
+            in_code = self._parser.in_code
+            for char in piece:
+                # Blanks wait for what follows, so that an answer neither begins nor ends with them.
+                if char.isspace():
+                    self._blank += char if self._shown else ""
+                    continue
+                text, self._blank = self._blank + char, ""
+                self._judge(self._tracker.code(text) if in_code else self._tracker.text(text))
+                self._show(text)
+
+    def _cite(self, marker: Marker) -> None:
+        if self._blank:
+            blank, self._blank = self._blank, ""
+            self._judge(self._tracker.text(blank))
+            self._show(blank)
+        support = self._scorer.best(self._tracker.current, [marker.n])
+        self._tracker.marker(marker.n, marker.text)
+        self._show(marker.text)
+        self._add_citation(marker.n, support, marker.text)
+
+    def _judge(self, statements: Iterable[Statement]) -> None:
+        for statement in statements:
+            score = self._scorer.score(statement.text, statement.cited)
+            self._add_support(statement.start, statement.end, statement.cited, score)
+
+    def _add_citation(self, n: int, support: Support | None, marker: str) -> None:
+        passage = self._evidence[n]
+        event = CitationEvent(
+            n=n,
+            passage_id=passage.passage_id,
+            document_id=passage.document_id,
+            title=passage.title,
+            heading=passage.heading,
+            page=passage.page,
+            quote=support.quote if support else passage.text,
+            start=support.start if support else passage.start,
+            end=support.end if support else passage.end,
+            answer_start=len(self._shown) - len(marker),
+            answer_end=len(self._shown),
+        )
+        self._citations.append(event)
+        self._events.append(event)
+
+    def _add_support(self, start: int, end: int, cited: Sequence[int], score: float) -> None:
+        event = SupportEvent(
+            answer_start=start,
+            answer_end=end,
+            cited=list(cited),
+            score=score,
+            supported=bool(cited) and score >= SUPPORTED,
+        )
+        self._support.append(event)
+        self._events.append(event)
+
+    def _show(self, text: str) -> None:
+        if not text:
+            return
+        self._shown += text
+        if self._events and isinstance(self._events[-1], TokenEvent):
+            self._events[-1] = TokenEvent(text=self._events[-1].text + text)
+        else:
+            self._events.append(TokenEvent(text=text))
+
+    def _take(self) -> list[AnswerEvent]:
+        events, self._events = self._events, []
+        return events

@@ -1,0 +1,152 @@
+"""Streaming an answer from a chat model: time limits, errors a person can act on, cancellation.
+
+The text is passed on as it comes; what may be shown of it is decided in `server.turn.answer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from server.turn.prompt import Message
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk, BaseMessage
+
+
+class GenerationError(Exception):
+    """The model gave no complete answer. `code` is llm_unreachable, llm_timeout or llm_failed."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of the model's text; the last ones carry why it ended and what it cost, if the model tells."""
+
+    text: str
+    finish_reason: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Why an answer ended and what it cost, gathered from its pieces; 0 and empty where the model does not tell."""
+
+    finish_reason: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def plus(self, piece: Piece) -> Usage:
+        """With what one more piece tells: the newest figures win."""
+        return Usage(
+            piece.finish_reason or self.finish_reason,
+            max(piece.prompt_tokens, self.prompt_tokens),
+            max(piece.completion_tokens, self.completion_tokens),
+        )
+
+
+async def generate(
+    chat_model: BaseChatModel, messages: Sequence[Message], *, first_token_seconds: float, total_seconds: float
+) -> AsyncGenerator[Piece, None]:
+    """The pieces of one answer as they come.
+
+    Raises GenerationError. Closing the iterator, or cancelling the task that reads it, closes the request
+    to the model at once.
+    """
+    started = time.monotonic()
+    deadline = min(first_token_seconds, total_seconds)
+    spoke = False
+    try:
+        async with aclosing(_chunks(chat_model, messages)) as chunks:
+            while True:
+                # Around each wait, never around a yield: a reader's pauses are not the model's.
+                async with asyncio.timeout_at(
+                    asyncio.get_running_loop().time() + deadline - time.monotonic() + started
+                ):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
+                if chunk.text and not spoke:
+                    spoke, deadline = True, total_seconds
+                yield _piece(chunk)
+    except _timeouts() as error:
+        waited = f"{time.monotonic() - started:.0f} s"
+        what = f"was stopped after {waited}, before its end" if spoke else f"said nothing for {waited}"
+        setting = "llm.total_seconds" if spoke else "llm.first_token_seconds"
+        raise GenerationError(
+            "llm_timeout", f"The language model {what}. Ask for something shorter, try again, or raise {setting}."
+        ) from error
+    except _unreachable() as error:
+        what = "was lost while it answered" if spoke else "cannot be reached"
+        raise GenerationError(
+            "llm_unreachable",
+            f"The language model {what} ({_brief(error)}). Check that its server runs, then try again.",
+        ) from error
+    except _failures() as error:
+        raise GenerationError(
+            "llm_failed",
+            f"The language model answered with an error ({_brief(error)}). The log of its server says more.",
+        ) from error
+
+
+async def _chunks(chat_model: BaseChatModel, messages: Sequence[Message]) -> AsyncGenerator[AIMessageChunk, None]:
+    stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages)))
+    async with aclosing(stream) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+def _langchain(messages: Sequence[Message]) -> list[BaseMessage]:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+    kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+    return [kinds[message.role](message.text) for message in messages]
+
+
+def _piece(chunk: AIMessageChunk) -> Piece:
+    usage = chunk.usage_metadata
+    return Piece(
+        text=chunk.text,
+        finish_reason=str(chunk.response_metadata.get("finish_reason") or ""),
+        prompt_tokens=usage["input_tokens"] if usage else 0,
+        completion_tokens=usage["output_tokens"] if usage else 0,
+    )
+
+
+# Evaluated only once something was raised, so that neither library is loaded for a turn that goes well.
+def _timeouts() -> tuple[type[Exception], ...]:
+    import httpx
+    import openai
+
+    return (TimeoutError, openai.APITimeoutError, httpx.TimeoutException)
+
+
+def _unreachable() -> tuple[type[Exception], ...]:
+    import httpx
+    import openai
+
+    return (openai.APIConnectionError, httpx.TransportError, ConnectionError)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What providers' clients raise for an error the model's server told; ValueError is langchain's own choice."""
+    import httpx
+    import openai
+    from langchain_core.exceptions import LangChainException
+
+    return (openai.OpenAIError, httpx.HTTPError, LangChainException, ValueError, RuntimeError, OSError)
+
+
+def _brief(error: Exception) -> str:
+    """The error's own first line, short enough for a person to read."""
+    line = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -1,0 +1,361 @@
+"""A turn from question to `done`: rewrite, search, rerank, evidence, answer, as one stream of typed events.
+
+`TurnEngine` joins what the other modules of this folder do and decides only the order, the time limits and
+what becomes of a failure. It keeps nothing between turns: conversations, traces and queues belong to its
+caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from index.errors import CollectionNotFound, IndexingError
+from index.query import Hit, Where
+from rewriter.conversation import Conversation
+from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
+from server.settings import Settings
+from server.turn.answer import AnswerReader
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, Leg, RewriteEvent
+from server.turn.evidence import Selection, select_evidence
+from server.turn.extractive import INTRODUCTION, best_sentences
+from server.turn.generate import GenerationError, Usage, generate
+from server.turn.prompt import build_prompt, evidence_budget
+from server.turn.search import Plan, Searchable, TurnSearch
+from server.turn.steps import Attribute, Recorder, Step, forget
+
+if TYPE_CHECKING:
+    from index.rerank import Reranker
+    from langchain_core.language_models import BaseChatModel
+
+BLOCKING_SECONDS = 30.0
+"""Longest search, and longest rerank, before the turn is given up."""
+
+_NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
+
+T = TypeVar("T")
+
+
+class TurnEngine:
+    """Answers questions over collections.
+
+    `collection` opens one by name, `chat_model` gives the model in use or None (then sentences are quoted);
+    both are asked anew in every turn. Serves any number of turns at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        collection: Callable[[str], Searchable],
+        rewriter: Rewriter,
+        settings: Settings,
+        chat_model: Callable[[], BaseChatModel | None] = lambda: None,
+        reranker: Reranker | None = None,
+    ) -> None:
+        self.search = TurnSearch(collection=collection, rewriter=rewriter, settings=settings, reranker=reranker)
+        self._settings = settings
+        self._chat_model = chat_model
+
+    async def run(
+        self,
+        question: str,
+        *,
+        collection: str,
+        conversation: Conversation = Conversation(),  # noqa: B008  (frozen)
+        search_for: str | None = None,
+        where: Where | None = None,
+        turn_id: str = "",
+        conversation_id: str | None = None,
+        record: Recorder = forget,
+    ) -> AsyncGenerator[Event, None]:
+        """The events of one turn, ending with exactly one `done` or `error`.
+
+        `search_for` is a search text written by a person: it stands in for the rewrite. Closing the
+        iterator, or cancelling the task that reads it, stops the model's request at once. `record` is told
+        each finished step.
+        """
+        turn = _Turn(
+            search=self.search,
+            settings=self._settings,
+            chat_model=self._chat_model(),
+            question=question,
+            conversation=conversation,
+            ids=(turn_id or uuid.uuid4().hex, conversation_id),
+            record=record,
+        )
+        async with aclosing(turn.events(collection, search_for, where)) as events:
+            async for event in events:
+                yield event
+
+
+class _TurnFailed(Exception):
+    """Ends a turn with an error event."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Turn:
+    """The state of one turn while it runs."""
+
+    def __init__(
+        self,
+        *,
+        search: TurnSearch,
+        settings: Settings,
+        chat_model: BaseChatModel | None,
+        question: str,
+        conversation: Conversation,
+        ids: tuple[str, str | None],
+        record: Recorder,
+    ) -> None:
+        self._search = search
+        self._settings = settings
+        self._chat_model = chat_model
+        self._question = question
+        self._conversation = conversation
+        self._turn_id, self._conversation_id = ids
+        self._record = record
+        self._started = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+        self._reader = AnswerReader(())
+
+    async def events(self, collection: str, search_for: str | None, where: Where | None) -> AsyncGenerator[Event, None]:
+        """Everything in order; failures become the closing error event."""
+        try:
+            searched = await self._blocking(lambda: self._search.collection(collection), "search")
+            plan = await self._plan(search_for)
+            yield self._rewrite_event(plan)
+            selection, event = await self._find(searched, plan, where)
+            yield event
+            async with aclosing(self._answer(plan, selection)) as answer:
+                async for said in answer:
+                    yield said
+        except _TurnFailed as failure:
+            yield ErrorEvent(
+                turn_id=self._turn_id,
+                conversation_id=self._conversation_id,
+                code=failure.code,
+                message=str(failure),
+                answer=self._reader.shown,
+                seconds=self._timings(),
+            )
+
+    async def _plan(self, search_for: str | None) -> Plan:
+        """The rewrite, or the typed question where the rewriter is too slow."""
+        rewriter, limit = self._search.rewriter, self._settings.rewriter.timeout_seconds
+        started, wall = time.perf_counter(), time.time()
+        if search_for and search_for.strip():
+            rewrite = Rewrite(self._question, "keep")
+        else:
+            try:
+                # Half a second more than it has by itself, so that its own account of a timeout is heard.
+                async with asyncio.timeout(limit + 0.5):
+                    if isinstance(rewriter, AsyncRewriter):
+                        rewrite = await rewriter.arewrite(self._conversation, self._question)
+                    else:
+                        rewrite = await asyncio.to_thread(rewriter.rewrite, self._conversation, self._question)
+            except TimeoutError:
+                reason = f"The rewriter took longer than {limit:g} s."
+                rewrite = Rewrite(self._question, "failed", seconds=time.perf_counter() - started, reason=reason)
+        plan = self._search.plan(self._question, self._conversation, rewrite, search_for)
+        self._step(
+            "rewrite",
+            started,
+            wall,
+            {"question": self._question, "history": [f"{turn.role}: {turn.text}" for turn in self._conversation.turns]},
+            {"text": plan.rewrite.text, "reason": plan.rewrite.reason, "legs": [leg.text for leg in plan.legs.queries]},
+            {"rewriter": rewriter.name, "decision": plan.decision, "legs": len(plan.legs.queries)},
+        )
+        return plan
+
+    async def _find(self, searched: Searchable, plan: Plan, where: Where | None) -> tuple[Selection, EvidenceEvent]:
+        retrieval, llm = self._settings.retrieval, self._settings.llm
+        started, wall = time.perf_counter(), time.time()
+        # Twice what is shown: passages too long for what is left of the budget give way to later ones.
+        hits = await self._blocking(
+            lambda: self._search.retrieve(searched, plan, k=2 * retrieval.evidence, where=where), "search"
+        )
+        self._step(
+            "search",
+            started,
+            wall,
+            {"queries": [query.text for query in plan.legs.queries]},
+            _hits(hits),
+            {"hits": len(hits), "version": searched.version},
+        )
+        reranked = self._search.reranks(plan) and bool(hits)
+        if reranked:
+            started, wall = time.perf_counter(), time.time()
+            before = hits
+            hits = await self._blocking(lambda: self._search.rerank(plan, before), "rerank")
+            self._step("rerank", started, wall, {"question": plan.meaning}, _hits(hits), {"hits": len(hits)})
+        budget = evidence_budget(self._question, llm)
+        selection = await self._blocking(
+            lambda: select_evidence(hits, limit=retrieval.evidence, budget=budget, document=searched.document), "search"
+        )
+        seconds = self._seconds["search"] + self._seconds.get("rerank", 0.0)
+        return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
+
+    async def _answer(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
+        self._reader = AnswerReader(selection.passages)
+        if not selection.passages:
+            for said in self._reader.say(_NOTHING_FOUND):
+                yield said
+            yield self._done("refused", Usage())
+        elif self._chat_model is None:
+            async with aclosing(self._quote(plan, selection)) as quoted:
+                async for event in quoted:
+                    yield event
+        else:
+            async with aclosing(self._write(self._chat_model, plan, selection)) as written:
+                async for event in written:
+                    yield event
+
+    async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
+        """The best sentences, or a refusal."""
+        started, wall = time.perf_counter(), time.time()
+        found = await self._blocking(lambda: best_sentences(plan.meaning, selection.passages), "generate")
+        self._first_token()
+        for event in self._reader.say(INTRODUCTION if found else _no_answer(plan, selection)):
+            yield event
+        for support in found:
+            for event in self._reader.quote(support):
+                yield event
+        self._step(
+            "generate", started, wall, {}, {"answer": self._reader.shown}, {"model": "none", "quotes": len(found)}
+        )
+        yield self._done("quoted" if found else "refused", Usage())
+
+    async def _write(self, chat_model: BaseChatModel, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
+        """What the model writes, checked; a refusal becomes a sentence of ours."""
+        llm, reader = self._settings.llm, self._reader
+        prompt = build_prompt(self._question, self._conversation, selection.passages, llm, meaning=plan.meaning)
+        started, wall = time.perf_counter(), time.time()
+        usage, raw = Usage(), ""
+        pieces = generate(
+            chat_model,
+            prompt.messages,
+            first_token_seconds=llm.first_token_seconds,
+            total_seconds=llm.total_seconds,
+        )
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    raw += piece.text
+                    usage = usage.plus(piece)
+                    for event in reader.feed(piece.text):
+                        self._first_token()
+                        yield event
+                    if reader.refused:
+                        break
+            for event in reader.finish():
+                self._first_token()
+                yield event
+        except GenerationError as error:
+            for event in reader.finish():
+                yield event
+            raise _TurnFailed(error.code, str(error)) from error
+        finally:
+            self._step(
+                "generate",
+                started,
+                wall,
+                {"messages": [{"role": message.role, "content": message.text} for message in prompt.messages]},
+                {"text": raw, "answer": reader.shown},
+                {
+                    "prompt_version": prompt.version,
+                    "prompt_tokens_expected": prompt.tokens,
+                    "prompt_tokens": usage.prompt_tokens,
+                    "completion_tokens": usage.completion_tokens,
+                },
+            )
+        if reader.refused or not reader.shown:
+            for event in reader.say(_no_answer(plan, selection)):
+                self._first_token()
+                yield event
+            yield self._done("refused", usage)
+        else:
+            yield self._done("answered", usage)
+
+    def _rewrite_event(self, plan: Plan) -> RewriteEvent:
+        rewrite = plan.rewrite
+        return RewriteEvent(
+            question=self._question,
+            text=rewrite.text,
+            decision=plan.decision,
+            confidence=rewrite.confidence,
+            alternatives=list(rewrite.alternatives),
+            reason=rewrite.reason,
+            rewriter=self._search.rewriter.name,
+            legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in plan.legs.queries],
+            seconds=self._seconds["rewrite"],
+        )
+
+    def _done(self, status: Literal["answered", "quoted", "refused"], usage: Usage) -> DoneEvent:
+        answer = self._reader.answer()
+        return DoneEvent(
+            turn_id=self._turn_id,
+            conversation_id=self._conversation_id,
+            status=status,
+            answer=answer.text,
+            finish_reason="length" if usage.finish_reason == "length" else "stop",
+            citations=answer.citations,
+            support=answer.support,
+            dropped_citations=answer.dropped_citations,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            seconds=self._timings(),
+        )
+
+    async def _blocking(self, call: Callable[[], T], step: str) -> T:
+        """`call` in a thread, within a time limit; what the index says of a failure ends the turn."""
+        try:
+            async with asyncio.timeout(BLOCKING_SECONDS):
+                return await asyncio.to_thread(call)
+        except TimeoutError as error:
+            raise _TurnFailed(
+                f"{step}_timeout",
+                f"The {step} took longer than {BLOCKING_SECONDS:g} s. Try again when less is going on.",
+            ) from error
+        except CollectionNotFound as error:
+            raise _TurnFailed("collection_not_found", str(error)) from error
+        except IndexingError as error:
+            raise _TurnFailed(f"{step}_failed", str(error)) from error
+
+    def _first_token(self) -> None:
+        self._seconds.setdefault("first_token", time.perf_counter() - self._started)
+
+    def _timings(self) -> dict[str, float]:
+        return {**self._seconds, "total": time.perf_counter() - self._started}
+
+    def _step(
+        self,
+        name: str,
+        started: float,
+        wall: float,
+        inputs: Mapping[str, object],
+        outputs: Mapping[str, object],
+        attributes: Mapping[str, Attribute],
+    ) -> None:
+        seconds = time.perf_counter() - started
+        self._seconds[name] = seconds
+        self._record(Step(name, wall, seconds, inputs, outputs, attributes))
+
+
+def _hits(hits: Sequence[Hit]) -> Mapping[str, object]:
+    return {"passages": [{"id": hit.passage.id, "score": hit.score, "ranks": dict(hit.ranks)} for hit in hits]}
+
+
+def _no_answer(plan: Plan, selection: Selection) -> str:
+    titles = list(dict.fromkeys(passage.title or passage.document_id for passage in selection.passages))
+    shown = ", ".join(titles[:3]) + (" and others" if len(titles) > 3 else "")
+    return (
+        f"The documents do not seem to answer this. I searched for “{' '.join(plan.meaning.split())}” and read "
+        f"{len(selection.passages)} passages, from {shown}; none of them says it."
+    )

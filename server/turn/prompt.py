@@ -1,0 +1,135 @@
+"""The messages a model is asked with: instructions, bounded history, numbered passages, question.
+
+Whatever comes from documents, from the history or from the user is made unable to pass for the prompt's own
+form: tokens of chat templates, the tags around the passages and numbers like the passages' own. The evidence
+shown to people stays exact; only the model's copy is changed. The order of the parts serves prefix caches:
+what stays the same from turn to turn comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import regex
+
+from rewriter.conversation import Conversation
+from rewriter.prompts import load_prompt
+from server.settings import LLMSettings
+from server.turn.events import Evidence
+from server.turn.tokens import MESSAGE_OVERHEAD, count_tokens
+
+PACKAGE = "server.turn.prompts"
+HISTORY_TOKENS = 300
+"""Budget of the history; the local engine reads some ninety tokens a second on two cores."""
+HISTORY_MESSAGE_TOKENS = 100
+"""Longest message of the history; longer ones are cut at their end."""
+
+_TEMPLATE_TOKEN = regex.compile(
+    r"<(?=[|｜])|(?<=[|｜])>|<(?=/?(?:s|bos|eos|pad|unk|think|tool_call|tool_response"
+    r"|start_of_turn|end_of_turn|system|user|assistant|passages?|documents?|evidence|cannot[_ ]answer)\b)",
+    regex.IGNORECASE,
+)
+_BRACKET_TOKEN = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")
+_NUMBER_LIKE = regex.compile(
+    r"(?<![\p{L}\p{N}_\])=(,])(?:\[\s*(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\s*\]|【(\d{1,3})[^】]*】)"
+)
+_CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat request."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """The messages, the tokens they are expected to cost, and the version of the instructions."""
+
+    messages: tuple[Message, ...]
+    tokens: int
+    version: str
+
+
+def evidence_budget(question: str, llm: LLMSettings) -> int:
+    """Tokens the numbered passages may take: the setting, or less where the context window is small."""
+    room = llm.context_tokens - llm.answer_tokens - _fixed_tokens() - count_tokens(question)
+    return max(min(llm.evidence_tokens, room), 0)
+
+
+def build_prompt(
+    question: str, conversation: Conversation, evidence: Sequence[Evidence], llm: LLMSettings, *, meaning: str = ""
+) -> ChatPrompt:
+    """The request for an answer to `question`, within `llm.context_tokens` less the answer's own.
+
+    `meaning` is the question in full where the typed one leans on the conversation. The history gets what
+    is left, newest turns first, at most `HISTORY_TOKENS`.
+    """
+    system = load_prompt(PACKAGE, "answer")
+    form = load_prompt(PACKAGE, "question")
+    room = llm.context_tokens - llm.answer_tokens - _fixed_tokens()
+    asked = clip(question if not meaning or meaning == question else f"{question} (that is: {meaning})", room // 2)
+    room -= count_tokens(asked)
+    passages = _passages(evidence, max(room, 0))
+    room -= count_tokens(passages)
+    history = _history(conversation, min(room, HISTORY_TOKENS))
+    last = form.text.replace("{{question}}", harmless(asked)).replace("{{passages}}", passages)
+    messages = (Message("system", system.text), *history, Message("user", last))
+    tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
+    return ChatPrompt(messages, tokens, f"{system.version}.{form.version}")
+
+
+def harmless(text: str) -> str:
+    """`text` without anything a chat template or the prompt's own tags could be mistaken for."""
+    return _BRACKET_TOKEN.sub("(", _TEMPLATE_TOKEN.sub("‹", text))
+
+
+def clip(text: str, tokens: int) -> str:
+    """The beginning of `text` that costs at most `tokens`, marked with an ellipsis where something is cut."""
+    if count_tokens(text) <= tokens:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count_tokens(text[:middle]) < tokens else (low, middle - 1)
+    return text[:low].rstrip() + "…" if low else ""
+
+
+def _fixed_tokens() -> int:
+    texts = (load_prompt(PACKAGE, "answer").text, load_prompt(PACKAGE, "question").text)
+    return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts)
+
+
+def _passages(evidence: Sequence[Evidence], room: int) -> str:
+    shown = "\n\n".join(_passage(passage, passage.text) for passage in evidence)
+    if count_tokens(shown) <= room:
+        return shown
+    # Only where one passage alone is larger than the window: the selection keeps to the budget.
+    share = room // max(len(evidence), 1)
+    return "\n\n".join(clip(_passage(passage, passage.text), share) for passage in evidence)
+
+
+def _passage(passage: Evidence, text: str) -> str:
+    path = " › ".join(" ".join(part.split()) for part in (passage.title, *passage.heading) if part.strip())
+    return f"[{passage.n}] {_unnumbered(harmless(path))}\n{_unnumbered(harmless(text)).strip()}"
+
+
+def _unnumbered(text: str) -> str:
+    """`text` with `[3]` and the like written `(3)`, so that nothing in it looks numbered or cited."""
+    return _NUMBER_LIKE.sub(lambda match: f"({match[1] or match[2]})", text)
+
+
+def _history(conversation: Conversation, room: int) -> list[Message]:
+    kept: list[Message] = []
+    for turn in reversed(conversation.turns):
+        text = clip(harmless(_CITED.sub("", turn.text)).strip(), HISTORY_MESSAGE_TOKENS)
+        room -= count_tokens(text) + MESSAGE_OVERHEAD
+        if room < 0:
+            break
+        if text:
+            kept.append(Message(turn.role, text))
+    return kept[::-1]

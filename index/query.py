@@ -10,7 +10,7 @@ from index.documents import Metadata, MetadataValue
 
 PassageKind: TypeAlias = Literal["section", "sentence", "proposition"]
 
-Where: TypeAlias = Mapping[str, "MetadataValue | list[MetadataValue]"]
+Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 """A filter on passage metadata: every key must equal the value, or be one of the listed values."""
 
 

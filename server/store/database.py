@@ -8,11 +8,12 @@ modules beside this one, which are functions of a connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -23,6 +24,8 @@ from filelock import FileLock
 from server.store.errors import StoreError, StoreFull
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 10.0
 """How long a write waits for another process (a terminal command beside the server)."""
@@ -103,11 +106,16 @@ class Database:
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction. It is committed when this returns, and completes even if
         the waiting task is cancelled. Raises StoreFull or StoreError."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._run_write, work)
+        # Handed over before anything is awaited, and shielded, so that no cancellation can take it back.
+        return await asyncio.shield(asyncio.wrap_future(self._writer.submit(self._run_write, work)))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on a reading connection. Raises StoreError."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_read, work)
+
+    def write_later(self, work: Callable[[sqlite3.Connection], T]) -> None:
+        """`write` that nobody waits for; if it fails, the log says so."""
+        self._writer.submit(self._run_write, work).add_done_callback(_log_failure)
 
     def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """`write` for code that runs in a thread or a terminal command."""
@@ -125,6 +133,11 @@ class Database:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+
+
+def _log_failure(future: Future[T]) -> None:
+    if error := future.exception():
+        log.warning("%s", error)
 
 
 def _migrations() -> list[tuple[int, str]]:

@@ -121,6 +121,7 @@ class DoneEvent(_Event):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: dict[str, float] = Field(description="rewrite, search, rerank, first_token, total; seconds.")
+    warning: str = Field(default="", description="What a person should know although the turn went well.")
 
 
 class ErrorEvent(_Event):

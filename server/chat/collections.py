@@ -1,0 +1,121 @@
+"""Open collections: opened on first use, kept open, moved to a newer version when one appears.
+
+Everything here blocks and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from index.errors import CollectionNotFound
+from server.chat.errors import InvalidRequest
+from server.chat.models import Models
+from server.chat.types import CollectionSummary
+from server.settings import Settings
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+
+REFRESH_SECONDS = 1.0
+"""How often, at most, a collection is asked whether another process has written a newer version."""
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+
+
+def checked_name(name: str) -> str:
+    """`name` if a collection may be called so; it becomes a folder and an address. Raises InvalidRequest."""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise InvalidRequest(
+            "A collection's name has 1 to 64 letters, digits, dots, dashes or underscores, and begins and ends with "
+            "a letter or digit.",
+            code="invalid_collection_name",
+            param="collection",
+        )
+    return name
+
+
+class Collections:
+    """The collections of one home folder."""
+
+    def __init__(self, settings: Settings, models: Models) -> None:
+        self._settings = settings
+        self._models = models
+        self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}
+        self._open: dict[str, Collection] = {}
+        self._checked: dict[str, float] = {}
+        self.root = settings.home / "collections"
+
+    def get(self, name: str) -> Collection:
+        """The newest version of a collection, open. Raises CollectionNotFound or another IndexingError."""
+        with self._lock:
+            opening = self._opening.setdefault(name, threading.Lock())
+        with opening:
+            collection = self._open.get(name)
+            if collection is None:
+                from index.collection import Collection
+
+                collection = Collection.open(
+                    self.root,
+                    name,
+                    self._models.encoder(),
+                    lexical=self._settings.index.lexical,
+                    chroma_url=self._settings.index.chroma_url,
+                )
+                self._open[name] = collection
+            elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
+                collection.refresh()
+            self._checked[name] = time.monotonic()
+            return collection
+
+    def changed(self, name: str) -> None:
+        """Look for a newer version at the next use, however soon that is."""
+        self._checked[name] = float("-inf")
+
+    def is_open(self, name: str) -> bool:
+        """Whether a collection is open already; never blocks."""
+        return name in self._open
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a collection of that name, without opening it."""
+        return any(info.name == name for info in self.listing())
+
+    def listing(self) -> list[CollectionSummary]:
+        """Every collection, by name."""
+        from index.collection import list_collections
+
+        return [
+            CollectionSummary(
+                name=info.name,
+                documents=info.documents,
+                passages=info.passages,
+                version=info.version,
+                updated=info.updated,
+            )
+            for info in sorted(list_collections(self.root), key=lambda info: info.name)
+        ]
+
+    def delete(self, name: str) -> None:
+        """Close a collection and remove its files. Raises CollectionNotFound."""
+        from index.collection import delete_collection
+
+        if not self.exists(name):
+            raise CollectionNotFound(f"There is no collection {name!r}.")
+        with self._lock:
+            opening = self._opening.setdefault(name, threading.Lock())
+        with opening:
+            collection = self._open.pop(name, None)
+            self._checked.pop(name, None)
+            if collection is not None:
+                collection.close()
+            delete_collection(self.root, name)
+
+    def close(self) -> None:
+        """Close every collection."""
+        with self._lock:
+            for collection in self._open.values():
+                collection.close()
+            self._open.clear()

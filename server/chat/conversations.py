@@ -1,0 +1,145 @@
+"""The part of the service that keeps conversations, feedback and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+from server.chat.collections import checked_name
+from server.chat.errors import InvalidRequest, NotFound, Unavailable
+from server.settings import Settings
+from server.store import Database, StoreError, StoreFull, conversations, export, feedback, turns
+from server.store.records import (
+    ConversationDetail,
+    ConversationSummary,
+    Feedback,
+    FeedbackRecord,
+    Rating,
+    StoredTurn,
+    Trace,
+)
+
+T = TypeVar("T")
+
+MAX_COMMENT_CHARS = 4000
+MAX_REASON_CHARS = 200
+MAX_TITLE_CHARS = 400
+MAX_QUERY_CHARS = 400
+MAX_LISTED = 200
+MAX_OFFSET = 2**31
+
+
+def clean(text: str, limit: int, param: str) -> str:
+    """`text` as it can be stored: no NUL, no half characters. Raises InvalidRequest above `limit` characters."""
+    if len(text) > limit:
+        raise InvalidRequest(
+            f"{param} has {len(text)} characters; {limit} are allowed.", code="text_too_long", param=param
+        )
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """What the store raises, in the words of the service."""
+    try:
+        yield
+    except StoreFull as error:
+        raise Unavailable(str(error), code="disk_full") from error
+    except StoreError as error:
+        raise Unavailable(str(error), code="store_failed") from error
+
+
+class ConversationDesk:
+    """Conversations with their turns; feedback and traces by turn."""
+
+    settings: Settings
+    database: Database
+
+    async def create_conversation(self, collection: str = "", title: str = "") -> ConversationSummary:
+        """A new, empty conversation; without a title its first question becomes one."""
+        name = checked_name(collection or self.settings.collection)
+        cleaned = clean(title, MAX_TITLE_CHARS, "title")
+        with store_errors():
+            return await self.database.write(lambda connection: conversations.create(connection, name, cleaned))
+
+    async def conversations(
+        self, query: str | None = None, *, limit: int = 50, offset: int = 0
+    ) -> list[ConversationSummary]:
+        """Newest first; with `query` those whose title, questions or answers contain its words."""
+        limit, offset = max(0, min(limit, MAX_LISTED)), max(0, min(offset, MAX_OFFSET))
+        words = clean(query or "", MAX_QUERY_CHARS, "query").strip()
+        with store_errors():
+            if not words:
+                return await self.database.read(lambda connection: conversations.listing(connection, limit, offset))
+            return await self.database.read(lambda connection: conversations.search(connection, words, limit, offset))
+
+    async def conversation(self, conversation_id: str) -> ConversationDetail:
+        """A conversation with its turns. Raises NotFound."""
+        key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
+        with store_errors():
+            found = await self.database.read(lambda connection: conversations.detail(connection, key))
+        return _found(found, "conversation", conversation_id)
+
+    async def rename_conversation(self, conversation_id: str, title: str) -> ConversationSummary:
+        """Give it a title. Raises NotFound, InvalidRequest for an empty or too long one."""
+        key, cleaned = (
+            clean(conversation_id, MAX_QUERY_CHARS, "conversation_id"),
+            clean(title, MAX_TITLE_CHARS, "title"),
+        )
+        if not cleaned.strip():
+            raise InvalidRequest("A title needs at least one character.", param="title")
+        with store_errors():
+            found = await self.database.write(lambda connection: conversations.rename(connection, key, cleaned))
+        return _found(found, "conversation", conversation_id)
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """Delete it with its turns, traces and feedback. Raises NotFound."""
+        key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
+        with store_errors():
+            found = await self.database.write(lambda connection: conversations.delete(connection, key))
+        _found(found or None, "conversation", conversation_id)
+
+    async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
+        """A conversation as a file's text. Raises NotFound."""
+        found = await self.conversation(conversation_id)
+        return export.as_json(found) if style == "json" else export.as_markdown(found)
+
+    async def stored_turn(self, turn_id: str) -> StoredTurn:
+        """One turn as it is kept. Raises NotFound."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        with store_errors():
+            return _found(await self.database.read(lambda connection: turns.find(connection, key)), "turn", turn_id)
+
+    async def feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
+        """Keep a person's word on a turn; a second one replaces the first. Raises NotFound."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        why, words = clean(reason, MAX_REASON_CHARS, "reason"), clean(comment, MAX_COMMENT_CHARS, "comment")
+        with store_errors():
+            given = await self.database.write(lambda connection: feedback.give(connection, key, rating, why, words))
+        return _found(given, "turn", turn_id)
+
+    async def retract_feedback(self, turn_id: str) -> None:
+        """Forget the feedback on a turn. Raises NotFound where there is none."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        with store_errors():
+            gone = await self.database.write(lambda connection: feedback.retract(connection, key))
+        _found(gone or None, "feedback on turn", turn_id)
+
+    async def feedback_records(self) -> list[FeedbackRecord]:
+        """All feedback with its questions and answers, oldest first."""
+        with store_errors():
+            return await self.database.read(feedback.records)
+
+    async def trace(self, turn_id: str) -> Trace:
+        """What happened in a turn. Raises NotFound where there is no trace (yet)."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        with store_errors():
+            found = await self.database.read(lambda connection: turns.trace(connection, key))
+        return _found(found, "trace of turn", turn_id)
+
+
+def _found(value: T | None, kind: str, key: str) -> T:
+    if value is None:
+        raise NotFound(f"There is no {kind} {key[:80]!r}.", code=f"{kind.split()[0]}_not_found")
+    return value

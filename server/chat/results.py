@@ -1,0 +1,48 @@
+"""What a search found, as it is shown to whoever searched."""
+
+from __future__ import annotations
+
+from index.query import Hit
+from server.chat.types import SearchResult
+from server.turn.events import Evidence, Leg, RewriteEvent
+from server.turn.search import Found
+
+
+def search_result(found: Found, rewriter: str) -> SearchResult:
+    """The hits numbered from 1, and what was searched for."""
+    plan = found.plan
+    rewrite = RewriteEvent(
+        question=plan.question,
+        text=plan.rewrite.text,
+        decision=plan.decision,
+        confidence=plan.rewrite.confidence,
+        alternatives=list(plan.rewrite.alternatives),
+        reason=plan.rewrite.reason,
+        rewriter=rewriter,
+        legs=[Leg(name=leg.name, text=leg.text, lexical=leg.lexical, dense=leg.dense) for leg in plan.legs.queries],
+        seconds=found.seconds["rewrite"],
+    )
+    return SearchResult(
+        rewrite=rewrite,
+        passages=[_evidence(n, hit) for n, hit in enumerate(found.hits, start=1)],
+        reranked=found.reranked,
+        seconds=sum(found.seconds.values()),
+    )
+
+
+def _evidence(n: int, hit: Hit) -> Evidence:
+    passage = hit.passage
+    return Evidence(
+        n=n,
+        passage_id=passage.id,
+        document_id=passage.document_id,
+        title=passage.title,
+        heading=list(passage.heading),
+        page=passage.page,
+        start=passage.start,
+        end=passage.end,
+        text=passage.text,
+        source=str(passage.metadata.get("source", passage.document_id)),
+        score=hit.score,
+        ranks=dict(hit.ranks),
+    )

@@ -1,0 +1,262 @@
+"""One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
+
+What a turn does is `server.turn.pipeline`'s business; this module gives it a place, a history and a time
+limit, stores it as it begins, as it is shown and as it ends, and counts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from rewriter.conversation import Conversation
+from server.chat.admission import Ticket
+from server.chat.errors import ChatError, Unavailable
+from server.chat.types import TurnRequest
+from server.metrics import Metrics
+from server.settings import Settings
+from server.store import Database, Runner, StoreError, conversations, turns
+from server.store.records import TurnStatus
+from server.tracing import SpanExport, TurnRecorder
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
+from server.turn.pipeline import TurnEngine
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_SECONDS = 1.0
+"""How much of an answer that is being shown may be missing after the process was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every turn of a service shares."""
+
+    settings: Settings
+    database: Database
+    runner: Runner
+    metrics: Metrics
+    export: SpanExport | None
+    engine: Callable[[TurnRequest], Awaitable[tuple[TurnEngine, str]]]
+    """Gives the engine for a request and the name of the model at work."""
+
+
+class RunningTurn(AsyncIterator[Event]):
+    """A turn that has its place in the queue. Iterate it to run it, and close it in any case.
+
+    Closing it early, or cancelling the task that iterates, stops the model; the turn is then kept as
+    interrupted.
+    """
+
+    def __init__(self, around: Surroundings, request: TurnRequest, ticket: Ticket) -> None:
+        self.id = uuid.uuid4().hex
+        self._around = around
+        self._request = request
+        self._ticket = ticket
+        content = around.settings.trace.content
+        self._keeps_texts = content or request.conversation_id is not None
+        self._recorder = TurnRecorder(content=content)
+        self._engine_name = ""
+        self._rewrite: RewriteEvent | None = None
+        self._evidence: EvidenceEvent | None = None
+        self._answer: list[str] = []
+        self._checkpointed = 0.0
+        self._problem = ""
+        self._ended = False
+        self._events = self._run()
+
+    async def store(self) -> bool:
+        """Store the turn as begun; False if its conversation is gone. A full disk stops nothing."""
+        request = self._request
+        question = request.question if self._keeps_texts else ""
+        try:
+            return await self._around.database.write(
+                lambda connection: turns.begin(
+                    connection,
+                    turn_id=self.id,
+                    conversation_id=request.conversation_id,
+                    collection=request.collection,
+                    question=question,
+                    search_for=request.search_for if self._keeps_texts else None,
+                    regenerate_of=request.regenerate_of,
+                    title=conversations.clean_title(request.question),
+                    runner=self._around.runner.id,
+                )
+            )
+        except StoreError as error:
+            self._not_stored(error)
+            return True
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """Stop the turn if it still runs, and give its place to the next."""
+        try:
+            await self._events.aclose()
+        finally:
+            await self._leave()
+
+    async def _run(self) -> AsyncGenerator[Event, None]:
+        try:
+            await self._ticket.wait()
+            self._recorder.admitted()
+            try:
+                async with aclosing(self._bounded()) as events:
+                    async for event in events:
+                        yield await self._note(event)
+            except ChatError as error:
+                yield await self._note(self._error(error.code, error.message))
+            except Exception:
+                log.exception("turn %s failed", self.id)
+                yield await self._note(self._error("internal_error", "The turn failed; the server's log says why."))
+        finally:
+            await self._leave()
+
+    async def _bounded(self) -> AsyncGenerator[Event, None]:
+        """The turn's events, with an error of its own where the turn takes too long."""
+        limit = self._around.settings.server.turn_seconds
+        deadline = asyncio.get_running_loop().time() + limit
+        async with aclosing(self._pipeline()) as events:
+            while True:
+                try:
+                    # Around each wait, never around a yield: the reader's task is not ours to cancel.
+                    async with asyncio.timeout_at(deadline):
+                        event = await anext(events, None)
+                except TimeoutError:
+                    yield self._error("turn_timeout", f"The turn took longer than {limit:g} s and was stopped.")
+                    return
+                if event is None:
+                    return
+                yield event
+
+    async def _pipeline(self) -> AsyncGenerator[Event, None]:
+        request, around = self._request, self._around
+        engine, self._engine_name = await around.engine(request)
+        conversation = await self._history()
+        events = engine.run(
+            request.question,
+            collection=request.collection,
+            conversation=conversation,
+            search_for=request.search_for,
+            where=request.where,
+            turn_id=self.id,
+            conversation_id=request.conversation_id,
+            record=self._recorder.step,
+        )
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _history(self) -> Conversation:
+        request, limit = self._request, self._around.settings.server.max_history_turns
+        if request.conversation_id is None:
+            return Conversation(request.history or ())
+        conversation_id = request.conversation_id
+        try:
+            return await self._around.database.read(
+                lambda connection: turns.history(connection, conversation_id, before=request.regenerate_of, limit=limit)
+            )
+        except StoreError as error:
+            raise Unavailable(str(error), code="store_failed") from error
+
+    async def _note(self, event: Event) -> Event:
+        """Remember and count an event; the last one is given out only when it is stored."""
+        metrics = self._around.metrics
+        match event:
+            case RewriteEvent():
+                self._rewrite = event
+                metrics.rewrites.labels(event.decision).inc()
+            case EvidenceEvent():
+                self._evidence = event
+                self._recorder.evidence(event)
+            case TokenEvent():
+                self._answer.append(event.text)
+                self._checkpoint()
+            case SupportEvent():
+                metrics.unsupported.inc(not event.supported)
+            case DoneEvent():
+                self._ended = True
+                metrics.dropped_citations.inc(event.dropped_citations)
+                metrics.tokens.labels("prompt").inc(event.prompt_tokens)
+                metrics.tokens.labels("completion").inc(event.completion_tokens)
+                self._count(event.status, event.seconds)
+                await self._finish(event.status, event)
+                if self._problem:
+                    return event.model_copy(update={"warning": self._problem})
+            case ErrorEvent():
+                self._ended = True
+                self._recorder.failed(event)
+                metrics.errors.labels(event.code).inc()
+                self._count("failed", event.seconds)
+                await self._finish("failed", event)
+            case _:
+                pass
+        return event
+
+    def _count(self, status: TurnStatus, seconds: dict[str, float]) -> None:
+        self._around.metrics.turns.labels(status).inc()
+        for stage, value in seconds.items():
+            self._around.metrics.stage_seconds.labels(stage).observe(value)
+
+    def _checkpoint(self) -> None:
+        now = time.monotonic()
+        if now - self._checkpointed < CHECKPOINT_SECONDS or not self._keeps_texts or self._problem:
+            return
+        self._checkpointed = now
+        answer = "".join(self._answer)
+        self._around.database.write_later(lambda connection: turns.checkpoint(connection, self.id, answer))
+
+    async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
+        trace = self._recorder.trace(
+            turn_id=self.id,
+            conversation_id=self._request.conversation_id,
+            collection=self._request.collection,
+            engine=self._engine_name,
+            status=status,
+        )
+        if self._around.export is not None:
+            self._around.export.send(trace)
+        if self._problem:
+            return
+        texts = self._keeps_texts
+        try:
+            await self._around.database.write(
+                lambda connection: turns.finish(
+                    connection,
+                    self.id,
+                    status=status,
+                    answer="".join(self._answer) if texts else "",
+                    rewrite=self._rewrite if texts else None,
+                    evidence=self._evidence if texts else None,
+                    ending=ending if texts else None,
+                    trace=trace,
+                )
+            )
+        except StoreError as error:
+            self._not_stored(error)
+
+    def _not_stored(self, error: StoreError) -> None:
+        log.error("turn %s could not be stored: %s", self.id, error)
+        self._around.metrics.store_failures.inc()
+        self._problem = f"This turn was answered but not saved. {error}"
+
+    def _error(self, code: str, message: str) -> ErrorEvent:
+        return ErrorEvent(
+            turn_id=self.id,
+            conversation_id=self._request.conversation_id,
+            code=code,
+            message=message,
+            answer="".join(self._answer),
+        )
+
+    async def _leave(self) -> None:
+        self._ticket.release()
+        if not self._ended:
+            self._ended = True
+            self._count("interrupted", {})
+            await self._finish("interrupted", None)

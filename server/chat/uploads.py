@@ -1,0 +1,123 @@
+"""Files that people hand in: named safely, bounded, kept beside the collections.
+
+An upload lies in `<home>/uploads/<collection>/uploads/<name>`, so that its document's id is
+`uploads/<name>` and never that of a file from an indexed folder. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import unicodedata
+import uuid
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import BinaryIO
+
+from server.chat.errors import ChatError, InvalidRequest, TooLarge, Unavailable
+
+PREFIX = "uploads/"
+"""What every uploaded document's id begins with."""
+
+_CHUNK = 1 << 20
+_NAME_BYTES = 180
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
+
+
+def safe_name(name: str, suffixes: frozenset[str] | set[str]) -> str:
+    """A file name without folders, controls and surprises, its suffix kept. Raises InvalidRequest."""
+    last = PurePosixPath(PureWindowsPath(unicodedata.normalize("NFC", name)).name).name
+    kept = "".join(
+        char if unicodedata.category(char)[0] not in "CZ" and char not in '<>:"|?*\\/' else " " for char in last
+    )
+    cleaned = " ".join(kept.split()).strip(". ")
+    stem, suffix = os.path.splitext(cleaned)
+    if suffix.lower() not in suffixes or not stem.strip(". "):
+        known = ", ".join(sorted(suffixes))
+        raise InvalidRequest(
+            f"A file of this kind cannot be indexed. Known are {known}.", code="unknown_file_type", param="file"
+        )
+    if _RESERVED.fullmatch(cleaned):
+        stem = f"_{stem}"
+    room = _NAME_BYTES - len(suffix.encode())
+    return stem.encode()[:room].decode(errors="ignore").rstrip() + suffix.lower()
+
+
+class Uploads:
+    """The uploads of one home folder."""
+
+    def __init__(self, home: Path, max_bytes: int) -> None:
+        self._root = home / "uploads"
+        self._max_bytes = max_bytes
+
+    def root(self, collection: str) -> Path:
+        """The folder to index for a collection's uploads; it may not exist."""
+        return self._root / collection
+
+    def path(self, collection: str, document_id: str) -> Path | None:
+        """The file of an uploaded document, None where it is no upload of this collection."""
+        name = document_id.removeprefix(PREFIX)
+        if name == document_id or "/" in name or "\\" in name or name in ("", ".", ".."):
+            return None
+        path = self._root / collection / PREFIX / name
+        return path if path.is_file() else None
+
+    def keep(self, collection: str, name: str, content: bytes | BinaryIO | Path) -> Path:
+        """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
+
+        Raises TooLarge, InvalidRequest for an empty file, or Unavailable when it cannot be written.
+        """
+        folder = self._root / collection / PREFIX
+        partial = self._root / ".partial" / uuid.uuid4().hex
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("xb") as target:
+                size = self._copy(content, target)
+            if size == 0:
+                raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
+            os.replace(partial, folder / name)
+        except OSError as error:
+            raise Unavailable(
+                f"The file {name} could not be stored ({error.strerror or error}). Free some space on the server's "
+                "disk and upload it again.",
+                code="disk_full",
+            ) from error
+        finally:
+            partial.unlink(missing_ok=True)
+        return folder / name
+
+    def _copy(self, content: bytes | BinaryIO | Path, target: BinaryIO) -> int:
+        if isinstance(content, Path):
+            with content.open("rb") as source:
+                return self._copy(source, target)
+        if isinstance(content, bytes):
+            self._check(len(content))
+            return target.write(content)
+        size = 0
+        while chunk := content.read(_CHUNK):
+            size += len(chunk)
+            self._check(size)
+            target.write(chunk)
+        return size
+
+    def _check(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
+
+    def remove(self, collection: str, document_id: str) -> bool:
+        """Delete the file of an uploaded document; False where it is no upload."""
+        path = self.path(collection, document_id)
+        if path is None:
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
+    def remove_all(self, collection: str) -> None:
+        """Delete every upload of a collection."""
+        try:
+            shutil.rmtree(self._root / collection)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ChatError(f"The uploads of {collection} could not be deleted: {error}.") from error

@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
-from server.cli import config, models
+from server.cli import collections, config, models
 from server.cli.ask import ask
+from server.cli.doctor import doctor
 from server.cli.edge import EdgeGroup
 from server.cli.rewrite import rewrite
 from server.cli.search import search
@@ -63,8 +64,10 @@ def options(
 app.command()(ask)
 app.command()(search)
 app.command()(rewrite)
+app.add_typer(collections.app, name="collections")
 app.add_typer(models.app, name="models")
 app.add_typer(config.app, name="config")
+app.command()(doctor)
 
 
 def main() -> None:

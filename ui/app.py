@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from server.chat import ChatService
 from ui.calls import Calls, guarded
-from ui.chat import Picture, ask, read_ask
+from ui.chat import Picture, ask
 from ui.live import LiveTurns
 from ui.templates import FOLDER, render, static
 
@@ -29,7 +29,7 @@ def build(service: ChatService) -> gr.Blocks:
     calls = Calls(service)
 
     async def answer(event: gr.EventData, request: gr.Request) -> AsyncIterator[Picture]:
-        async for picture in ask(service, live, request.session_hash or "", read_ask(event._data)):
+        async for picture in ask(service, live, request.session_hash or "", event._data):
             yield picture
 
     async def stop(data: object) -> dict[str, bool]:
@@ -38,9 +38,7 @@ def build(service: ChatService) -> gr.Blocks:
     def leave(request: gr.Request) -> None:
         live.leave(request.session_hash or "")
 
-    with gr.Blocks(
-        title="Anaphora", analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)
-    ) as blocks:
+    with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as blocks:
         gr.HTML(
             html_template=render("rail.html"),
             js_on_load=static("rail.js"),
@@ -79,13 +77,14 @@ def build(service: ChatService) -> gr.Blocks:
         )
         blocks.unload(leave)
     blocks.queue(max_size=TABS, default_concurrency_limit=TABS, api_open=False)
-    return blocks
+    page: gr.Blocks = blocks
+    return page
 
 
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`; routes that `app` has already stay in front of it."""
     limit = service.settings.server.max_body_mb * 1024 * 1024
-    return gr.mount_gradio_app(
+    mounted: FastAPI = gr.mount_gradio_app(
         app,
         build(service),
         path="/",
@@ -99,3 +98,4 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
         head=f"<style>{static('page.css')}{static('text.css')}</style><script>{static('page.js')}</script>",
     )
+    return mounted

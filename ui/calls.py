@@ -7,6 +7,7 @@ remedy in words. Inputs are checked here, the work is the service's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -90,10 +91,8 @@ class Calls:
 
     async def delete_conversation(self, data: object) -> Answer:
         """`{id}` → `{}`; one that is gone already is no error."""
-        try:
+        with suppress(NotFound):
             await self._service.delete_conversation(_Named.model_validate(data).id)
-        except NotFound:
-            pass
         return {}
 
     async def list_collections(self, data: object) -> Answer:

@@ -6,7 +6,9 @@ turn is where on the page is the page's own business.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from server.chat import ChatError, ChatService, QueueFull, TurnRequest
 from ui.live import LiveTurns
 from ui.turns import TurnView
+
+_log = logging.getLogger(__name__)
 
 
 class Ask(BaseModel):
@@ -41,14 +45,6 @@ class Picture(TypedDict):
     kept: bool
 
 
-def read_ask(data: object) -> Ask:
-    """Check what a page sent. Raises `ChatError` with what to do."""
-    try:
-        return Ask.model_validate(data)
-    except ValidationError as error:
-        raise ChatError("The question did not arrive whole; reload the page and ask again.") from error
-
-
 def picture(ask: Ask, conversation: str | None, view: TurnView, *, final: bool, kept: bool = True) -> Picture:
     """The page's next picture. `kept` is False where the turn never began."""
     return Picture(
@@ -69,37 +65,51 @@ def problem(error: ChatError) -> str:
     return error.message
 
 
-async def ask(service: ChatService, live: LiveTurns, tab: str, ask: Ask) -> AsyncIterator[Picture]:
-    """Answer a question in the tab `tab`, in a new conversation where it names none."""
-    view = TurnView(ask.stream, ask.question, ask.collection, ask.search_for)
-    conversation = ask.conversation
+async def ask(service: ChatService, live: LiveTurns, tab: str, data: object) -> AsyncIterator[Picture]:
+    """Answer the question in `data` (an `Ask`) for the tab `tab`, in a new conversation where it names none.
+
+    Ends with a final picture whatever happens, so that the page never waits for one.
+    """
+    try:
+        asked = Ask.model_validate(data)
+    except ValidationError:
+        # Nothing to draw it on: a page of ours does not send this.
+        _log.warning("a question arrived malformed and was dropped")
+        return
+    view = TurnView(asked.stream, asked.question, asked.collection, asked.search_for)
+    conversation = asked.conversation
     try:
         if conversation is None:
-            created = await service.create_conversation(ask.collection)
+            created = await service.create_conversation(asked.collection)
             conversation, view.collection = created.id, created.collection
         request = TurnRequest(
-            question=ask.question,
-            collection=ask.collection,
+            question=asked.question,
+            collection=asked.collection,
             conversation_id=conversation,
-            search_for=ask.search_for,
-            regenerate_of=ask.instead_of,
+            search_for=asked.search_for,
+            regenerate_of=asked.instead_of,
         )
-        yield picture(ask, conversation, view, final=False)
-        async for batch in live.follow(service, request, tab, ask.stream):
+        yield picture(asked, conversation, view, final=False)
+        async for batch in live.follow(service, request, tab, asked.stream):
             for event in batch:
                 view.add(event)
             if view.state == "running":
-                yield picture(ask, conversation, view, final=False)
+                yield picture(asked, conversation, view, final=False)
         if view.state == "running":
             view.stop()
             view.id = await _last_turn(service, conversation)
-        yield picture(ask, conversation, view, final=True)
+        yield picture(asked, conversation, view, final=True)
+        return
     except ChatError as error:
         view.refuse(problem(error))
-        if ask.conversation is None and conversation is not None:
+    except Exception:  # noqa: BLE001 - the edge: the page must hear that it failed
+        _log.exception("a turn failed")
+        view.refuse("Something went wrong on the server; its log says what. Ask again, or reload the page.")
+    if asked.conversation is None and conversation is not None:
+        with suppress(ChatError):
             await service.delete_conversation(conversation)
-            conversation = None
-        yield picture(ask, conversation, view, final=True, kept=False)
+        conversation = None
+    yield picture(asked, conversation, view, final=True, kept=False)
 
 
 async def _last_turn(service: ChatService, conversation: str) -> str | None:

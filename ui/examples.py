@@ -12,7 +12,6 @@ _READ = 12
 """Documents whose headings are looked at."""
 
 
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 

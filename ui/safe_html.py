@@ -32,6 +32,7 @@ ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "stron
 
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {"span": {"image", "host", "inert"}, "div": {"table"}}
+_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -133,7 +134,12 @@ def render_markdown(text: str, annotations: Sequence[Annotation] = (), *, limit:
     return marked.apply(clean(html)) + note
 
 
-def render_plain(text: str, annotations: Sequence[Annotation] = (), *, limit: int = LONGEST) -> Markup:
-    """Text as it stands, escaped, with `annotations`; lines are kept by the class `plain`."""
+def render_plain(
+    text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False, limit: int = LONGEST
+) -> Markup:
+    """Text as it stands, escaped, with `annotations`; `flowing` text (a PDF's) breaks lines at paragraphs only."""
     shown, note = _cut(tidy(text), limit)
-    return Markup('<div class="plain">{}</div>').format(annotate_plain(shown, annotations)) + note
+    html = annotate_plain(shown, annotations)
+    if flowing:
+        return Markup('<div class="plain flowing">{}</div>').format(Markup(_PARAGRAPH.sub("<br><br>", html))) + note
+    return Markup('<div class="plain">{}</div>').format(html) + note

@@ -21,7 +21,7 @@ from ui.templates import render
 AROUND = 20_000
 """Characters of a document shown before and after the cited place."""
 
-_MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".docx"}
+_MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
 _RANKINGS = {"bm25": "keywords", "dense": "meaning"}
 _LEGS = {
     "typed": "typed question",
@@ -67,14 +67,12 @@ class Part:
     text: Markup
 
 
-def is_markdown(name: str) -> bool:
-    """Whether the text of a document of this name is written as Markdown (our loaders' output)."""
-    return PurePosixPath(name.split("#", 1)[0].lower()).suffix in _MARKDOWN
-
-
 def formatted(name: str, text: str, highlights: Sequence[Highlight]) -> Markup:
-    """A document's text as HTML: Markdown where it is Markdown, else as it stands."""
-    return (render_markdown if is_markdown(name) else render_plain)(text, highlights)
+    """The text of the document of this name as HTML: Markdown where our loaders write it, else as it stands."""
+    suffix = PurePosixPath(name.split("#", 1)[0].lower()).suffix
+    if suffix in _MARKDOWN:
+        return render_markdown(text, highlights)
+    return render_plain(text, highlights, flowing=suffix == ".pdf")
 
 
 def ranking_name(label: str) -> str:

@@ -152,9 +152,12 @@ class FakeService(ChatService):
         sent = ""
         for piece in answer.text.replace(" ", " \x00").split("\x00"):
             if answer.fails_after is not None and len(sent) >= answer.fails_after:
-                message = "The model stopped answering. Ask again; if it happens again, look at the server's log."
                 yield ErrorEvent(
-                    turn_id=turn_id, conversation_id=request.conversation_id, code="llm_died", message=message, answer=sent
+                    turn_id=turn_id,
+                    conversation_id=request.conversation_id,
+                    code="llm_died",
+                    message="The model stopped answering. Ask again; if it happens again, look at the server's log.",
+                    answer=sent,
                 )
                 return
             await asyncio.sleep(answer.pause)
@@ -196,9 +199,7 @@ class FakeService(ChatService):
     @staticmethod
     def _doubt(text: str, sentence: str) -> SupportEvent:
         at = text.index(sentence)
-        return SupportEvent(
-            answer_start=at, answer_end=at + len(sentence), cited=[1], score=0.1, supported=False
-        )
+        return SupportEvent(answer_start=at, answer_end=at + len(sentence), cited=[1], score=0.1, supported=False)
 
     def _keep(self, request: TurnRequest, turn_id: str, events: Sequence[Event]) -> None:
         if request.conversation_id is None:
@@ -283,7 +284,9 @@ class FakeService(ChatService):
 
     async def documents(self, collection: str) -> list[DocumentSummary]:
         return [
-            DocumentSummary(id=text.id, title=text.title, source=text.id, format="markdown", passages=3, removable=False)
+            DocumentSummary(
+                id=text.id, title=text.title, source=text.id, format="markdown", passages=3, removable=False
+            )
             for text in self.texts
         ]
 
@@ -295,7 +298,7 @@ class FakeService(ChatService):
 
     async def upload(self, collection: str, filename: str, content: bytes | BinaryIO | Path) -> Job:
         assert isinstance(content, Path)
-        self.uploads[filename] = content.read_bytes()
+        self.uploads[filename] = await asyncio.to_thread(content.read_bytes)
         return self._job(filename, 0)
 
     async def job(self, job_id: str) -> Job:

@@ -108,8 +108,16 @@ function ask(text, { place = null, searchFor = null } = {}) {
   showSources(article);
   trigger("ask", { stream, question: text, collection, conversation, search_for: searchFor, instead_of: instead });
 }
-function stop() {
-  if (running) anaphora.call(server, "stop", { stream: running.stream });
+async function stop() {
+  if (!running) return;
+  const { stream, article } = running;
+  const answer = await anaphora.call(server, "stop", { stream });
+  if (answer?.stopped || running?.stream !== stream) return;
+  // The server knows nothing of it any more (it was restarted, or is gone): end it here.
+  running = null;
+  article.dataset.state = "failed";
+  article.querySelector(".waiting")?.remove();
+  settle();
 }
 function draw(picture) {
   if (!picture || !running || picture.stream !== running.stream) return;

@@ -17,6 +17,7 @@ from server.cli import collections, config, models
 from server.cli.ask import ask
 from server.cli.doctor import doctor
 from server.cli.edge import EdgeGroup
+from server.cli.index import index
 from server.cli.rewrite import rewrite
 from server.cli.search import search
 from server.cli.state import State
@@ -61,6 +62,7 @@ def options(
     context.obj = State(home=home, config=config_file, debug=debug)
 
 
+app.command()(index)
 app.command()(ask)
 app.command()(search)
 app.command()(rewrite)

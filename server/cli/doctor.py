@@ -55,12 +55,10 @@ def doctor(context: typer.Context) -> None:
 
 
 def check_python(_: Settings) -> Iterator[Finding]:
-    """The interpreter is new enough."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info >= (3, 11):
-        yield Finding("python", "ok", version)
-    else:
-        yield Finding("python", "fail", version, "Install Python 3.11 or newer and run `make install` again.")
+    """Which interpreter and which Anaphora run here; an older Python does not come this far."""
+    from importlib.metadata import version
+
+    yield Finding("anaphora", "ok", f"{version('anaphora')} on Python {'.'.join(map(str, sys.version_info[:3]))}")
 
 
 def check_home(settings: Settings) -> Iterator[Finding]:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from server.settings import Settings
 
 
-def fetch_models(settings: Settings, state: State, *, search: bool = True, llm: bool = False) -> None:
-    """Fetch the models for searching and for writing that the settings name and the home lacks.
+def fetch_models(
+    settings: Settings, state: State, *, encoder: bool = True, reranker: bool = True, llm: bool = False
+) -> None:
+    """Fetch those of the settings' models that are asked for and that the home lacks.
 
     Only what the catalogue knows by name is fetched; anything else is left to its loader.
 
@@ -23,8 +25,8 @@ def fetch_models(settings: Settings, state: State, *, search: bool = True, llm: 
     """
     from server.catalogue import catalogue, ensure, progress_bar
 
-    names = [settings.index.encoder] if search else []
-    if search and settings.retrieval.rerank != "never":
+    names = [settings.index.encoder] if encoder else []
+    if reranker and settings.retrieval.rerank != "never":
         names.append(settings.retrieval.reranker)
     if llm:
         names.append(settings.llm.model)

@@ -70,7 +70,7 @@ def rewrite(
         from server.cli.progress import progress
 
         if settings.rewriter.kind != "none":
-            fetch_models(settings, state, search=False, llm=True)
+            fetch_models(settings, state, encoder=False, reranker=False, llm=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         try:
             with (

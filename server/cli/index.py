@@ -1,0 +1,202 @@
+"""`anaphora index`: files and folders into a collection, with progress and a status for each failure.
+
+Where a collection came from is remembered in the database, so that the web page can index it again.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.edge import ExitCode
+from server.cli.state import InputError, State, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from index.indexer import IndexReport
+    from index.writer import IndexProgress
+    from server.settings import Settings
+
+SHOWN_FAILURES = 50
+STAGES = {"reading": "reading files", "embedding": "embedding passages", "saving": "saving"}
+
+
+def index(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", show_default=False)],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection; made if it is new.")] = "",
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Forget the paths the collection was made from before.")
+    ] = False,
+    prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
+) -> None:
+    """Index files and folders into a collection; what did not change is left as it is."""
+    from index.errors import IndexingCancelled
+    from index.indexer import index_paths
+    from server.chat.models import Models
+    from server.cli.opening import fetch_models
+
+    state = state_of(context)
+    settings = state.settings({"collection": collection} if collection else {})
+    given = [path.expanduser().absolute() for path in paths]
+    for path in given:
+        if not path.exists():
+            raise InputError(f"There is no file or folder {path}; correct the path.")
+    fetch_models(settings, state, reranker=False)
+    encoder = Models(settings).encoder()
+    wanted = settings.index
+    with sources(settings, given, replace=replace) as every, stoppable() as stopped, progress(state) as report:
+        try:
+            done = index_paths(
+                settings.home / "collections",
+                settings.collection,
+                every,
+                encoder,
+                include=(*wanted.include, *(include or ())),
+                exclude=(*wanted.exclude, *(exclude or ())),
+                passage_tokens=wanted.passage_tokens,
+                max_file_mb=wanted.max_file_mb,
+                prune=prune,
+                lexical=wanted.lexical,
+                chroma_url=wanted.chroma_url,
+                progress=report,
+                cancelled=stopped.is_set,
+            )
+        except IndexingCancelled:
+            raise KeyboardInterrupt from None
+    tell(state, settings.collection, done)
+    if not any(file.status in ("indexed", "unchanged") for file in done.files):
+        raise typer.Exit(ExitCode.BAD_INPUT)
+
+
+@contextmanager
+def sources(settings: Settings, given: Sequence[Path], *, replace: bool) -> Iterator[list[Path]]:
+    """Everything the collection is made from: the paths given, those before unless replaced, its uploads.
+
+    The paths given are remembered when the context ends well. Raises InputError for a path from before
+    that is gone: going on would remove its documents.
+    """
+    from server.chat.uploads import Uploads
+    from server.store import Database, jobs
+
+    name = settings.collection
+    database = Database(settings.home / "anaphora.db")
+    try:
+        before = [] if replace else database.write_blocking(lambda connection: jobs.sources(connection, name))
+        gone = [path for path in before if path not in given and not path.exists()]
+        if gone:
+            raise InputError(
+                f"{gone[0]}, from which {name} was made, is gone. Put it back, or index with --replace to forget it "
+                "and remove its documents."
+            )
+        uploads = Uploads(settings.home, settings.server.max_body_mb << 20).root(name)
+        yield [*dict.fromkeys((*before, *given)), *([uploads] if uploads.is_dir() else [])]
+        if replace:
+            database.write_blocking(lambda connection: jobs.forget_sources(connection, name))
+        database.write_blocking(lambda connection: jobs.remember_sources(connection, name, given))
+    finally:
+        database.close()
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; the second interrupts at once."""
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
+    """A callback that draws a bar for each stage; off a terminal it prints a line for each instead."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    if not state.err.is_terminal:
+        seen: set[str] = set()
+
+        def line(now: IndexProgress) -> None:
+            if now.stage not in seen:
+                seen.add(now.stage)
+                state.err.print(STAGES[now.stage])
+
+        yield line
+        return
+
+    class Rate(ProgressColumn):
+        """Finished things a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f}/s", style="dim")
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=state.err) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def draw(now: IndexProgress) -> None:
+            if now.stage not in tasks:
+                tasks[now.stage] = bars.add_task(STAGES[now.stage], total=None)
+            bars.update(tasks[now.stage], completed=now.done, total=now.total or None)
+
+        yield draw
+
+
+def tell(state: State, collection: str, report: IndexReport) -> None:
+    """Print what became of the files: the failures one by one, the rest in numbers."""
+    from collections import Counter
+
+    from rich.table import Table
+    from rich.text import Text
+
+    troubled = [file for file in report.files if file.status in ("failed", "skipped")]
+    if troubled:
+        table = Table("file", "status", "why", box=None, pad_edge=False, header_style="bold")
+        for file in troubled[:SHOWN_FAILURES]:
+            style = "red" if file.status == "failed" else "yellow"
+            table.add_row(Text(file.document_id), Text(file.status, style=style), Text(file.message))
+        state.out.print(table)
+        if len(troubled) > SHOWN_FAILURES:
+            state.out.print(f"and {len(troubled) - SHOWN_FAILURES} more")
+    counts = Counter(file.status for file in report.files)
+    order = ("indexed", "unchanged", "failed", "skipped", "deleted")
+    numbers = ", ".join(f"{counts[status]} {status}" for status in order if counts[status]) or "no files"
+    passages = sum(file.passages for file in report.files if file.status in ("indexed", "unchanged"))
+    state.out.print(
+        f"{collection}: {numbers}; {passages:,} passages, {report.embedded:,} embedded, {report.seconds:.1f} s.",
+        markup=False,
+    )

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from index.blocks import BlockKind, blocks
 
+_PART = 8_000
 # The segmenter ends a sentence before the markup that closes it: "**Bold.** Next".
 _CLOSERS = re.compile(r"[*_~`\"'”’»)\]]+(?=\s|$)")
 
@@ -64,16 +65,31 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _prose(text: str) -> Iterator[tuple[int, int]]:
-    from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
-
-    # English abbreviations are the safe default: the terminators of every script are known anyway.
-    borders = [0]
-    for boundary in get_sentence_boundaries("en", text):
-        at = max(int(boundary["end_index"]), borders[-1])
-        closers = _CLOSERS.match(text, at)
-        borders.append(closers.end() if closers else at)
-    borders.append(len(text))
-    for begin, finish in pairwise(borders):
+    for begin, finish in pairwise(_borders(text)):
         start, end = trim(text, begin, finish)
         if start < end:
             yield start, end
+
+
+def _borders(text: str) -> Iterator[int]:
+    """Where sentences begin and end, ascending, from 0 to the end of the text."""
+    from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
+
+    at = 0
+    yield 0
+    while at < len(text):
+        # The segmenter slows with the square of the length: long paragraphs are given in parts, and
+        # the last sentence of a part, which may be cut short, begins the next one.
+        part = text[at : at + _PART]
+        # English abbreviations are the safe default: the terminators of every script are known anyway.
+        ends = [int(boundary["end_index"]) for boundary in get_sentence_boundaries("en", part)]
+        if at + len(part) < len(text):
+            # Only a sentence longer than a part is cut within, and then between words.
+            ends = ends[:-1] or [max(part.rfind(" "), part.rfind("\n")) + 1 or len(part)]
+        here = at
+        for end in ends:
+            closers = _CLOSERS.match(text, here + end)
+            stop = closers.end() if closers else here + end
+            if stop > at:
+                yield stop
+                at = stop

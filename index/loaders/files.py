@@ -51,7 +51,7 @@ def load(
     if suffix not in _MODULES:
         raise LoadError(
             f"{path.name} cannot be read: there is no loader for {suffix or 'files without ending'}; "
-            f"known endings are {' '.join(sorted(SUFFIXES))}"
+            f"convert it to one of {' '.join(sorted(SUFFIXES))}"
         )
     max_bytes = int(max_file_mb * MEBIBYTE)
     if suffix == ".jsonl":

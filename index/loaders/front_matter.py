@@ -56,7 +56,7 @@ def flat_metadata(values: Mapping[Any, Any]) -> dict[str, MetadataValue]:
     for key, value in values.items():
         if len(flat) >= _MAX_KEYS:
             break
-        if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or key in _RESERVED:
+        if not isinstance(key, str) or key != one_line(key, _MAX_KEY) or not key or key in _RESERVED:
             continue
         scalar = _scalar(value)
         if scalar is not None:

@@ -29,6 +29,7 @@ _MAX_HEADING = 200
 # `{ #anchor }`, `{: .class #anchor }` and MDX's `{/* #anchor */}` behind a heading are not its words.
 _ATTRIBUTES = re.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*$")
 _INLINE = MarkdownIt("commonmark")
+_MARKUP = re.compile(r"[\\`*_~<>&!\[\]]")
 _ESM = re.compile(
     r"import\s*(?:[\"'{*]|[\w$]+\s*(?:,|from\b))|export\s+(?:const|let|var|default|function|class|async|\{|\*)"
 )
@@ -111,6 +112,8 @@ def _is_closed(text: str, starts: list[int], token: Token) -> bool:
 def _plain(source: str) -> str:
     """A heading's words, without markup and attribute lists."""
     source = _ATTRIBUTES.sub("", source[: 8 * _MAX_HEADING])
+    if not _MARKUP.search(source):
+        return one_line(source, _MAX_HEADING)
     parts: list[str] = []
     for inline in _INLINE.parseInline(source):
         for child in inline.children or []:
@@ -195,6 +198,5 @@ def _piece(text: str, names: tuple[str, ...], start: int, end: int) -> Iterator[
     begin, end = trim(text, start, end)
     if begin < end:
         # Keep the first line's indentation: it carries meaning in lists and code.
-        line = text.rfind("\n", start, begin) + 1
-        begin = line if line > start or start == 0 else begin
-        yield Section(names, begin, end)
+        line = text.rfind("\n", max(0, start - 1), begin) + 1
+        yield Section(names, line if line >= start else begin, end)

@@ -96,7 +96,7 @@ def clean(text: str) -> str:
 
 def one_line(text: str, limit: int = _MAX_TITLE) -> str:
     """`text` with runs of white space made one blank, cut at `limit` characters: a title or heading."""
-    text = " ".join(text[: 8 * limit].split())
+    text = " ".join(_UNWRITABLE.sub("\ufffd", text[: 8 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 

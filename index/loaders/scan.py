@@ -9,6 +9,7 @@ from pathlib import Path
 from index.documents import Document
 from index.errors import LoadError
 from index.loaders.files import DEFAULT_MAX_FILE_MB, load
+from index.loaders.reading import clean
 from index.loaders.walk import SourceFile, walk
 
 
@@ -43,7 +44,7 @@ def scan(
         try:
             documents = load(source.path, source.document_id, max_file_mb, warnings.append)
         except LoadError as error:
-            yield LoadedFile(source, [], str(error))
+            yield LoadedFile(source, [], clean(str(error)))
             continue
         kept = [document for document in documents if _claim(document, source.document_id, owners, passages, warnings)]
         if documents and not kept:

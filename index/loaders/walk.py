@@ -13,8 +13,13 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from index.loaders.files import SUFFIXES
+from index.loaders.reading import clean
 
 _NEVER = frozenset({"node_modules", "__pycache__"})
+# Documents that nothing here reads: they are yielded, so that a person is told what is missing.
+_UNREADABLE = frozenset(
+    {".adoc", ".asciidoc", ".doc", ".docm", ".epub", ".ipynb", ".odt", ".org", ".ppt", ".pptx", ".rtf", ".tex", ".wiki"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,12 @@ def walk(paths: Sequence[Path], include: Sequence[str] = (), exclude: Sequence[s
     """The loadable files below `paths`, each once, folder by folder and by name.
 
     A path to a file is always yielded, even where it is missing or unknown, so that loading it can
-    tell why it fails. In folders: hidden files and folders and `node_modules` are left out; `include`
-    and `exclude` are gitignore-style patterns on the path below the folder (an empty `include`
-    takes all); a `.jsonl` counts only if its name says corpus, or if an `include` pattern asks for
-    it. Links that leave the folder are not followed, others are unless that leads to a file twice.
-    Where two folders hold the same relative path, the later one's id starts with its folder's name.
+    tell why it fails; so is a document of a known format that has no loader. In folders hidden files
+    and folders and `node_modules` are left out. `include` and `exclude` are gitignore-style patterns
+    on the path below the folder (an empty `include` takes all); a `.jsonl` counts only if its name
+    says corpus, or if an `include` pattern asks for it. Links that leave the folder are not
+    followed, others are unless that leads to a file twice. Where two folders hold the same relative
+    path, the later one's id starts with its folder's name.
     """
     taken: set[str] = set()
     seen: set[str] = set()
@@ -68,41 +74,45 @@ def _below(root: Path, include: Sequence[str], exclude: Sequence[str]) -> list[s
 
 
 def _files(root: Path, unwanted: GitIgnoreSpec) -> Iterator[str]:
-    """Every file below `root` by relative path; no folder is entered twice on one way down."""
-    pending: list[tuple[str, frozenset[str]]] = [("", frozenset({os.path.realpath(root)}))]
+    """Every file below `root` by relative path; no folder is entered twice, by whatever name."""
     real_root = os.path.realpath(root)
-    while pending:
-        folder, above = pending.pop()
+    entered: set[str] = set()
+    folders, linked = [""], list[str]()
+    while folders or linked:
+        folder = folders.pop() if folders else linked.pop()  # a folder's own name goes before its aliases
+        real = os.path.realpath(root / folder)
+        if real in entered or os.path.commonpath((real_root, real)) != real_root:
+            continue
+        entered.add(real)
         try:
-            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name, reverse=True)
         except OSError:
             continue  # gone or closed to us meanwhile: nothing in it can be named
         for entry in entries:
             relative = f"{folder}{entry.name}"
             if entry.name.startswith(".") or entry.name in _NEVER:
                 continue
-            if not entry.is_dir():
+            if not os.path.isdir(entry.path):
                 yield relative
             elif not unwanted.match_file(f"{relative}/"):
-                real = os.path.realpath(entry.path)
-                if real not in above and os.path.commonpath((real_root, real)) == real_root:
-                    pending.append((f"{relative}/", above | {real}))
+                (linked if entry.is_symlink() else folders).append(f"{relative}/")
 
 
 def _is_document(relative: str, asked_for: bool) -> bool:
     name = relative.rsplit("/", 1)[-1].lower()
     suffix = Path(name).suffix
     # A folder of a benchmark holds queries and dialogs as .jsonl too, with the same keys.
-    return suffix in SUFFIXES and (suffix != ".jsonl" or asked_for or "corpus" in name)
+    return suffix in SUFFIXES | _UNREADABLE and (suffix != ".jsonl" or asked_for or "corpus" in name)
 
 
 def _unused(relative: str, root: Path, taken: set[str]) -> str:
-    name = relative
+    name = relative = clean(relative)  # a file name may be bytes that are no text
+    folder = clean(root.resolve().name)
     if name in taken:
-        name = f"{root.resolve().name}/{relative}"
+        name = f"{folder}/{relative}"
     number = 2
     while name in taken:
-        name = f"{root.resolve().name} ({number})/{relative}"
+        name = f"{folder} ({number})/{relative}"
         number += 1
     taken.add(name)
     return name

@@ -7,6 +7,7 @@ the events of a turn and every type that crosses the door are exported here.
 from rewriter.conversation import Turn
 from server.chat.errors import ChatError, Conflict, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
 from server.chat.service import ChatService, open_service
+from server.chat.turns import RunningTurn
 from server.chat.types import (
     CollectionSummary,
     DocumentSummary,
@@ -71,6 +72,7 @@ __all__ = [
     "Rating",
     "Readiness",
     "RewriteEvent",
+    "RunningTurn",
     "SearchResult",
     "SectionView",
     "Settings",

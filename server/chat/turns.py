@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rewriter.conversation import Conversation
 from server.chat.admission import Ticket
@@ -25,6 +26,8 @@ from server.store.records import TurnStatus
 from server.tracing import SpanExport, TurnRecorder
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
 from server.turn.pipeline import TurnEngine
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,8 @@ class RunningTurn(AsyncIterator[Event]):
         self._checkpointed = 0.0
         self._problem = ""
         self._ended = False
+        self._limit: asyncio.Timeout | None = None
+        self._stopped: tuple[str, str] | None = None
         self._events = self._run()
 
     async def store(self) -> bool:
@@ -101,10 +106,14 @@ class RunningTurn(AsyncIterator[Event]):
         finally:
             await self._leave()
 
+    def stop(self, code: str, message: str) -> None:
+        """End the turn soon with an error event that says why."""
+        self._stopped = code, message
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
     async def _run(self) -> AsyncGenerator[Event, None]:
         try:
-            await self._ticket.wait()
-            self._recorder.admitted()
             try:
                 async with aclosing(self._bounded()) as events:
                     async for event in events:
@@ -118,21 +127,31 @@ class RunningTurn(AsyncIterator[Event]):
             await self._leave()
 
     async def _bounded(self) -> AsyncGenerator[Event, None]:
-        """The turn's events, with an error of its own where the turn takes too long."""
-        limit = self._around.settings.server.turn_seconds
-        deadline = asyncio.get_running_loop().time() + limit
-        async with aclosing(self._pipeline()) as events:
-            while True:
-                try:
-                    # Around each wait, never around a yield: the reader's task is not ours to cancel.
-                    async with asyncio.timeout_at(deadline):
-                        event = await anext(events, None)
-                except TimeoutError:
-                    yield self._error("turn_timeout", f"The turn took longer than {limit:g} s and was stopped.")
-                    return
-                if event is None:
-                    return
-                yield event
+        """The turn's events once it has its place, with an error of its own where it takes too long."""
+        try:
+            await self._within(None, self._ticket.wait())
+            self._recorder.admitted()
+            deadline = asyncio.get_running_loop().time() + self._around.settings.server.turn_seconds
+            async with aclosing(self._pipeline()) as events:
+                while (event := await self._within(deadline, anext(events, None))) is not None:
+                    yield event
+        except TimeoutError:
+            limit = self._around.settings.server.turn_seconds
+            code, message = self._stopped or (
+                "turn_timeout",
+                f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise server.turn_seconds.",
+            )
+            yield self._error(code, message)
+
+    async def _within(self, deadline: float | None, step: Awaitable[T]) -> T:
+        """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours."""
+        if self._stopped:
+            deadline = 0.0
+        async with asyncio.timeout_at(deadline) as self._limit:
+            try:
+                return await step
+            finally:
+                self._limit = None
 
     async def _pipeline(self) -> AsyncGenerator[Event, None]:
         request, around = self._request, self._around

@@ -73,6 +73,12 @@ def check(connection: sqlite3.Connection, secret: str) -> ApiKey | None:
     return ApiKey(row["id"], row["name"], row["created"], row["used"], row["revoked"])
 
 
+def signing_secret(connection: sqlite3.Connection, key_id: str) -> str:
+    """What sessions of a key are signed with; empty where there is no such key, or it is revoked."""
+    row = connection.execute("SELECT hash FROM keys WHERE id = ? AND revoked IS NULL", (key_id,)).fetchone()
+    return row["hash"] if row else ""
+
+
 def note_use(connection: sqlite3.Connection, key_id: str) -> None:
     """Remember that a key was used just now."""
     now = time.time()

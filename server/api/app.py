@@ -1,0 +1,102 @@
+"""Putting the API together: routers, errors, bounds, keys, headers."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api import errors
+from server.api.chat_completions.router import router as chat_completions
+from server.api.collections.router import router as collections
+from server.api.conversations.router import router as conversations
+from server.api.feedback.router import router as feedback
+from server.api.health.router import router as health
+from server.api.jobs.router import router as jobs
+from server.api.keys import KeyGuard
+from server.api.limits import BodyLimit
+from server.api.models.router import router as models
+from server.api.search.router import router as search
+from server.api.security import OriginGuard, SecurityHeaders, is_loopback
+from server.chat import ChatService
+from server.metrics import Metrics
+from server.settings import Settings
+
+_DESCRIPTION = """Chat over your own documentation, with follow-up questions that work.
+
+`/v1/chat/completions` speaks OpenAI's protocol: a collection is a model. Everything else is what the page
+uses. Errors have OpenAI's shape. A server that listens on more than loopback wants `Authorization: Bearer KEY`.
+"""
+
+
+def create_app(service: ChatService, settings: Settings) -> FastAPI:
+    """The application over a running service. The page is mounted by whoever wants one."""
+    needs_key = not is_loopback(settings.server.host)
+    app = FastAPI(
+        title="Anaphora",
+        summary="Conversational search over documentation.",
+        description=_DESCRIPTION,
+        version=version("anaphora"),
+        # Their pages load scripts from elsewhere; the description itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
+        middleware=[
+            Middleware(RequestCounter, metrics=service.metrics),
+            Middleware(SecurityHeaders),
+            Middleware(OriginGuard, loopback_only=not needs_key),
+            Middleware(BodyLimit, upload_bytes=settings.server.max_body_mb << 20),
+            Middleware(KeyGuard, database=service.database, always=needs_key),
+        ],
+    )
+    app.state.service = service
+    errors.install(app)
+    for router in (chat_completions, models, search, conversations, feedback, collections, jobs):
+        app.include_router(router, responses=errors.ERRORS)
+    app.include_router(health)
+    if needs_key:
+        _declare_keys(app)
+    return app
+
+
+def _declare_keys(app: FastAPI) -> None:
+    describe = app.openapi
+
+    def with_keys() -> dict[str, Any]:
+        schema = describe()
+        schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
+        schemes["key"] = {"type": "http", "scheme": "bearer"}
+        for path, operations in schema["paths"].items():
+            for operation in operations.values():
+                operation["security"] = [] if path in ("/health", "/ready") else [{"key": []}]
+        return schema
+
+    app.openapi = with_keys  # type: ignore[method-assign]
+
+
+class RequestCounter:
+    """Counts requests by route and status; a route is its pattern, so that no text from outside is a label."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route, str(status)).inc()

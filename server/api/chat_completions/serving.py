@@ -1,0 +1,165 @@
+"""From OpenAI's messages to a turn, and from a turn's events to OpenAI's answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from server.api.chat_completions.protocol import (
+    Answer,
+    Choice,
+    Chunk,
+    Completion,
+    CompletionRequest,
+    Delta,
+    Details,
+    Usage,
+)
+from server.api.errors import error_body
+from server.api.sse import event_bytes
+from server.chat import (
+    ChatError,
+    DoneEvent,
+    ErrorEvent,
+    EvidenceEvent,
+    InvalidRequest,
+    RewriteEvent,
+    RunningTurn,
+    TokenEvent,
+    Turn,
+    TurnRequest,
+    Unavailable,
+)
+
+_ROLES: dict[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
+
+
+def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
+    """The last message as the question, the newest `history_turns` before it as history.
+
+    Raises InvalidRequest where the last message that counts is not the user's.
+    """
+    said = [Turn(_ROLES[message.role], message.text) for message in request.messages if message.role in _ROLES]
+    said = [turn for turn in said if turn.text.strip()]
+    if not said or said[-1].role != "user":
+        raise InvalidRequest("The last message must be a question of role `user`.", param="messages")
+    options = request.anaphora
+    return TurnRequest(
+        question=said[-1].text,
+        collection=request.model,
+        history=tuple(said[:-1][-history_turns:] if history_turns else ()),
+        search_for=options.search_for if options else None,
+        where=options.where if options else None,
+        answer_tokens=request.max_completion_tokens or request.max_tokens,
+    )
+
+
+class Writer:
+    """Writes one turn as OpenAI's answer, whole or in chunks."""
+
+    def __init__(self, turn: RunningTurn, request: CompletionRequest) -> None:
+        self._turn = turn
+        self._model = request.model
+        self._with_usage = bool(request.stream_options and request.stream_options.include_usage)
+        self._id = f"chatcmpl-{turn.id}"
+        self._created = int(time.time())
+        self._rewrite: RewriteEvent | None = None
+        self._evidence: EvidenceEvent | None = None
+
+    async def whole(self) -> Completion:
+        """The finished answer. Raises Unavailable where the turn ended in an error."""
+        async for event in self._turn:
+            self._note(event)
+            if isinstance(event, ErrorEvent):
+                raise Unavailable(event.message, code=event.code)
+            if isinstance(event, DoneEvent):
+                answer = Answer(content=event.answer, refusal=event.answer if event.status == "refused" else None)
+                return Completion(
+                    id=self._id,
+                    created=self._created,
+                    model=self._model,
+                    choices=[Choice(message=answer, finish_reason=event.finish_reason)],
+                    usage=_usage(event),
+                    anaphora=self._details(event),
+                )
+        raise Unavailable("The turn ended without an answer.", code="internal_error")
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The answer as server-sent events; what goes wrong from here on is an event too."""
+        yield self._chunk(Delta(role="assistant", content=""))
+        try:
+            async for event in self._turn:
+                self._note(event)
+                if isinstance(event, TokenEvent):
+                    yield self._chunk(Delta(content=event.text))
+                elif isinstance(event, ErrorEvent):
+                    yield event_bytes(json.dumps(error_body(503, event.message, code=event.code)))
+                elif isinstance(event, DoneEvent):
+                    for chunk in self._ending(event):
+                        yield chunk
+        except ChatError as error:
+            yield event_bytes(json.dumps(error_body(503, error.message, code=error.code)))
+        yield event_bytes("[DONE]")
+
+    def _ending(self, done: DoneEvent) -> list[bytes]:
+        refusal = Delta(refusal=done.answer) if done.status == "refused" else Delta()
+        last = [self._chunk(refusal, finish_reason=done.finish_reason, anaphora=self._details(done))]
+        if self._with_usage:
+            chunk = Chunk(id=self._id, created=self._created, model=self._model, choices=[], usage=_usage(done))
+            last.append(event_bytes(chunk.model_dump_json(exclude={"anaphora"})))
+        return last
+
+    def _note(self, event: object) -> None:
+        if isinstance(event, RewriteEvent):
+            self._rewrite = event
+        elif isinstance(event, EvidenceEvent):
+            self._evidence = event
+
+    def _chunk(
+        self,
+        delta: Delta,
+        *,
+        finish_reason: Literal["stop", "length"] | None = None,
+        anaphora: Details | None = None,
+    ) -> bytes:
+        choice: dict[str, object] = {
+            "index": 0,
+            "delta": delta.model_dump(exclude_none=True),
+            "finish_reason": finish_reason,
+            "logprobs": None,
+        }
+        chunk: dict[str, object] = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+            "choices": [choice],
+        }
+        if self._with_usage:
+            chunk["usage"] = None
+        if anaphora is not None:
+            chunk["anaphora"] = anaphora.model_dump(mode="json")
+        return event_bytes(json.dumps(chunk, ensure_ascii=False))
+
+    def _details(self, done: DoneEvent) -> Details:
+        return Details(
+            turn_id=done.turn_id,
+            status=done.status,
+            citations=done.citations,
+            rewrite=self._rewrite,
+            evidence=self._evidence.passages if self._evidence else [],
+            support=done.support,
+            dropped_citations=done.dropped_citations,
+            seconds=done.seconds,
+            warning=done.warning,
+        )
+
+
+def _usage(done: DoneEvent) -> Usage:
+    return Usage(
+        prompt_tokens=done.prompt_tokens,
+        completion_tokens=done.completion_tokens,
+        total_tokens=done.prompt_tokens + done.completion_tokens,
+    )

@@ -1,0 +1,1 @@
+"""`/v1/collections`: collections and their documents."""

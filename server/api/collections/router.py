@@ -1,0 +1,71 @@
+"""Listing collections; uploading, reading and removing documents; indexing again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, File, Path, UploadFile
+from pydantic import BaseModel
+
+from server.api.dependencies import CollectionName, Service
+from server.chat import CollectionSummary, DocumentSummary, DocumentText, Job
+
+router = APIRouter(tags=["Documents"])
+
+DocumentId = Annotated[str, Path(description="The document's id; it may contain slashes.")]
+
+
+class CollectionList(BaseModel):
+    """Collections, by name."""
+
+    data: list[CollectionSummary]
+
+
+class DocumentList(BaseModel):
+    """Documents, by id."""
+
+    data: list[DocumentSummary]
+
+
+@router.get("/v1/collections", summary="List collections")
+async def list_collections(service: Service) -> CollectionList:
+    """Every collection, with the job that is changing it."""
+    return CollectionList(data=await service.collections())
+
+
+@router.delete("/v1/collections/{collection}", status_code=204, summary="Delete a collection")
+async def delete_collection(collection: CollectionName, service: Service) -> None:
+    """Delete it with its uploads; folders it was made from are left alone."""
+    await service.delete_collection(collection)
+
+
+@router.post("/v1/collections/{collection}/reindex", status_code=202, summary="Index a collection again")
+async def reindex(collection: CollectionName, service: Service) -> Job:
+    """Look at its folders and uploads again; only what changed is embedded again."""
+    return await service.reindex(collection)
+
+
+@router.get("/v1/collections/{collection}/documents", summary="List documents")
+async def list_documents(collection: CollectionName, service: Service) -> DocumentList:
+    """Every document of the collection."""
+    return DocumentList(data=await service.documents(collection))
+
+
+@router.post("/v1/collections/{collection}/documents", status_code=202, summary="Upload a document")
+async def upload_document(
+    collection: CollectionName, file: Annotated[UploadFile, File(description="The document.")], service: Service
+) -> Job:
+    """Keep a file and index it in the background; a file of the same name is replaced."""
+    return await service.upload(collection, file.filename or "", file.file)
+
+
+@router.get("/v1/collections/{collection}/documents/{document_id:path}", summary="Read a document")
+async def read_document(collection: CollectionName, document_id: DocumentId, service: Service) -> DocumentText:
+    """The text that citations' offsets count in, with its sections."""
+    return await service.document(collection, document_id)
+
+
+@router.delete("/v1/collections/{collection}/documents/{document_id:path}", status_code=202, summary="Remove an upload")
+async def delete_document(collection: CollectionName, document_id: DocumentId, service: Service) -> Job:
+    """Take an uploaded document out of the collection and off the disk, in the background."""
+    return await service.delete_document(collection, document_id)

@@ -1,0 +1,19 @@
+"""What endpoints ask FastAPI for."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Path, Request
+
+from server.chat import ChatService
+
+
+def _service(request: Request) -> ChatService:
+    return cast("ChatService", request.app.state.service)
+
+
+Service = Annotated[ChatService, Depends(_service)]
+
+CollectionName = Annotated[str, Path(description="The collection's name.", examples=["docs"])]
+ConversationId = Annotated[str, Path(description="The conversation's id.")]

@@ -1,0 +1,1 @@
+"""`/v1/feedback`: what people thought of answers."""

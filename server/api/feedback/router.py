@@ -1,0 +1,69 @@
+"""Giving, retracting and exporting feedback."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from server.api.dependencies import Service
+from server.chat import Feedback, FeedbackRecord, Rating
+
+router = APIRouter(tags=["Feedback"])
+
+
+class NewFeedback(BaseModel):
+    """A person's word on a turn; it replaces an earlier one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    turn_id: str
+    rating: Rating
+    reason: str = Field(default="", max_length=200, description="A short reason, such as one of the page's choices.")
+    comment: str = Field(default="", max_length=4000)
+
+
+class FeedbackList(BaseModel):
+    """All feedback, oldest first."""
+
+    data: list[FeedbackRecord]
+
+
+@router.post("/v1/feedback", status_code=201, summary="Rate a turn")
+async def give_feedback(body: NewFeedback, service: Service) -> Feedback:
+    """Keep a rating with its reason and comment."""
+    return await service.feedback(body.turn_id, body.rating, body.reason, body.comment)
+
+
+@router.get("/v1/feedback", summary="List feedback")
+async def list_feedback(service: Service) -> FeedbackList:
+    """Every rating with its question and answer."""
+    return FeedbackList(data=await service.feedback_records())
+
+
+@router.get(
+    "/v1/feedback/export",
+    summary="Export feedback",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "One JSON object a line.",
+            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def export_feedback(service: Service) -> Response:
+    """Every rating with its question and answer, as JSON lines."""
+    lines = [record.model_dump_json() + "\n" for record in await service.feedback_records()]
+    name = 'attachment; filename="feedback.jsonl"'
+    return Response("".join(lines), media_type="application/x-ndjson", headers={"Content-Disposition": name})
+
+
+@router.delete("/v1/feedback/{turn_id}", status_code=204, summary="Retract a rating")
+async def retract_feedback(
+    turn_id: Annotated[str, Path(description="The turn that was rated.")], service: Service
+) -> None:
+    """Forget what was thought of a turn."""
+    await service.retract_feedback(turn_id)

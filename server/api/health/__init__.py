@@ -1,0 +1,1 @@
+"""`/health`, `/ready`, `/metrics`: for whoever looks after the server."""

@@ -1,0 +1,52 @@
+"""Whether the server lives, whether it can answer, and what it counts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from server.api.dependencies import Service
+from server.chat import Readiness
+
+router = APIRouter(tags=["Operations"])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+@router.get("/health", summary="Is the server alive?")
+async def health() -> Health:
+    """Answers as soon as the server listens."""
+    return Health()
+
+
+@router.get(
+    "/ready",
+    summary="Would a question be answered at once?",
+    response_model=Readiness,
+    responses={503: {"model": Readiness, "description": "Something is still loading, or does not work."}},
+)
+async def ready(service: Service) -> JSONResponse:
+    """200 once the language model and the default collection are loaded, 503 until then."""
+    readiness = await service.readiness()
+    return JSONResponse(readiness.model_dump(mode="json"), 200 if readiness.ready else 503)
+
+
+@router.get(
+    "/metrics",
+    summary="Counters for Prometheus",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    },
+)
+async def metrics(service: Service) -> Response:
+    """Turns by stage and ending, tokens, citations dropped, the queue, errors, requests."""
+    return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")

@@ -1,0 +1,1 @@
+"""`/v1/jobs`: work on collections, and how far it is."""

@@ -1,0 +1,1 @@
+"""`/v1/models`: each collection is a model."""

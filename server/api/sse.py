@@ -1,0 +1,58 @@
+"""Server-sent events of a turn: keep-alives while nothing is said, and an end however the reader ends.
+
+`sse-starlette` watches for the reader leaving and the server stopping; this module closes the turn then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+import anyio
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
+
+from server.chat import RunningTurn
+
+PING_SECONDS = 10.0
+"""Proxies and clients give up on a silent connection; a long prefill is silent."""
+
+GRACE_SECONDS = 2.0
+"""What a stream has to say its last word when the server stops."""
+
+
+class TurnStream(EventSourceResponse):
+    """A turn written as server-sent events. `body` is made from `turn` and yields finished bytes."""
+
+    def __init__(
+        self, turn: RunningTurn, body: AsyncIterator[bytes], *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._turn = turn
+        self._stopping = anyio.Event()
+        super().__init__(
+            body,
+            headers={"X-Turn-Id": turn.id, **(headers or {})},
+            ping=PING_SECONDS,
+            ping_message_factory=lambda: ServerSentEvent(comment="still working", sep="\n"),
+            sep="\n",
+            shutdown_event=self._stopping,
+            shutdown_grace_period=GRACE_SECONDS,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream, and close the turn in any case."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            watching.cancel()
+            await self._turn.aclose()
+
+    async def _watch(self) -> None:
+        await self._stopping.wait()
+        self._turn.stop("server_stopping", "The server is stopping. Ask again when it is back.")
+
+
+def event_bytes(data: str, name: str = "") -> bytes:
+    """One event; `data` is JSON without line breaks."""
+    return (f"event: {name}\n" if name else "").encode() + b"data: " + data.encode() + b"\n\n"

@@ -119,6 +119,13 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
             "collections", "warn", f"there is no collection {settings.collection!r}, the one asked by default",
             f"Run `anaphora index PATH --collection {settings.collection}`.",
         )  # fmt: skip
+    listed = {info.name for info in infos}
+    for pointer in sorted(root.glob("*/current")):
+        if pointer.parent.name not in listed:
+            yield Finding(
+                f"collection {pointer.parent.name}", "fail", "what lies on disk cannot be read",
+                f"Delete {pointer.parent} and index its documents again.",
+            )  # fmt: skip
     encoder = settings.index.encoder
     if encoder in (known := catalogue()) and not known[encoder].fetched(settings.home):
         return

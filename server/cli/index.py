@@ -39,9 +39,6 @@ def index(
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Forget the paths the collection was made from before.")
-    ] = False,
     prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
@@ -59,12 +56,12 @@ def index(
     fetch_models(settings, state, reranker=False)
     encoder = Models(settings).encoder()
     wanted = settings.index
-    with sources(settings, given, replace=replace) as every, stoppable() as stopped, progress(state) as report:
+    with stoppable() as stopped, progress(state) as report:
         try:
             done = index_paths(
                 settings.home / "collections",
                 settings.collection,
-                every,
+                given,
                 encoder,
                 include=(*wanted.include, *(include or ())),
                 exclude=(*wanted.exclude, *(exclude or ())),
@@ -81,33 +78,16 @@ def index(
     tell(state, settings.collection, done)
     if not any(file.status in ("indexed", "unchanged") for file in done.files):
         raise typer.Exit(ExitCode.BAD_INPUT)
+    remember(settings, given)
 
 
-@contextmanager
-def sources(settings: Settings, given: Sequence[Path], *, replace: bool) -> Iterator[list[Path]]:
-    """Everything the collection is made from: the paths given, those before unless replaced, its uploads.
-
-    The paths given are remembered when the context ends well. Raises InputError for a path from before
-    that is gone: going on would remove its documents.
-    """
-    from server.chat.uploads import Uploads
+def remember(settings: Settings, given: Sequence[Path]) -> None:
+    """Note where the collection came from. Raises StoreError."""
     from server.store import Database, jobs
 
-    name = settings.collection
     database = Database(settings.home / "anaphora.db")
     try:
-        before = [] if replace else database.write_blocking(lambda connection: jobs.sources(connection, name))
-        gone = [path for path in before if path not in given and not path.exists()]
-        if gone:
-            raise InputError(
-                f"{gone[0]}, from which {name} was made, is gone. Put it back, or index with --replace to forget it "
-                "and remove its documents."
-            )
-        uploads = Uploads(settings.home, settings.server.max_body_mb << 20).root(name)
-        yield [*dict.fromkeys((*before, *given)), *([uploads] if uploads.is_dir() else [])]
-        if replace:
-            database.write_blocking(lambda connection: jobs.forget_sources(connection, name))
-        database.write_blocking(lambda connection: jobs.remember_sources(connection, name, given))
+        database.write_blocking(lambda connection: jobs.remember_sources(connection, settings.collection, given))
     finally:
         database.close()
 

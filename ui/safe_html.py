@@ -32,6 +32,7 @@ ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "stron
 
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {"span": {"image", "host", "inert"}, "div": {"table"}}
+_HOST = re.compile(r"[^\s%\\<>\"'`]+")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 
@@ -45,7 +46,7 @@ def link_target(address: str) -> str | None:
         return None
     if parts.scheme.lower() not in _SCHEMES or _CONTROL.search(address):
         return None
-    if parts.scheme.lower() != "mailto" and not parts.netloc:
+    if parts.scheme.lower() != "mailto" and not _HOST.fullmatch(parts.netloc):
         return None
     return address
 

@@ -84,7 +84,7 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         said = "The question was searched as typed, along with the turns before it."
     else:
         said = "The question was searched as typed."
-    return Decision("as typed", said + sure + by)
+    return Decision("", said + sure + by)
 
 
 class TurnView:

@@ -12,9 +12,10 @@ function select({ n, key }) {
   const marks = source.querySelectorAll(`mark[data-citation="${CSS.escape(key)}"]`);
   marks.forEach((mark) => mark.classList.add("selected"));
   source.focus({ preventScroll: true });
-  // The head stays in sight unless the sentence lies deep in a long passage.
-  const place = marks[0] && marks[0].offsetTop - source.offsetTop > body.clientHeight * 0.7 ? marks[0] : source;
-  place.scrollIntoView({ behavior: calm(), block: "start" });
+  // Long passages scroll in themselves: the sentence comes into their view, the source into the panel's.
+  const passage = source.querySelector(".passage");
+  if (marks[0]) passage.scrollTop += marks[0].getBoundingClientRect().top - passage.getBoundingClientRect().top - 24;
+  source.scrollIntoView({ behavior: calm(), block: "start" });
 }
 anaphora.on("sources", ({ html, about, cite, open }) => {
   const changed = part("about").textContent !== about;

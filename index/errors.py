@@ -5,6 +5,10 @@ IndexingError
 ├── CollectionNotFound     no collection of that name
 ├── CollectionLocked       another process is writing to the collection
 ├── CollectionCorrupt      what lies on disk is not a collection this version can read
+├── CollectionMismatch     the collection was built with another embedding model or vector store
+├── DocumentNotFound       no document of that id in the collection
+├── InvalidName            a collection cannot be called that
+├── IndexingCancelled      indexing was stopped on request; running it again resumes
 ├── StorageError           the disk is full, or a write failed; the last good version still serves
 └── ModelUnavailable       an encoder's or reranker's files are not there or cannot be loaded
 """
@@ -28,6 +32,22 @@ class CollectionLocked(IndexingError):
 
 class CollectionCorrupt(IndexingError):
     """What lies on disk is not a collection that this version can read."""
+
+
+class CollectionMismatch(IndexingError):
+    """The collection was built with another embedding model or vector store than the one asked for."""
+
+
+class DocumentNotFound(IndexingError):
+    """No document of that id in the collection."""
+
+
+class InvalidName(IndexingError):
+    """A collection cannot be called that."""
+
+
+class IndexingCancelled(IndexingError):
+    """Indexing was stopped on request; what was embedded so far is kept for the next run."""
 
 
 class StorageError(IndexingError):

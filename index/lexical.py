@@ -7,9 +7,8 @@ collection's affair, words are `index.tokenizer`'s.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -20,7 +19,6 @@ from index.errors import CollectionCorrupt
 from index.tokenizer import tokenize
 
 LexicalEngine: TypeAlias = Literal["bm25s", "rank-bm25"]
-Rows: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 K1 = 1.5
@@ -31,114 +29,69 @@ class LexicalIndex(Protocol):
     """A built BM25 index; safe to search from several threads at once."""
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        """Rows of at most `k` passages that share a word with the text, best first, ties by row.
+        """Rows of at most `k` passages that share a term with the text, best first, ties by row.
 
         `mask` is `(rows,)` and False where a passage must not be found.
         """
-
-    def save(self, folder: Path) -> None:
-        """Write the index into a new folder."""
 
 
 class Bm25s:
     """The bm25s engine: scores are computed when the index is built, and summed at search."""
 
-    def __init__(self, engine: Any, rows: int) -> None:
+    def __init__(self, engine: Any) -> None:
         self._engine = engine
-        self._rows = rows
 
     @classmethod
-    def build(cls, texts: Sequence[str]) -> Bm25s:
+    def build(cls, corpus: Iterable[Sequence[str]]) -> Bm25s:
+        """Index passages given as their terms, row by row; at least one passage has a term."""
         import bm25s
 
+        vocabulary: dict[str, int] = {}
+        ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in terms] for terms in corpus]
         engine = bm25s.BM25(k1=K1, b=B, method="lucene")
-        engine.index(_token_ids(texts), create_empty_token=False, show_progress=False)
-        return cls(engine, len(texts))
+        engine.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+        return cls(engine)
 
     @classmethod
     def load(cls, folder: Path) -> Bm25s:
+        """Map what `save` wrote into memory; raises CollectionCorrupt."""
         import bm25s
 
         try:
-            engine = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
+            return cls(bm25s.BM25.load(str(folder), mmap=True, show_progress=False))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CollectionCorrupt(f"the BM25 index in {folder} cannot be read ({error}): index again") from error
-        return cls(engine, int(engine.scores["num_docs"]))
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        words = self._engine.get_tokens_ids(tokenize(text))
-        if not words or k < 1:
+        terms = self._engine.get_tokens_ids(tokenize(text))
+        if not terms or k < 1:
             return []
-        return _best(self._engine.get_scores_from_ids(words, weight_mask=mask), k)
+        return _best(self._engine.get_scores_from_ids(terms, weight_mask=mask), k)
 
     def save(self, folder: Path) -> None:
+        """Write the index into a new folder."""
         self._engine.save(str(folder), show_progress=False)
 
 
 class RankBm25:
-    """The rank-bm25 engine: every search scores every passage, in Python."""
+    """The rank-bm25 engine: every search scores every passage, in Python, and nothing is saved."""
 
-    FILE = "tokens.jsonl"
-
-    def __init__(self, corpus: list[list[str]]) -> None:
-        self._corpus = corpus
-        self._engine = _lucene_bm25(corpus)
-
-    @classmethod
-    def build(cls, texts: Sequence[str]) -> RankBm25:
-        return cls([tokenize(text) for text in texts])
-
-    @classmethod
-    def load(cls, folder: Path) -> RankBm25:
-        try:
-            with (folder / cls.FILE).open(encoding="utf-8") as lines:
-                return cls([json.loads(line) for line in lines])
-        except (OSError, ValueError) as error:
-            raise CollectionCorrupt(f"the BM25 index in {folder} cannot be read ({error}): index again") from error
+    def __init__(self, corpus: Iterable[Sequence[str]]) -> None:
+        self._engine = _lucene_bm25([list(terms) for terms in corpus])
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        words = tokenize(text)
-        if not words or k < 1:
+        terms = tokenize(text)
+        if not terms or k < 1:
             return []
-        scores = np.asarray(self._engine.get_scores(words))
+        scores = np.asarray(self._engine.get_scores(terms))
         return _best(scores if mask is None else scores * mask, k)
 
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        with (folder / self.FILE).open("w", encoding="utf-8") as lines:
-            lines.writelines(json.dumps(words, ensure_ascii=False) + "\n" for words in self._corpus)
 
-
-class NoWords:
-    """Stands in for an index over passages without a single word, which neither engine can hold."""
+class NoTerms:
+    """Stands in for an index over passages without a single term, which neither engine can hold."""
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
         return []
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
-
-
-def build_lexical(engine: LexicalEngine, texts: Sequence[str]) -> LexicalIndex:
-    """Index the texts, row by row."""
-    if not any(tokenize(text) for text in texts):
-        return NoWords()
-    return Bm25s.build(texts) if engine == "bm25s" else RankBm25.build(texts)
-
-
-def load_lexical(engine: LexicalEngine, folder: Path) -> LexicalIndex:
-    """Open what `save` wrote; raises CollectionCorrupt."""
-    if not folder.is_dir():
-        raise CollectionCorrupt(f"the BM25 index {folder} is missing: index again")
-    if not any(folder.iterdir()):
-        return NoWords()
-    return Bm25s.load(folder) if engine == "bm25s" else RankBm25.load(folder)
-
-
-def _token_ids(texts: Sequence[str]) -> tuple[list[list[int]], dict[str, int]]:
-    vocabulary: dict[str, int] = {}
-    ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in tokenize(text)] for text in texts]
-    return ids, vocabulary
 
 
 def _best(scores: npt.NDArray[Any], k: int) -> list[int]:

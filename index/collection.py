@@ -1,0 +1,244 @@
+"""A collection, searched: many weighted queries, two rankings each, one list of hits.
+
+Reading only; `index.indexer` writes. A collection opened here keeps answering from the version it has
+until `refresh` moves it to a newer one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from index.documents import Document
+from index.encoders import CachedQueries, Encoder, Vectors
+from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError, InvalidName
+from index.fusion import DEFAULT_K, fuse
+from index.generation import Generation
+from index.lexical import LexicalEngine, Mask
+from index.query import Hit, Query, Where
+from index.records import DocumentInfo
+from index.versions import CollectionFolder
+
+__all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
+
+DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """A collection on disk; `updated` in seconds since the epoch."""
+
+    name: str
+    documents: int
+    passages: int
+    version: str
+    updated: float
+
+
+class Collection:
+    """An open collection; safe to use from several threads at once."""
+
+    def __init__(self, folder: CollectionFolder, encoder: Encoder, lexical: LexicalEngine, chroma_url: str) -> None:
+        self._folder = folder
+        self._encoder = encoder
+        self._queries = CachedQueries(encoder)
+        self._lexical = lexical
+        self._chroma_url = chroma_url
+        self._lock = threading.Lock()
+        self._refreshing = threading.Lock()
+        self._generation = self._open_current()
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        name: str,
+        encoder: Encoder,
+        *,
+        lexical: LexicalEngine = "bm25s",
+        chroma_url: str = "",
+    ) -> Collection:
+        """Open the version that serves.
+
+        Raises CollectionNotFound, CollectionMismatch (built with another encoder or vector store) or
+        CollectionCorrupt.
+        """
+        return cls(_folder(root, name), encoder, lexical, chroma_url)
+
+    def _open_current(self) -> Generation:
+        while True:
+            version = self._folder.current()
+            try:
+                return Generation(version, self._encoder, self._lexical, self._chroma_url)
+            except (CollectionCorrupt, OSError) as error:
+                # Two versions written meanwhile: the one being opened is gone, the newest is there.
+                if self._folder.current_id() != version.manifest.version:
+                    continue
+                if isinstance(error, OSError):
+                    raise CollectionCorrupt(f"{version.folder} cannot be read ({error}): index again") from error
+                raise
+
+    @property
+    def name(self) -> str:
+        return self._folder.name
+
+    @property
+    def version(self) -> str:
+        """Id of the version that is being read."""
+        return self._generation.manifest.version
+
+    def refresh(self) -> bool:
+        """Move to the version that serves now; False if it is the one already open.
+
+        Searches under way finish on the version they began with. Raises as `open` does, and then the
+        version at hand stays.
+        """
+        with self._refreshing:
+            if self._folder.current_id() == self.version:
+                return False
+            newer = self._open_current()
+            with self._lock:
+                older, self._generation = self._generation, newer
+            older.retire()
+            return True
+
+    def close(self) -> None:
+        """Let go of the files; a search under way finishes first."""
+        self._generation.retire()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Generation]:
+        with self._lock:
+            generation = self._generation
+            generation.acquire()
+        try:
+            yield generation
+        finally:
+            generation.release()
+
+    def search(
+        self,
+        queries: Sequence[Query],
+        k: int = 20,
+        where: Where | None = None,
+        depth: int = DEPTH,
+        rrf_k: int = DEFAULT_K,
+    ) -> list[Hit]:
+        """The `k` best passages, fused from the BM25 and the dense ranking of every query.
+
+        Each ranking contributes its best `depth` passages. `where` limits all of them. Texts that are
+        alike are encoded and searched once, and all new texts are encoded in one call. Equal scores
+        keep the order of the rankings, so the same call on the same version answers the same.
+        """
+        queries = [query for query in queries if query.text.strip()]
+        if k < 1 or depth < 1 or not queries:
+            return []
+        vectors = self._encode(queries)
+        try:
+            with self._reading() as generation:
+                return _search(generation, queries, vectors, k, where, depth, rrf_k)
+        except IndexingError:
+            # The files of a version can vanish under a reader that slept through two newer ones.
+            if not self.refresh():
+                raise
+        with self._reading() as generation:
+            return _search(generation, queries, vectors, k, where, depth, rrf_k)
+
+    def _encode(self, queries: Sequence[Query]) -> dict[str, Vectors]:
+        texts = list(dict.fromkeys(_clean(query.text) for query in queries if query.dense > 0))
+        return dict(zip(texts, self._queries.encode(texts), strict=True)) if texts else {}
+
+    def document(self, document_id: str) -> Document:
+        """A document with its whole text; raises DocumentNotFound."""
+        with self._reading() as generation:
+            return generation.records.document(document_id)
+
+    def documents(self) -> list[DocumentInfo]:
+        """All documents, by id."""
+        with self._reading() as generation:
+            return generation.records.documents()
+
+    def passage_vectors(self, ids: Sequence[str]) -> Vectors:
+        """Vectors of these passages, `(len(ids), dimension)` float32, normalised; raises KeyError."""
+        with self._reading() as generation:
+            return generation.matrix[[generation.row(name) for name in ids]]
+
+
+def list_collections(root: Path) -> list[CollectionInfo]:
+    """The collections under a root, by name; what cannot be read is left out."""
+    found: list[CollectionInfo] = []
+    for path in sorted(root.iterdir()) if root.is_dir() else []:
+        try:
+            manifest = CollectionFolder(root, path.name).current().manifest
+        except (InvalidName, CollectionNotFound, CollectionCorrupt):
+            continue
+        found.append(
+            CollectionInfo(path.name, manifest.documents, manifest.passages, manifest.version, manifest.created)
+        )
+    return found
+
+
+def delete_collection(root: Path, name: str) -> None:
+    """Remove a collection from the disk; raises CollectionNotFound or CollectionLocked."""
+    from index.dense import delete_store
+
+    folder = _folder(root, name)
+    if not folder.path.is_dir():
+        raise CollectionNotFound(f"there is no collection {name!r} in {root}")
+    for path in folder.versions.iterdir() if folder.versions.is_dir() else []:
+        try:
+            version = folder.version(path.name)
+        except (FileNotFoundError, CollectionCorrupt):
+            continue
+        delete_store(version.manifest.chroma_url, version.dense, path.name)
+    folder.remove()
+
+
+def _folder(root: Path, name: str) -> CollectionFolder:
+    try:
+        return CollectionFolder(root, name)
+    except InvalidName as error:
+        raise CollectionNotFound(str(error)) from error
+
+
+def _search(
+    generation: Generation,
+    queries: Sequence[Query],
+    vectors: dict[str, Vectors],
+    k: int,
+    where: Where | None,
+    depth: int,
+    rrf_k: int,
+) -> list[Hit]:
+    mask = generation.mask(where)
+    lexical = _lexical(generation, queries, depth, mask)
+    dense = dict(zip(vectors, _dense(generation, list(vectors.values()), depth, mask), strict=True))
+    rankings: list[tuple[str, float, list[int]]] = []
+    for query in queries:
+        text = _clean(query.text)
+        if query.lexical > 0:
+            rankings.append((f"{query.name}/bm25", query.lexical, lexical[text]))
+        if query.dense > 0:
+            rankings.append((f"{query.name}/dense", query.dense, dense[text]))
+    best = fuse(rankings, rrf_k)[:k]
+    passages = generation.passages([fused.id for fused in best])
+    return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
+
+
+def _lexical(generation: Generation, queries: Sequence[Query], depth: int, mask: Mask | None) -> dict[str, list[int]]:
+    texts = dict.fromkeys(_clean(query.text) for query in queries if query.lexical > 0)
+    return {text: generation.lexical(text, depth, mask) for text in texts}
+
+
+def _dense(generation: Generation, vectors: list[Vectors], depth: int, mask: Mask | None) -> list[list[int]]:
+    import numpy as np
+
+    return generation.dense(np.stack(vectors), depth, mask) if vectors else []
+
+
+def _clean(text: str) -> str:
+    """Half a surrogate pair, as JSON can carry it, is no text that a tokenizer takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,298 @@
+"""Brings a collection up to date with files, documents or deletions: only what changed is done again.
+
+This decides what the next version holds; `index.writer` writes it. A file that fails never stops the
+rest, and what was indexed of it before stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from index.documents import Document
+from index.encoders import Encoder
+from index.errors import DocumentNotFound, LoadError
+from index.lexical import LexicalEngine
+from index.loaders import SourceFile, load, walk
+from index.manifest import FORMAT
+from index.passages import split
+from index.query import PassageKind
+from index.records import FileRecord
+from index.versions import CollectionFolder
+from index.writer import Cancelled, IndexProgress, Report, VersionWriter
+
+__all__ = [
+    "FileStatus",
+    "IndexProgress",
+    "IndexReport",
+    "delete_documents",
+    "index_documents",
+    "index_paths",
+]
+
+PASSAGE_TOKENS = 220
+MAX_FILE_MB = 64
+_SPECIAL_TOKENS = 2
+# A larger file is not read to see whether it changed: its loader will refuse it.
+_HASHED = 32
+
+Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What became of one file. `message` says why, or what was left out; `passages` counts."""
+
+    path: str
+    document_id: str
+    status: Outcome
+    message: str = ""
+    passages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What a run did. `version` is empty if there is still no collection; `embedded` counts passages."""
+
+    files: list[FileStatus]
+    version: str
+    seconds: float
+    embedded: int
+
+
+def index_paths(
+    root: Path,
+    name: str,
+    paths: Sequence[Path],
+    encoder: Encoder,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    passage_tokens: int = PASSAGE_TOKENS,
+    max_file_mb: float = MAX_FILE_MB,
+    prune: bool = True,
+    lexical: LexicalEngine = "bm25s",
+    chroma_url: str = "",
+    progress: Report | None = None,
+    cancelled: Cancelled | None = None,
+) -> IndexReport:
+    """Index files and folders into a collection, made if need be.
+
+    A file whose bytes and splitting are as before is not read again. With `prune`, files that were
+    indexed from under these paths and are no longer among them are deleted from the collection;
+    files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `lexical` is the engine
+    to prepare for; a collection can be opened with either. `cancelled` is asked between files and
+    between batches.
+
+    Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
+    CollectionLocked, CollectionCorrupt, StorageError or IndexingCancelled.
+    """
+    began = time.monotonic()
+    folder = CollectionFolder(root, name)
+    sources = list(walk(paths, include, exclude))
+    if not sources:
+        places = ", ".join(map(str, paths)) or "no path"
+        raise LoadError(
+            f"there is no document in {places}: check the path, `include` and `exclude`; nothing was changed"
+        )
+    window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
+    with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
+        run = _Run(writer, encoder, window, max_file_mb, {_absolute(path) for path in paths})
+        files: list[FileStatus] = []
+        for done, source in enumerate(sources):
+            writer.report("reading", done, len(sources), source.document_id)
+            files.append(run.take(source))
+        writer.report("reading", len(sources), len(sources))
+        if prune:
+            files.extend(run.prune({_absolute(source.path) for source in sources}))
+        return _finish(writer, files, run.changed, began)
+
+
+def index_documents(
+    root: Path,
+    name: str,
+    documents: Iterable[Document],
+    encoder: Encoder,
+    *,
+    kind: PassageKind = "section",
+    passage_tokens: int = PASSAGE_TOKENS,
+    lexical: LexicalEngine = "bm25s",
+    chroma_url: str = "",
+    progress: Report | None = None,
+    cancelled: Cancelled | None = None,
+) -> IndexReport:
+    """Index documents that a program made, each in the place of the one of its id; others stay."""
+    began = time.monotonic()
+    folder = CollectionFolder(root, name)
+    window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
+    with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
+        files: list[FileStatus] = []
+        for document in documents:
+            writer.report("reading", len(files), len(files) + 1, document.id)
+            passages = split(document, window, encoder.count_tokens, kind)
+            left_out = writer.staged.add_document(document, "", passages)
+            files.append(FileStatus("", document.id, "indexed", _repeated(left_out), len(passages) - left_out))
+        return _finish(writer, files, bool(files), began)
+
+
+def delete_documents(
+    root: Path,
+    name: str,
+    document_ids: Sequence[str],
+    encoder: Encoder,
+    *,
+    lexical: LexicalEngine = "bm25s",
+    chroma_url: str = "",
+    progress: Report | None = None,
+    cancelled: Cancelled | None = None,
+) -> IndexReport:
+    """Remove documents from a collection, with all their passages, vectors and terms.
+
+    Raises CollectionNotFound, or DocumentNotFound if one of the ids is not there (nothing is changed).
+    """
+    began = time.monotonic()
+    folder = CollectionFolder(root, name)
+    folder.current()
+    with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
+        owners = writer.staged.owners()
+        missing = [name for name in document_ids if name not in owners]
+        if missing:
+            raise DocumentNotFound(f"collection {name!r} has no document {missing[0]!r}; nothing was deleted")
+        files: list[FileStatus] = []
+        for document_id in dict.fromkeys(document_ids):
+            path = owners[document_id]
+            writer.staged.remove_document(document_id)
+            if path and not writer.staged.documents_of(path):
+                writer.staged.remove_file(path)
+            files.append(FileStatus(path, document_id, "deleted"))
+        return _finish(writer, files, bool(files), began)
+
+
+def _finish(writer: VersionWriter, files: list[FileStatus], changed: bool, began: float) -> IndexReport:
+    version = writer.before.manifest.version if writer.before else ""
+    if changed or writer.outdated:
+        version = writer.finish()
+    return IndexReport(files, version, time.monotonic() - began, writer.embedded)
+
+
+class _Run:
+    """One run over files: which of them changed, and what the staged version holds of each."""
+
+    def __init__(
+        self, writer: VersionWriter, encoder: Encoder, window: int, max_file_mb: float, given: set[Path]
+    ) -> None:
+        self._staged = writer.staged
+        self._encoder = encoder
+        self._window = window
+        self._max_file_mb = max_file_mb
+        self._given = given
+        self._files = self._staged.files()
+        self._owners = self._staged.owners()
+        self.changed = False
+
+    def take(self, source: SourceFile) -> FileStatus:
+        """Index a file if it is new or changed."""
+        path = _absolute(source.path)
+        known = self._files.get(str(path))
+        document_id = known.document_id if known else self._free_id(source, path)
+        fingerprint = self._fingerprint(path)
+        if known and fingerprint and fingerprint == known.fingerprint:
+            return FileStatus(
+                str(source.path), document_id, "unchanged", known.warning, self._staged.passages_of(str(path))
+            )
+        warnings: list[str] = []
+        try:
+            documents = load(source.path, document_id, self._max_file_mb, warnings.append)
+        except LoadError as error:
+            return self._failed(source, path, document_id, known, str(error))
+        return self._stage(source, path, FileRecord(str(path), document_id, fingerprint), documents, warnings)
+
+    def _failed(
+        self, source: SourceFile, path: Path, document_id: str, known: FileRecord | None, message: str
+    ) -> FileStatus:
+        if path not in self._given and not path.exists():
+            # `prune` will see that it is gone.
+            return FileStatus(str(source.path), document_id, "skipped", "the file disappeared while indexing")
+        if known:
+            message += "; what was indexed of it before stays"
+        return FileStatus(str(source.path), document_id, "failed", message)
+
+    def _stage(
+        self, source: SourceFile, path: Path, file: FileRecord, documents: list[Document], warnings: list[str]
+    ) -> FileStatus:
+        self.changed = True
+        self._forget(str(path))
+        total = 0
+        for document in documents:
+            owner = self._owners.get(document.id, "")
+            if owner and owner != str(path):
+                if Path(owner).exists():
+                    warnings.append(f"document {document.id!r} is already there from {owner}: left out")
+                    continue
+                self._forget(owner)
+            passages = split(document, self._window, self._encoder.count_tokens)
+            left_out = self._staged.add_document(document, str(path), passages)
+            if left_out:
+                warnings.append(_repeated(left_out))
+            self._owners[document.id] = str(path)
+            total += len(passages) - left_out
+        warning = "; ".join(warnings)
+        self._staged.add_file(FileRecord(file.path, file.document_id, file.fingerprint, warning))
+        if not total:
+            return FileStatus(str(source.path), file.document_id, "skipped", warning or "there is no text in it")
+        return FileStatus(str(source.path), file.document_id, "indexed", warning, total)
+
+    def _forget(self, path: str) -> None:
+        for document_id in self._staged.documents_of(path):
+            self._owners.pop(document_id, None)
+        self._staged.remove_file(path)
+
+    def prune(self, seen: set[Path]) -> list[FileStatus]:
+        """Delete what was indexed from under the given paths and is no longer there."""
+        deleted: list[FileStatus] = []
+        for path, file in sorted(self._files.items()):
+            here = Path(path)
+            if here in seen and here.exists():
+                continue
+            if here in self._given or self._given.intersection(here.parents):
+                self._forget(path)
+                self.changed = True
+                deleted.append(FileStatus(path, file.document_id, "deleted", "the file is no longer there"))
+        return deleted
+
+    def _free_id(self, source: SourceFile, path: Path) -> str:
+        """The file's id, with its folder's name in front where another file has that id already."""
+        taken = {file.document_id: file.path for file in self._files.values()}
+        folder = source.root.resolve().name
+        for candidate in (source.document_id, *(f"{folder}{mark}/{source.document_id}" for mark in _marks())):
+            owner = self._owners.get(candidate) or taken.get(candidate)
+            if not owner or owner == str(path) or not Path(owner).exists():
+                return candidate
+        raise LoadError(f"{source.path} has no free id: rename it")
+
+    def _fingerprint(self, path: Path) -> str:
+        """Of the file's bytes and of all that decides how they become passages; empty if it cannot be read."""
+        try:
+            if path.stat().st_size > self._max_file_mb * _HASHED * 1024 * 1024:
+                return ""
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return ""
+        return f"{digest} {FORMAT} {self._window} {self._encoder.name}"
+
+
+def _marks() -> list[str]:
+    return ["", *(f" ({number})" for number in range(2, 100))]
+
+
+def _absolute(path: Path) -> Path:
+    return path.resolve()
+
+
+def _repeated(count: int) -> str:
+    return f"{count} passages left out: their ids are used by others" if count else ""

@@ -1,0 +1,333 @@
+"""Documents and passages of one version, in one SQLite file that is written once and then only read.
+
+Rows number the passages from 0, by document id and then in reading order, so that they depend on
+what is indexed and not on the order of indexing. `key` names what of a passage is embedded: two
+passages of the same title, headings and text have the same key, and need one vector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from index.documents import Document, Metadata, Section
+from index.errors import CollectionCorrupt, DocumentNotFound
+from index.query import Passage
+from index.tokenizer import tokenize
+
+_SCHEMA = """
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, document_id TEXT NOT NULL, fingerprint TEXT NOT NULL, warning TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE documents (
+    id TEXT PRIMARY KEY, path TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, sections TEXT NOT NULL,
+    metadata TEXT NOT NULL, verbatim INTEGER NOT NULL, content_hash TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX documents_by_path ON documents (path);
+CREATE TABLE passages (
+    "row" INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document_id TEXT NOT NULL, place INTEGER NOT NULL,
+    title TEXT NOT NULL, text TEXT NOT NULL, kind TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    heading TEXT NOT NULL, page INTEGER, metadata TEXT NOT NULL, key BLOB NOT NULL, terms TEXT NOT NULL
+);
+CREATE INDEX passages_by_document ON passages (document_id, place);
+"""
+_PASSAGE = 'id, document_id, title, text, kind, "start", "end", heading, page, metadata'
+_STORED = f"{_PASSAGE}, place, key, terms"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A document of a collection, without its text; `passages` counts."""
+
+    id: str
+    title: str
+    source: str
+    format: str
+    passages: int
+    content_hash: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file that was indexed: where it lies, the id it was loaded with, what it looked like, what was left out."""
+
+    path: str
+    document_id: str
+    fingerprint: str
+    warning: str = ""
+
+
+def embedding_key(text: str) -> bytes:
+    """Names an indexed text: 16 bytes."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class Records:
+    """The records of a finished version; safe to read from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing")
+        self._path = path
+        self._lock = threading.Lock()
+        # A finished version never changes, which spares SQLite its locks and lets any process read.
+        self._db = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            with self._lock:
+                return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise CollectionCorrupt(f"{self._path} cannot be read ({error}): index again") from error
+
+    def passage_ids(self) -> list[str]:
+        """Ids of all passages, row by row."""
+        return [row[0] for row in self._all('SELECT id FROM passages ORDER BY "row"')]
+
+    def passages(self, rows: Sequence[int]) -> list[Passage]:
+        """The passages of these rows, in this order."""
+        marks = ",".join("?" * len(rows))
+        found = {
+            row[0]: _passage(row[1:])
+            for row in self._all(f'SELECT "row", {_PASSAGE} FROM passages WHERE "row" IN ({marks})', rows)
+        }
+        return [found[row] for row in rows]
+
+    def document(self, document_id: str) -> Document:
+        """A whole document; raises DocumentNotFound."""
+        rows = self._all(
+            "SELECT id, title, text, sections, metadata, verbatim FROM documents WHERE id = ?", (document_id,)
+        )
+        if not rows:
+            raise DocumentNotFound(f"there is no document {document_id!r} in this collection")
+        name, title, text, sections, metadata, verbatim = rows[0]
+        return Document(
+            name,
+            title,
+            text,
+            tuple(
+                Section(tuple(heading), start, end, page, passage_id, own)
+                for heading, start, end, page, passage_id, own in json.loads(sections)
+            ),
+            json.loads(metadata),
+            bool(verbatim),
+        )
+
+    def documents(self) -> list[DocumentInfo]:
+        """All documents, by id."""
+        counts = dict(self._all("SELECT document_id, count(*) FROM passages GROUP BY document_id"))
+        rows = self._all("SELECT id, title, metadata, content_hash, path FROM documents ORDER BY id")
+        return [
+            DocumentInfo(
+                name,
+                title,
+                str(json.loads(metadata).get("source", "")),
+                str(json.loads(metadata).get("format", "")),
+                counts.get(name, 0),
+                content_hash,
+                path,
+            )
+            for name, title, metadata, content_hash, path in rows
+        ]
+
+    def files(self) -> list[FileRecord]:
+        """All files, by path."""
+        return [
+            FileRecord(*row)
+            for row in self._all("SELECT path, document_id, fingerprint, warning FROM files ORDER BY path")
+        ]
+
+    def keys(self) -> list[bytes]:
+        """Embedding keys of all passages, row by row."""
+        return [row[0] for row in self._all('SELECT key FROM passages ORDER BY "row"')]
+
+    def terms(self) -> Iterator[list[str]]:
+        """Terms of all passages, row by row."""
+        for (terms,) in self._all('SELECT terms FROM passages ORDER BY "row"'):
+            yield terms.split()
+
+    def rows_by_value(self, key: str) -> dict[str, list[int]]:
+        """Rows of the passages that have a metadata key, grouped by its value as JSON text."""
+        path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        groups: dict[str, list[int]] = {}
+        for value, row in self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,)):
+            if value is not None:
+                groups.setdefault(value, []).append(row)
+        return groups
+
+    def rows_by_document(self) -> dict[str, list[int]]:
+        """Rows of the passages of each document."""
+        groups: dict[str, list[int]] = {}
+        for document_id, row in self._all('SELECT document_id, "row" FROM passages ORDER BY "row"'):
+            groups.setdefault(document_id, []).append(row)
+        return groups
+
+
+class RecordsWriter:
+    """Gathers what a new version holds, in a scratch file beside it; `finish` writes the records.
+
+    Everything starts from the records of the version before, if there is one.
+    """
+
+    def __init__(self, scratch: Path, before: Path | None) -> None:
+        self._scratch = scratch
+        self._db = sqlite3.connect(scratch, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = OFF")
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.executescript(_SCHEMA)
+        if before is not None:
+            self._copy(before)
+
+    def _copy(self, before: Path) -> None:
+        self._db.execute("ATTACH ? AS before", (str(before),))
+        self._db.execute("BEGIN")
+        for table in ("files", "documents", "passages"):
+            self._db.execute(f"INSERT INTO {table} SELECT * FROM before.{table}")
+        self._db.execute("COMMIT")
+        self._db.execute("DETACH before")
+
+    def close(self) -> None:
+        """Throw the scratch file away."""
+        self._db.close()
+        self._scratch.unlink(missing_ok=True)
+
+    def files(self) -> dict[str, FileRecord]:
+        """Files recorded so far, by path."""
+        rows = self._db.execute("SELECT path, document_id, fingerprint, warning FROM files")
+        return {row[0]: FileRecord(*row) for row in rows}
+
+    def owners(self) -> dict[str, str]:
+        """The file each document came from, by document id."""
+        return dict(self._db.execute("SELECT id, path FROM documents"))
+
+    def documents_of(self, path: str) -> list[str]:
+        """Ids of the documents a file gave."""
+        return [row[0] for row in self._db.execute("SELECT id FROM documents WHERE path = ? ORDER BY id", (path,))]
+
+    def passages_of(self, path: str) -> int:
+        """How many passages a file gave."""
+        (count,) = self._db.execute(
+            "SELECT count(*) FROM passages WHERE document_id IN (SELECT id FROM documents WHERE path = ?)", (path,)
+        ).fetchone()
+        return int(count)
+
+    def remove_document(self, document_id: str) -> None:
+        self._db.execute("DELETE FROM passages WHERE document_id = ?", (document_id,))
+        self._db.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+
+    def remove_file(self, path: str) -> None:
+        """Forget a file and its documents."""
+        for document_id in self.documents_of(path):
+            self.remove_document(document_id)
+        self._db.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    def add_file(self, file: FileRecord) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
+            (file.path, file.document_id, file.fingerprint, file.warning),
+        )
+
+    def add_document(self, document: Document, path: str, passages: Sequence[Passage]) -> int:
+        """Put a document in the place of the one of its id. Returns how many passages were left out.
+
+        A passage is left out if its id names another one already.
+        """
+        self.remove_document(document.id)
+        sections = [
+            (section.heading, section.start, section.end, section.page, section.passage_id, dict(section.metadata))
+            for section in document.sections
+        ]
+        self._db.execute("BEGIN")
+        self._db.execute(
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                document.id,
+                path,
+                document.title,
+                document.text,
+                _json(sections),
+                _json(dict(document.metadata)),
+                document.verbatim,
+                document.content_hash,
+            ),
+        )
+        added = self._db.executemany(
+            f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (_values(passage, place) for place, passage in enumerate(passages)),
+        ).rowcount
+        self._db.execute("COMMIT")
+        return len(passages) - max(0, added)
+
+    def count(self) -> tuple[int, int]:
+        """Documents and passages."""
+        query = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages)"
+        documents, passages = self._db.execute(query).fetchone()
+        return int(documents), int(passages)
+
+    def has_terms(self) -> bool:
+        """Whether BM25 has anything to index."""
+        return self._db.execute("SELECT 1 FROM passages WHERE terms <> '' LIMIT 1").fetchone() is not None
+
+    def texts_by_key(self) -> Iterator[tuple[bytes, str]]:
+        """What is to be embedded: every key once, with its indexed text, by key."""
+        for row in self._db.execute(f"SELECT key, {_PASSAGE} FROM passages GROUP BY key ORDER BY key"):
+            yield row[0], _passage(row[1:]).indexed_text
+
+    def finish(self, path: Path) -> None:
+        """Write the records of the new version, rows numbered; the scratch file stays until `close`."""
+        self._db.execute("ATTACH ? AS finished", (str(path),))
+        self._db.execute("PRAGMA finished.journal_mode = OFF")
+        for statement in _SCHEMA.split(";"):
+            if statement.strip():
+                named = statement.replace("CREATE TABLE ", "CREATE TABLE finished.")
+                self._db.execute(named.replace("CREATE INDEX ", "CREATE INDEX finished."))
+        self._db.execute("BEGIN")
+        self._db.execute("INSERT INTO finished.files SELECT * FROM main.files ORDER BY path")
+        self._db.execute("INSERT INTO finished.documents SELECT * FROM main.documents ORDER BY id")
+        self._db.execute(
+            f'INSERT INTO finished.passages ("row", {_STORED})'
+            f" SELECT row_number() OVER (ORDER BY document_id, place) - 1, {_STORED} FROM main.passages"
+            " ORDER BY document_id, place"
+        )
+        self._db.execute("COMMIT")
+        self._db.execute("DETACH finished")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _values(passage: Passage, place: int) -> tuple[Any, ...]:
+    text = passage.indexed_text
+    return (
+        passage.id,
+        passage.document_id,
+        passage.title,
+        passage.text,
+        passage.kind,
+        passage.start,
+        passage.end,
+        _json(passage.heading),
+        passage.page,
+        _json(dict(passage.metadata)),
+        place,
+        embedding_key(text),
+        " ".join(tokenize(text)),
+    )
+
+
+def _passage(row: Sequence[Any]) -> Passage:
+    name, document_id, title, text, kind, start, end, heading, page, metadata = row
+    own: Metadata = json.loads(metadata)
+    return Passage(name, document_id, title, text, kind, start, end, tuple(json.loads(heading)), page, own)

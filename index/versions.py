@@ -1,0 +1,175 @@
+"""Where a collection lies on disk: its folder, its versions, the one that serves, its writer's lock.
+
+    <root>/<name>/current             id of the version that serves
+    <root>/<name>/versions/<id>/      records.sqlite, vectors.npy, lexical/, dense/, manifest.json
+    <root>/<name>/vectors.sqlite      vectors of an unfinished run
+    <root>/<name>/lock, writer.json   held by the writer, and who that is
+
+The newest version serves and the one before it stays for readers that have not moved on. Any other
+folder is what a killed writer left, and the next writer removes it. What lies in the files is known
+to the modules that write them.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from index.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound, InvalidName, StorageError
+from index.manifest import Manifest, read_manifest, replace
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+_VERSION = re.compile(r"[0-9]{6,}-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A complete version: its folder and its manifest."""
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def records(self) -> Path:
+        return self.folder / "records.sqlite"
+
+    @property
+    def vectors(self) -> Path:
+        return self.folder / "vectors.npy"
+
+    @property
+    def lexical(self) -> Path:
+        return self.folder / "lexical"
+
+    @property
+    def dense(self) -> Path:
+        return self.folder / "dense"
+
+
+class CollectionFolder:
+    """The folder of one collection; whether it exists is asked where it matters."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        if not _NAME.fullmatch(name) or ".." in name:
+            raise InvalidName(
+                f"a collection cannot be called {name!r}: use 1 to 64 letters, digits, dots, dashes or underscores, "
+                "with a letter or digit at both ends"
+            )
+        self.root = root
+        self.name = name
+        self.path = root / name
+        self.versions = self.path / "versions"
+        self.journal = self.path / "vectors.sqlite"
+        self._pointer = self.path / "current"
+        self._writer = self.path / "writer.json"
+
+    def current_id(self) -> str:
+        """The id of the version that serves; raises CollectionNotFound or CollectionCorrupt."""
+        try:
+            version = self._pointer.read_text("ascii").strip()
+        except FileNotFoundError:
+            raise CollectionNotFound(f"there is no collection {self.name!r} in {self.root}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise CollectionCorrupt(f"{self._pointer} cannot be read: {error}") from error
+        if not _VERSION.fullmatch(version):
+            raise CollectionCorrupt(f"{self._pointer} names no version: delete the collection and index again")
+        return version
+
+    def current(self) -> Version:
+        """The version that serves; raises CollectionNotFound or CollectionCorrupt."""
+        version = self.current_id()
+        try:
+            return self.version(version)
+        except FileNotFoundError as error:
+            # Another process may have written two versions since the pointer was read.
+            if self.current_id() != version:
+                return self.current()
+            raise CollectionCorrupt(
+                f"version {version} of collection {self.name!r} is incomplete ({error}): "
+                "delete the collection and index again"
+            ) from error
+
+    def version(self, version: str) -> Version:
+        """A complete version by id; raises FileNotFoundError where it is not."""
+        folder = self.versions / version
+        return Version(folder, read_manifest(folder))
+
+    def new_version(self, after: str) -> Path:
+        """An empty folder for a version to be written, with an id that was never used before."""
+        number = int(after.split("-")[0]) + 1 if after else 1
+        folder = self.versions / f"{number:06d}-{secrets.token_hex(4)}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def switch(self, version: str) -> None:
+        """Make a complete version the one that serves."""
+        replace(self._pointer, version)
+
+    def stale(self) -> list[Path]:
+        """Folders of versions that neither serve nor served last."""
+        if not self.versions.is_dir():
+            return []
+        try:
+            manifest = self.current().manifest
+        except CollectionNotFound:
+            kept: set[str] = set()
+        else:
+            kept = {manifest.version, manifest.previous}
+        return sorted(folder for folder in self.versions.iterdir() if folder.name not in kept)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the collection as its one writer; raises CollectionLocked at once if there is another."""
+        with storage_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / "lock")
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise CollectionLocked(f"collection {self.name!r} is being written {self._who()}: try later") from None
+        try:
+            with storage_errors(self.path):
+                self._writer.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}), "utf-8")
+            yield
+        finally:
+            self._writer.unlink(missing_ok=True)
+            lock.release()
+
+    def _who(self) -> str:
+        try:
+            writer = json.loads(self._writer.read_text("utf-8"))
+            since = datetime.fromtimestamp(writer["since"]).astimezone()
+            return f"by process {writer['pid']} since {since:%Y-%m-%d %H:%M:%S %Z}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return "by another process"
+
+    def remove(self) -> None:
+        """Take the whole collection away; readers that have it open keep reading."""
+        with self.writing(), storage_errors(self.path):
+            grave = self.root / f".deleted-{self.name}-{secrets.token_hex(4)}"
+            self.path.rename(grave)
+            shutil.rmtree(grave, ignore_errors=True)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn a failed write into StorageError, which says what to do about it."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "is full" in str(error)
+        advice = "the disk is full: make room and index again" if full else "index again once that is mended"
+        raise StorageError(f"writing {path} failed ({error}); the last good version still serves; {advice}") from error

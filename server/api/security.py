@@ -30,11 +30,11 @@ _COMMON = {
 API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 # Gradio builds functions from strings and writes its configuration into inline scripts; images and forms,
-# which documents and models may smuggle in, go nowhere but here.
+# which documents and models may smuggle in, go nowhere but here. Its page has a <base> of its own.
 PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; media-src 'self' blob:; "
-    "worker-src 'self' blob:; frame-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; "
+    "worker-src 'self' blob:; frame-src 'none'; object-src 'none'; base-uri 'self'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
 

@@ -1,0 +1,168 @@
+"""A real browser, a real server over a few documents, and a page that notes everything suspicious."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.scripted_model import ScriptedModel
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from tests.ui.site import Site
+
+CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+DESCALING = """# Kettle care
+
+## Descale the kettle
+
+Descale the kettle every three months. Hard water needs it every six weeks.
+Fill it with one part vinegar and two parts water, and boil it once.
+
+## Turn off the alarm
+
+The alarm beeps when the kettle is dry. To turn the alarm off, hold the lid button for five seconds.
+
+## Replace the filter
+
+| Part | Lasts |
+|---|---|
+| Filter | one year |
+| Seal | four years |
+"""
+
+WARRANTY = """# Warranty
+
+## Claim a repair
+
+Send the form W-17 with the receipt within two years of purchase. Repairs are free in that time.
+
+## Change the address
+
+A new address is registered by calling the service line.
+"""
+
+POISON = """# Teapot <script>window.owned = "title"</script>
+
+## Glaze <img src=x onerror="window.owned='heading'">
+
+The glaze of the teapot is lead free. <script>window.owned = "script"</script>
+<img src="https://evil.invalid/pixel.png" onerror="window.owned = 'onerror'">
+<svg onload="window.owned = 'svg'"><iframe src="https://evil.invalid/frame"></iframe>
+<form action="https://evil.invalid/form"><input name="secret"><button>Send</button></form>
+<meta http-equiv="refresh" content="0;url=https://evil.invalid/refresh">
+<style>body { background: url(https://evil.invalid/style.png) }</style>
+<link rel="stylesheet" href="https://evil.invalid/sheet.css"><base href="https://evil.invalid/">
+![pixel](https://evil.invalid/markdown.png) [press here](javascript:window.owned='link')
+${window.owned='template'} {{window.owned='handlebars'}} `${window.owned='backtick'}`
+"""
+
+POISONED_ANSWER = (
+    "The glaze is lead free [[lead free]]. <script>window.owned='answer'</script> "
+    "<img src=https://evil.invalid/a.png onerror=window.owned='answer-img'> ![p](https://evil.invalid/b.png) "
+    "<iframe src=https://evil.invalid/c> <form action=https://evil.invalid/d> <svg onload=window.owned='answer-svg'> "
+    "[press](javascript:window.owned='answer-link') <style>*{background:url(https://evil.invalid/e)}</style> "
+    "${window.owned='answer-template'} <meta http-equiv=refresh content=0;url=https://evil.invalid/f> "
+    "<img src='https://evil.invalid/unterminated"
+)
+
+ANSWERS = {
+    "How often": "Descale the kettle every three months [[Descale the kettle every]]. It also sings in the morning.",
+    "turn": "Hold the lid button for five seconds [[hold the lid button]].",
+    "form": "Send the form W-17 with the receipt [[form W-17]].",
+    "glaze": POISONED_ANSWER,
+    "saucer": "The saucer is made of oak [[made of oak]].",
+    "story": "Once upon a time there was a kettle [[kettle]]. " * 120,
+}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, headless."""
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed; the page cannot be looked at")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A whole server over the documents above, one of them poisoned."""
+    from tests.ui.site import running_site
+
+    home, documents = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("documents")
+    (home / "models").symlink_to(model_home / "models")
+    for name, text in {"kettle.md": DESCALING, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
+        (documents / name).write_text(text, encoding="utf-8")
+    with running_site(home, documents, ScriptedModel(ANSWERS)) as running:
+        yield running
+
+
+class Visitor:
+    """A person with a browser window; notes what a harmless page never does."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.address = address
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(15_000)
+        self.foreign: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self._note_request(request.url))
+        self.page.on("console", lambda message: self._note_console(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.open()
+
+    def _note_request(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:")):
+            self.foreign.append(url)
+
+    def _note_console(self, kind: str, text: str) -> None:
+        if kind == "error":
+            self.complaints.append(text)
+
+    def open(self, path: str = "/") -> None:
+        self.page.goto(self.address + path)
+        self.page.wait_for_selector(".welcome h1, .turn")
+
+    def ask(self, question: str, state: str = "answered") -> None:
+        """Type a question, press Enter, and wait until its turn has reached `state`."""
+        before = self.page.locator(".turn").count()
+        self.page.fill("#question", question)
+        self.page.press("#question", "Enter")
+        self.page.wait_for_selector(f".turn:nth-child({before + 1})[data-state={state}]")
+
+    def last(self, selector: str) -> str:
+        """The visible text of `selector` in the last turn."""
+        return self.page.locator(f".turn:last-child {selector}").first.inner_text()
+
+
+@pytest.fixture
+def visitor(browser: Browser, site: Site) -> Iterator[Visitor]:
+    """A window on the page; afterwards nothing suspicious may have happened in it."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, service_workers="block")
+    person = Visitor(context, site.address)
+    yield person
+    owned = person.page.evaluate("window.owned")
+    context.close()
+    assert owned is None
+    assert person.foreign == []
+    assert person.complaints == []

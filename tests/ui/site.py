@@ -1,0 +1,113 @@
+"""A whole Anaphora on a port of its own, in a thread: real service, real API, the page, a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvicorn
+from fastapi import FastAPI
+
+import ui
+from server.api.app import create_app
+from server.chat import ChatService, open_service
+from server.settings import LLMSettings, ServerSettings, Settings
+from tests.ui.scripted_model import ScriptedModel
+
+T = TypeVar("T")
+
+
+class Site:
+    """The running server: its address, its service, and a way to ask the service something from a test."""
+
+    def __init__(self, home: Path, documents: Path, model: ScriptedModel) -> None:
+        self.model = model
+        self.service: ChatService
+        self._home, self._documents = home, documents
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._leave = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._socket, self._model_socket = _listen(), _listen()
+        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def run(self) -> None:
+        """Serve until `close`; in a thread of its own."""
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    def wait(self) -> None:
+        """Until the page can be opened."""
+        assert self._ready.wait(60)
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Ask the server to end."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._leave.set)
+
+    async def _serve(self) -> None:
+        llm = LLMSettings(model=f"http://127.0.0.1:{self._model_socket.getsockname()[1]}/v1")
+        settings = Settings(home=self._home, llm=llm, server=ServerSettings(max_body_mb=2))
+        model = _server(self.model.app)
+        answering = asyncio.create_task(model.serve(sockets=[self._model_socket]))
+        async with open_service(settings) as self.service:
+            job = await self.service.index_paths("docs", [self._documents])
+            while not job.finished:
+                await asyncio.sleep(0.05)
+                job = await self.service.job(job.id)
+            assert job.state == "done", job
+            app = create_app(self.service, settings)
+            ui.mount(app, self.service)
+            server = _server(app)
+            serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+            self._ready.set()
+            await self._leave.wait()
+            server.should_exit = server.force_exit = True
+            await serving
+        model.should_exit = model.force_exit = True
+        await answering
+
+
+def _listen() -> socket.socket:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)  # a browser that comes before the server accepts is simply kept waiting
+    return listener
+
+
+def _server(app: FastAPI) -> uvicorn.Server:
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    return server
+
+
+@contextmanager
+def running_site(home: Path, documents: Path, model: ScriptedModel) -> Iterator[Site]:
+    """A site over `documents`, ended when the context is left."""
+    site = Site(home, documents, model)
+    thread = threading.Thread(target=site.run, daemon=True)
+    thread.start()
+    try:
+        site.wait()
+        yield site
+    finally:
+        site.close()
+        thread.join(30)

@@ -1,0 +1,234 @@
+"""What a person sees and does, in a real browser against a real server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.ui.conftest import Visitor
+    from tests.ui.site import Site
+
+pytestmark = pytest.mark.browser
+
+WATCH = """() => {
+  const dangerous = 'script, iframe, form, img, object, embed, meta, style, link, base, svg:not(.icon, .brand svg)';
+  window.seen = new Set();
+  const look = () => document.querySelectorAll('.chat, .panel, .reader, .rail').forEach((part) =>
+    part.querySelectorAll(dangerous).forEach((found) => window.seen.add(found.outerHTML)));
+  new MutationObserver(look).observe(document.body, {subtree: true, childList: true, attributes: true});
+}"""
+
+UNNAMED = """[...document.querySelectorAll('button, a[href], input, select, textarea')].filter((control) => !(
+  control.getAttribute('aria-label') || control.textContent.trim() || control.title || control.labels?.length
+)).map((control) => control.outerHTML)"""
+
+
+def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    assert page.locator(".examples button").count() >= 2
+    visitor.ask("How often should I descale the kettle?")
+    assert "every three months" in visitor.last(".answer")
+    assert "every three months" in page.locator(".source:not(.uncited) mark").first.inner_text()
+    assert page.locator(".turn:last-child .doubt").inner_text().startswith("It also sings")
+
+    visitor.ask("And how do I turn that alarm off?")
+    page.click(".turn:last-child .chip")
+    page.wait_for_selector(".source.selected mark.selected")
+    assert "hold the lid button" in page.locator(".source.selected mark.selected").inner_text()
+    assert "Turn off the alarm" in page.locator(".source.selected .path").inner_text()
+
+    page.click(".turn:last-child .searched > summary")
+    page.click(".turn:last-child .legs > summary")
+    assert "And how do I turn that alarm off?" in visitor.last(".legs table")
+
+    page.click(".source.selected .open")
+    page.wait_for_selector(".reader[open] mark")
+    assert "hold the lid button" in page.locator(".reader mark").first.inner_text()
+    assert "Replace the filter" in page.locator(".reader").inner_text()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".reader", state="hidden")
+
+
+def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    visitor.ask("How often must it be descaled?")
+    turn = page.locator(".turn").get_attribute("data-turn")
+    page.click('.turn [data-rating="down"][data-action="rate"]')
+    page.click('.reasons >> text="Incomplete"')
+    page.fill(".feedback textarea", "Hard water is missing <b>.")
+    page.click('[data-action="feedback"]')
+    page.wait_for_selector(".feedback", state="hidden")
+    kept = [record for record in site.ask(site.service.feedback_records()) if record.turn_id == turn]
+    assert [(one.rating, one.reason, one.comment) for one in kept] == [
+        ("down", "Incomplete", "Hard water is missing <b>.")
+    ]
+    page.reload()
+    page.wait_for_selector('.turn [data-rating="down"][aria-pressed="true"]')
+    page.click('.turn [data-rating="down"][data-action="rate"]')
+    page.wait_for_selector('.turn [data-rating="down"][data-action="rate"][aria-pressed="false"]')
+    page.wait_for_function("document.querySelector('[data-part=said]').textContent === 'Taken back.'")
+    assert turn not in {record.turn_id for record in site.ask(site.service.feedback_records())}
+
+
+def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    visitor.ask("Which form is it?")
+    first = page.locator(".turn").get_attribute("data-turn")
+    page.click(".searched > summary")
+    page.fill('[data-enter="search"]', "warranty repair receipt")
+    page.click('[data-action="search"]')
+    page.wait_for_selector(f'.turn[data-state="answered"]:not([data-turn="{first}"])')
+    assert page.locator(".turn").count() == 1
+    assert "warranty repair receipt" in visitor.last(".searched")
+    assert "W-17" in visitor.last(".answer")
+
+
+def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.ask("How often should a kettle of steel be descaled?")
+    page.wait_for_function("location.search.startsWith('?c=')")
+    page.reload()
+    page.wait_for_selector(".turn .chip")
+    assert "every three months" in visitor.last(".answer")
+    assert page.locator(".source").count() >= 1
+
+    page.hover(".conversation.current")
+    page.click('.conversation.current [data-action="rename"]')
+    page.fill(".rename", "Steel <i>kettles</i>")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('.conversation.current .title:text("Steel <i>kettles</i>")')
+    assert page.locator("[data-part=title]").inner_text() == "Steel <i>kettles</i>"
+
+    page.click('[data-action="new"]')
+    page.wait_for_selector(".welcome h1")
+    page.fill("#find", "Steel")
+    page.wait_for_selector('.group h3:text("Found")')
+    page.click('.conversation a:has-text("Steel")')
+    page.wait_for_selector(".turn .chip")
+    page.hover(".conversation.current")
+    page.click('.conversation.current [data-action="delete"]')
+    page.click('.conversation.deleting [data-action="delete"]')
+    page.wait_for_selector(".welcome h1")
+    assert page.url.endswith("/")
+
+
+def test_an_uploaded_file_can_be_asked_about(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.page
+    file = tmp_path / "saucer <b>.md"
+    file.write_text("# Saucer\n\nThe saucer is made of oak and must not be washed.\n", encoding="utf-8")
+    page.set_input_files("#files", str(file))
+    page.wait_for_selector('.job[data-state="done"]')
+    assert "ready, 1 passage" in page.locator(".job").inner_text()
+    visitor.ask("What is the saucer made of?")
+    page.click(".turn:last-child .chip")
+    assert "made of oak" in page.locator(".source.selected mark").first.inner_text()
+
+
+def test_a_poisoned_document_and_answer_do_nothing(visitor: Visitor) -> None:
+    page = visitor.page
+    # Every change of the page is looked at while the answer streams, not only the end.
+    page.evaluate(WATCH)
+    visitor.ask("Is the glaze safe?")
+    assert "<script>window.owned='answer'</script>" in visitor.last(".answer")
+    page.click(".turn:last-child .chip")
+    page.wait_for_selector(".source.selected mark.selected")
+    assert "onerror" in page.locator(".panel").inner_text()
+    page.click(".source.selected .open")
+    page.wait_for_selector(".reader[open] mark")
+    for part in (".chat", ".panel", ".reader"):
+        for link in page.locator(f"{part} a").all():
+            assert not (link.get_attribute("href") or "").startswith("javascript")
+    page.wait_for_timeout(300)
+    assert page.evaluate("[...window.seen]") == []
+
+
+def test_stopping_keeps_what_was_shown_and_retry_replaces_it(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    page.fill("#question", "Tell me a story about the kettle")
+    page.press("#question", "Enter")
+    page.wait_for_selector('.turn:has-text("Once upon a time")')
+    page.keyboard.press("Escape")
+    page.wait_for_selector('.turn[data-state="interrupted"][data-turn]')
+    assert "Stopped before the end." in visitor.last(".banner")
+    conversation = page.url.partition("?c=")[2]
+    kept = site.ask(site.service.conversation(conversation)).messages
+    assert [turn.status for turn in kept] == ["interrupted"]
+    assert kept[0].answer.startswith("Once upon a time")
+
+    page.click('[data-action="edit"]')
+    page.fill("textarea.edit", "How often should I descale it?")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('.turn[data-state="answered"]')
+    page.click('[data-action="retry"]')
+    page.wait_for_selector('.turn[data-state="answered"]')
+    kept = site.ask(site.service.conversation(conversation)).messages
+    assert [turn.question for turn in kept] == ["How often should I descale it?"]
+
+
+def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Site) -> None:
+    from tests.ui.conftest import Visitor
+
+    contexts = [browser.new_context(), browser.new_context()]
+    leaving, staying = (Visitor(context, site.address) for context in contexts)
+    for person in (leaving, staying):
+        person.page.fill("#question", "Another story about the kettle")
+        person.page.press("#question", "Enter")
+        person.page.wait_for_selector('.turn:has-text("Once upon a time")')
+    left, stayed = (person.page.url.partition("?c=")[2] for person in (leaving, staying))
+    assert left != stayed
+    contexts[0].close()
+
+    def status(conversation: str) -> str:
+        return site.ask(site.service.conversation(conversation)).messages[0].status
+
+    deadline = time.monotonic() + 5
+    while status(left) == "pending" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert status(left) == "interrupted"
+    assert status(stayed) in ("pending", "answered")
+    staying.page.click('[data-action="stop"]')
+    contexts[1].close()
+
+
+def test_a_phone_has_drawers_and_no_sideways_scrolling(browser: Browser, site: Site) -> None:
+    from tests.ui.conftest import Visitor
+
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    person = Visitor(context, site.address)
+    page = person.page
+    person.ask("How often should I descale the kettle?")
+    assert not page.locator(".panel").is_visible()
+    page.tap(".turn .chip")
+    page.wait_for_selector(".panel", state="visible")
+    assert "every three months" in page.locator(".source.selected mark").first.inner_text()
+    page.tap('.panel [data-action="close-drawers"]')
+    page.wait_for_selector(".panel", state="hidden")
+    page.tap('[data-action="toggle-rail"]')
+    page.wait_for_selector(".rail", state="visible")
+    page.tap('.rail [data-action="new"]')
+    page.wait_for_selector(".welcome h1")
+    assert not page.locator(".rail").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert person.complaints == []
+    context.close()
+
+
+def test_the_page_can_be_used_by_keyboard(visitor: Visitor) -> None:
+    page = visitor.page
+    page.keyboard.type("How often")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("is it descaled?")
+    assert page.input_value("#question") == "How often\nis it descaled?"
+    page.keyboard.press("Enter")
+    page.wait_for_selector('.turn[data-state="answered"]')
+    assert page.evaluate(UNNAMED) == []
+    page.focus(".turn .chip")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".source.selected")
+    assert page.evaluate("document.activeElement.classList.contains('source')")

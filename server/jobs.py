@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from index.errors import IndexingError
+from index.errors import IndexingCancelled, IndexingError
 from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job, JobKind
 
@@ -21,10 +21,6 @@ log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
-
-
-class JobCancelled(Exception):
-    """Raised by work that noticed that it should stop."""
 
 
 class Progress:
@@ -80,7 +76,7 @@ class JobRunner:
         self._update(job_id, state="running")
         try:
             files = tuple(work(Progress(self, job_id, stop)))
-        except JobCancelled:
+        except IndexingCancelled:
             self._update(job_id, state="cancelled", message="Cancelled; the collection is as it was before.")
         except (IndexingError, StoreError, OSError) as error:
             log.warning("job %s failed: %s", job_id, error)

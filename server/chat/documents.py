@@ -7,19 +7,22 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from index.errors import CollectionNotFound, IndexingError
+from index.errors import CollectionLocked, CollectionNotFound, DocumentNotFound, IndexingError, InvalidName
 from server.chat.collections import Collections, checked_name
 from server.chat.conversations import clean, store_errors
 from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from server.chat.models import Models
 from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView
-from server.chat.uploads import PREFIX, Uploads, safe_name
-from server.jobs import JobCancelled, JobRunner, Progress
+from server.chat.uploads import Uploads, safe_name
+from server.jobs import JobRunner, Progress
 from server.settings import Settings
 from server.store import Database, jobs
 from server.store.records import FileResult, Job, JobKind
+
+if TYPE_CHECKING:
+    from index.indexer import FileStatus
 
 T = TypeVar("T")
 
@@ -33,6 +36,12 @@ def index_errors() -> Iterator[None]:
         yield
     except CollectionNotFound as error:
         raise NotFound(str(error), code="collection_not_found", param="collection") from error
+    except DocumentNotFound as error:
+        raise NotFound(str(error), code="document_not_found", param="document_id") from error
+    except InvalidName as error:
+        raise InvalidRequest(str(error), code="invalid_collection_name", param="collection") from error
+    except CollectionLocked as error:
+        raise Conflict(str(error), code="collection_busy", param="collection") from error
     except IndexingError as error:
         raise Unavailable(str(error), code="index_failed") from error
 
@@ -70,7 +79,7 @@ class DocumentDesk:
                     source=info.source,
                     format=info.format,
                     passages=info.passages,
-                    removable=self.uploads.path(name, info.id) is not None,
+                    removable=self.uploads.holds(name, Path(info.path)),
                 )
                 for info in sorted(self.opened.get(name).documents(), key=lambda info: info.id)
             ]
@@ -82,13 +91,7 @@ class DocumentDesk:
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
 
         def read() -> DocumentText:
-            opened = self.opened.get(name)
-            try:
-                document = opened.document(key)
-            except KeyError as error:
-                raise NotFound(
-                    f"There is no document {key[:200]!r} in {name}.", code="document_not_found", param="document_id"
-                ) from error
+            document = self.opened.get(name).document(key)
             return DocumentText(
                 id=document.id,
                 title=document.title,
@@ -114,21 +117,22 @@ class DocumentDesk:
         kept = await asyncio.to_thread(self.uploads.keep, name, file, content)
 
         def work(progress: Progress) -> Iterable[FileResult]:
-            # Every upload is looked at, so that two of them that came together end up in the same version.
-            results = self._index(progress, name, [self.uploads.root(name)], prune=False)
-            return [result for result in results if result.document_id.split("#")[0] == PREFIX + kept.name]
+            # By its folder, not by itself, so that its id does not depend on what it came with.
+            report = self._index(progress, name, [self.uploads.root(name)], prune=False)
+            return _results(file for file in report if Path(file.path) == kept)
 
         return await self._submit("upload", name, work)
 
     async def delete_document(self, collection: str, document_id: str) -> Job:
         """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        known = {document.id for document in await self.documents(name)}
-        if key not in known:
+        documents = await in_thread(lambda: self.opened.get(name).documents())
+        path = next((Path(info.path) for info in documents if info.id == key), None)
+        if path is None:
             raise NotFound(
                 f"There is no document {key[:200]!r} in {name}.", code="document_not_found", param="document_id"
             )
-        if self.uploads.path(name, key) is None:
+        if not self.uploads.holds(name, path):
             raise Conflict(
                 "This document comes from an indexed folder and would come back. Delete its file there and re-index.",
                 code="not_an_upload",
@@ -136,28 +140,21 @@ class DocumentDesk:
             )
 
         def work(progress: Progress) -> Iterable[FileResult]:
-            from index.indexer import delete_documents
-
             progress.report("delete", 0, 1)
-            delete_documents(
-                self.opened.root,
-                name,
-                [key],
-                self.models.encoder(),
-                lexical=self.settings.index.lexical,
-                chroma_url=self.settings.index.chroma_url,
-            )
-            self.uploads.remove(name, key)
-            self.opened.changed(name)
+            path.unlink(missing_ok=True)
+            # A file may hold many documents, and goes with all of them.
+            gone = [info.id for info in self.opened.get(name).documents() if Path(info.path) == path]
+            self._delete(name, gone)
             progress.report("delete", 1, 1)
-            return [FileResult(document_id=key, status="deleted")]
+            return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
 
         return await self._submit("delete", name, work)
 
     async def index_paths(self, collection: str, paths: Sequence[Path], *, replace: bool = False) -> Job:
         """Index files and folders of this machine, and remember them for `reindex`.
 
-        They join what the collection was made from, or with `replace` take its place; uploads stay.
+        They join what the collection was made from, or with `replace` take its place: then documents from
+        elsewhere are removed. Uploads stay.
         """
         name = checked_name(collection)
         given = [path.expanduser().absolute() for path in paths]
@@ -172,8 +169,9 @@ class DocumentDesk:
                 jobs.remember_sources(connection, name, given)
                 return jobs.sources(connection, name)
 
-            sources = self._with_uploads(name, self.database.write_blocking(remember))
-            return self._index(progress, name, sources, prune=True)
+            sources = self.database.write_blocking(remember)
+            report = _results(self._index(progress, name, self._with_uploads(name, sources), prune=True))
+            return [*report, *self._remove_others(name, sources)] if replace else report
 
         return await self._submit("index", name, work)
 
@@ -193,7 +191,9 @@ class DocumentDesk:
                 f"Where {name} came from is not known. Index it once with `anaphora index PATH --collection {name}`.",
                 code="no_sources",
             )
-        return await self._submit("reindex", name, lambda progress: self._index(progress, name, paths, prune=True))
+        return await self._submit(
+            "reindex", name, lambda progress: _results(self._index(progress, name, paths, prune=True))
+        )
 
     async def delete_collection(self, collection: str) -> None:
         """Delete the collection with its uploads; the folders it was made from are left alone.
@@ -236,7 +236,34 @@ class DocumentDesk:
         uploads = self.uploads.root(name)
         return [*sources, uploads] if uploads.is_dir() else list(sources)
 
-    def _index(self, progress: Progress, name: str, paths: Sequence[Path], *, prune: bool) -> list[FileResult]:
+    def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
+        """Remove documents that are no uploads and lie under none of the sources."""
+        roots = [source.resolve() for source in sources]
+        gone = [
+            info.id
+            for info in self.opened.get(name).documents()
+            if not self.uploads.holds(name, Path(info.path))
+            and not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
+        ]
+        self._delete(name, gone)
+        return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
+
+    def _delete(self, name: str, document_ids: Sequence[str]) -> None:
+        from index.indexer import delete_documents
+
+        if document_ids:
+            index = self.settings.index
+            delete_documents(
+                self.opened.root,
+                name,
+                document_ids,
+                self.models.encoder(),
+                lexical=index.lexical,
+                chroma_url=index.chroma_url,
+            )
+            self.opened.changed(name)
+
+    def _index(self, progress: Progress, name: str, paths: Sequence[Path], *, prune: bool) -> list[FileStatus]:
         from index.indexer import index_paths
 
         index = self.settings.index
@@ -256,9 +283,11 @@ class DocumentDesk:
             cancelled=progress.cancelled,
         )
         self.opened.changed(name)
-        if progress.cancelled():
-            raise JobCancelled
-        return [
-            FileResult(document_id=file.document_id, status=file.status, message=file.message, passages=file.passages)
-            for file in report.files
-        ]
+        return report.files
+
+
+def _results(files: Iterable[FileStatus]) -> list[FileResult]:
+    return [
+        FileResult(document_id=file.document_id, status=file.status, message=file.message, passages=file.passages)
+        for file in files
+    ]

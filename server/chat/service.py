@@ -18,7 +18,7 @@ from rewriter.conversation import Conversation, Turn
 from server.chat.admission import Admission
 from server.chat.collections import Collections, checked_name
 from server.chat.conversations import ConversationDesk, clean, store_errors
-from server.chat.documents import DocumentDesk, in_thread, index_errors
+from server.chat.documents import DocumentDesk, in_thread
 from server.chat.engine import EngineKeeper, limited
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.models import Models
@@ -32,11 +32,13 @@ from server.store import Database, Runner
 from server.tracing import SpanExport, open_export
 from server.turn.events import Event
 from server.turn.pipeline import TurnEngine
+from server.turn.search import TurnSearch
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from index.rerank import Reranker
     from rewriter.protocol import Rewriter
-    from server.engines import Engine
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +118,9 @@ class ChatService(ConversationDesk, DocumentDesk):
         ticket = self._admission.enter()
         try:
             await ticket.wait()
-            engine, _ = await self._turn_engine(request)
+            search = await self._turn_search()
             found = await in_thread(
-                lambda: engine.search.find(
+                lambda: search.find(
                     request.question,
                     collection=request.collection,
                     conversation=Conversation(request.history or ()),
@@ -127,7 +129,7 @@ class ChatService(ConversationDesk, DocumentDesk):
                     search_for=request.search_for,
                 )
             )
-            return search_result(found, engine.search.rewriter.name)
+            return search_result(found, search.rewriter.name)
         finally:
             ticket.release()
 
@@ -165,26 +167,35 @@ class ChatService(ConversationDesk, DocumentDesk):
         await asyncio.wait({engine})
 
     async def _turn_engine(self, request: TurnRequest) -> tuple[TurnEngine, str]:
+        """What answers a request, and the name of the model at work."""
         engine = await self.keeper.engine()
         model = limited(engine.chat_model(), request.answer_tokens, self.settings)
-        with index_errors():
-            reranker = await asyncio.to_thread(self._reranker)
         turn_engine = TurnEngine(
             collection=self.opened.get,
-            rewriter=self._rewriter(engine),
+            rewriter=self._rewriter(engine.chat_model()),
             settings=self.settings,
             chat_model=lambda: model,
-            reranker=reranker,
+            reranker=await asyncio.to_thread(self._reranker),
         )
         return turn_engine, engine.name
 
-    def _rewriter(self, engine: Engine) -> Rewriter:
+    async def _turn_search(self) -> TurnSearch:
+        """What searches as a turn does; the language model is waited for only where it rewrites."""
+        prompted = self.settings.rewriter.kind == "prompted"
+        model = (await self.keeper.engine()).chat_model() if prompted else None
+        return TurnSearch(
+            collection=self.opened.get,
+            rewriter=self._rewriter(model),
+            settings=self.settings,
+            reranker=await asyncio.to_thread(self._reranker),
+        )
+
+    def _rewriter(self, model: BaseChatModel | None) -> Rewriter:
         from rewriter import PassThroughRewriter, PromptedRewriter
 
-        model = engine.chat_model()
-        if self.settings.rewriter.kind == "none" or model is None:
-            return PassThroughRewriter()
         rewriter = self.settings.rewriter
+        if rewriter.kind == "none" or model is None:
+            return PassThroughRewriter()
         return PromptedRewriter(model, rewriter.timeout_seconds, rewriter.history_turns)
 
     def _reranker(self) -> Reranker | None:

@@ -1,7 +1,7 @@
 """Files that people hand in: named safely, bounded, kept beside the collections.
 
 An upload lies in `<home>/uploads/<collection>/uploads/<name>`, so that its document's id is
-`uploads/<name>` and never that of a file from an indexed folder. Everything here blocks.
+`uploads/<name>`: a person sees where it came from. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from server.chat.errors import ChatError, InvalidRequest, TooLarge, Unavailable
 
-PREFIX = "uploads/"
+FOLDER = "uploads"
 """What every uploaded document's id begins with."""
 
 _CHUNK = 1 << 20
@@ -54,20 +54,16 @@ class Uploads:
         """The folder to index for a collection's uploads; it may not exist."""
         return self._root / collection
 
-    def path(self, collection: str, document_id: str) -> Path | None:
-        """The file of an uploaded document, None where it is no upload of this collection."""
-        name = document_id.removeprefix(PREFIX)
-        if name == document_id or "/" in name or "\\" in name or name in ("", ".", ".."):
-            return None
-        path = self._root / collection / PREFIX / name
-        return path if path.is_file() else None
+    def holds(self, collection: str, path: Path) -> bool:
+        """Whether a file is an upload of this collection."""
+        return path.resolve().is_relative_to((self._root / collection).resolve())
 
     def keep(self, collection: str, name: str, content: bytes | BinaryIO | Path) -> Path:
         """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
 
         Raises TooLarge, InvalidRequest for an empty file, or Unavailable when it cannot be written.
         """
-        folder = self._root / collection / PREFIX
+        folder = self._root / collection / FOLDER
         partial = self._root / ".partial" / uuid.uuid4().hex
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +81,7 @@ class Uploads:
             ) from error
         finally:
             partial.unlink(missing_ok=True)
-        return folder / name
+        return (folder / name).resolve()
 
     def _copy(self, content: bytes | BinaryIO | Path, target: BinaryIO) -> int:
         if isinstance(content, Path):
@@ -104,14 +100,6 @@ class Uploads:
     def _check(self, size: int) -> None:
         if size > self._max_bytes:
             raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
-
-    def remove(self, collection: str, document_id: str) -> bool:
-        """Delete the file of an uploaded document; False where it is no upload."""
-        path = self.path(collection, document_id)
-        if path is None:
-            return False
-        path.unlink(missing_ok=True)
-        return True
 
     def remove_all(self, collection: str) -> None:
         """Delete every upload of a collection."""

@@ -1,0 +1,80 @@
+"""Listening: the socket, uvicorn, and an end that streams survive to say so."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from server.settings import ServerSettings
+
+SHUTDOWN_SECONDS = 5
+"""How long requests under way may take to end once the server stops."""
+
+BACKLOG = 1024
+
+
+class AddressInUse(OSError):
+    """Another program listens there already."""
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """The listening socket. Raises AddressInUse, or OSError for an address that cannot be listened on."""
+    try:
+        family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUse(
+                errno.EADDRINUSE,
+                f"port {settings.port} of {settings.host} is taken. Stop the program that listens there, or choose "
+                "another with --port",
+            ) from error
+        if error.errno == errno.EACCES:
+            raise OSError(
+                errno.EACCES, f"port {settings.port} may not be used by this user; choose one above 1023 with --port"
+            ) from error
+        raise OSError(error.errno, f"cannot listen on {settings.host}: {error.strerror}") from error
+
+
+def address(sock: socket.socket) -> str:
+    """Where a browser finds what listens on a socket."""
+    host, port = sock.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn that ends on Ctrl-C without raising it again: what surrounds it closes in its own time."""
+
+    def __init__(self, app: FastAPI) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                lifespan="on",
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let the first signal end the server and a second one hurry it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)

@@ -1,0 +1,110 @@
+"""Retrieval measured: TREC runs and relevance judgements, and the usual measures over them.
+
+The numbers are ir-measures'; this module reads and writes the files and keeps ties as they were
+ranked. What produced a run is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+Run: TypeAlias = Mapping[str, Sequence[str]]
+"""Question id → ids found, best first."""
+
+Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Question id → id → how relevant it is; 0 is not."""
+
+MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5", "nDCG@10", "RR")
+
+
+def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> dict[str, float]:
+    """Each measure's mean over all judged questions; one that the run lacks counts 0."""
+    totals = dict.fromkeys(measures, 0.0)
+    for values in per_question(run, qrels, measures).values():
+        for measure, value in values.items():
+            totals[measure] += value
+    return {measure: total / max(1, len(qrels)) for measure, total in totals.items()}
+
+
+def per_question(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> dict[str, dict[str, float]]:
+    """Each measure for each judged question; names as ir-measures knows them (`R@5`, `nDCG@10`, `AP`)."""
+    import ir_measures
+
+    by_name = {name: ir_measures.parse_measure(name) for name in measures}
+    names = {measure: name for name, measure in by_name.items()}
+    # Scores that fall with the rank: evaluation sorts by score and would break ties its own way.
+    scored = {
+        question: {item: 1.0 / rank for rank, item in reversed(list(enumerate(run.get(question, ()), start=1)))}
+        for question in qrels
+    }
+    values = {question: dict.fromkeys(measures, 0.0) for question in qrels}
+    for metric in ir_measures.iter_calc(list(by_name.values()), {q: dict(r) for q, r in qrels.items()}, scored):
+        values[metric.query_id][names[metric.measure]] = float(metric.value)
+    return values
+
+
+def by_document(run: Run, document_of: Callable[[str], str]) -> dict[str, list[str]]:
+    """A run over passages as one over their documents, each at the rank of its best passage."""
+    return {question: list(dict.fromkeys(map(document_of, found))) for question, found in run.items()}
+
+
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Judgements from BEIR's TSV (`query-id corpus-id score`, with a heading line) or TREC's four columns.
+
+    Raises ValueError naming the line that is neither.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if number == 1 and fields[-1] == "score":
+            continue
+        try:
+            question, item, relevance = (fields[0], fields[-2], int(fields[-1]))
+        except (IndexError, ValueError):
+            raise ValueError(f"{path}, line {number}: expected question, id and relevance, found {line!r}") from None
+        qrels.setdefault(question, {})[item] = relevance
+    return qrels
+
+
+def read_run(path: Path) -> dict[str, list[str]]:
+    """A TREC run, each question's ids by falling score; an id may hold spaces.
+
+    Raises ValueError naming a malformed line.
+    """
+    scored: dict[str, list[tuple[float, str]]] = {}
+    for number, line in _lines(path):
+        try:
+            head, _, score, _ = line.rsplit(maxsplit=3)
+            question, q0, item = head.split(maxsplit=2)
+            if q0 != "Q0":
+                raise ValueError
+            scored.setdefault(question, []).append((float(score), item))
+        except ValueError:
+            raise ValueError(
+                f"{path}, line {number}: expected `question Q0 id rank score tag`, found {line!r}"
+            ) from None
+    return {
+        question: [item for _, item in sorted(found, key=lambda pair: -pair[0])] for question, found in scored.items()
+    }
+
+
+def run_lines(question: str, ranking: Iterable[tuple[str, float]], tag: str) -> Iterator[str]:
+    """One question's ranking, best first, as lines of a TREC run.
+
+    Scores are made to fall from line to line: evaluation tools sort by score, in single precision, and
+    would otherwise order ties and reranked passages their own way.
+    """
+    ceiling = float("inf")
+    for rank, (item, score) in enumerate(ranking, start=1):
+        score = min(score, ceiling)
+        ceiling = score - max(abs(score) * 1e-6, 1e-9)
+        yield f"{question} Q0 {item} {rank} {score:.9g} {tag}\n"
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line.rstrip("\r\n")

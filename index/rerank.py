@@ -1,0 +1,180 @@
+"""Cross-encoders: the top of a list read again, question and passage together, within a time budget.
+
+A cross-encoder's own order is fused with the list's by reciprocal rank, because each is wrong where
+the other is not. Whether reranking pays for a question is for the caller to decide: it needs a
+question that stands alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from index.errors import ModelUnavailable
+from index.fusion import DEFAULT_K, fuse
+from index.onnx_model import OnnxModel
+from index.query import Hit
+
+ONNX_FILE = "model.onnx"
+PASSAGE_TOKENS = 224
+QUESTION_TOKENS = 96
+TOP = 20
+
+_WINDOW = 512
+_SHORTER = (PASSAGE_TOKENS, 160, 112, 80)
+_BATCH = 4
+# How much the newest measurement moves the estimate of a model's speed.
+_LEARN = 0.3
+# Until it has been measured: below what two cores do, so that the first call keeps its budget.
+_FIRST_SPEED = 4000.0
+
+Scores = npt.NDArray[np.float32]
+
+
+class Reranker(Protocol):
+    """Reorders the top of a list by reading it; safe to call from several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """Names the model."""
+
+    def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP) -> list[Hit]:
+        """All `hits`, the first `top` of them read within about `seconds` and the order fused anew.
+
+        Passages are read in list order, shorter or fewer of them when time is short; those that were
+        not reached keep their order below those that were. `ranks["rerank"]` is the model's rank.
+        """
+
+
+class _Scorer(Protocol):
+    def cut(self, text: str, tokens: int) -> tuple[str, int]:
+        """The text's beginning of at most so many tokens, and how many those are."""
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        """`(len(passages),)`, higher is better."""
+
+
+class CrossEncoderReranker:
+    """A cross-encoder with a clock: it learns its speed in tokens a second and reads what fits."""
+
+    def __init__(self, name: str, scorer: _Scorer, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self._scorer = scorer
+        self._clock = clock
+        self._speed = _FIRST_SPEED
+        self._lock = threading.Lock()
+
+    def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP) -> list[Hit]:
+        if not question.strip() or not hits or seconds <= 0 or top < 1:
+            return list(hits)
+        deadline = self._clock() + seconds
+        question, asked = self._scorer.cut(question, QUESTION_TOKENS)
+        texts, tokens = self._fit([hit.passage.indexed_text for hit in hits[:top]], asked, seconds)
+        scores: list[float] = []
+        while len(scores) < len(texts):
+            batch = slice(len(scores), len(scores) + _BATCH)
+            # Shorter ones are padded to the longest of their batch.
+            work = (max(tokens[batch]) + asked) * len(tokens[batch])
+            began = self._clock()
+            # The first batch is always read: it is small, and without it the estimate would never mend.
+            if scores and began + work / self._speed > deadline:
+                break
+            scores.extend(self._scorer.score(question, texts[batch]).tolist())
+            self._learn(work, self._clock() - began)
+        return _fused(hits, scores)
+
+    def _fit(self, passages: Sequence[str], asked: int, seconds: float) -> tuple[list[str], list[int]]:
+        """The passages cut to the greatest length at which all of them fit into the time, else to the least."""
+        cut = [self._scorer.cut(text, PASSAGE_TOKENS) for text in passages]
+        room = seconds * self._speed
+        length = next(
+            (length for length in _SHORTER if sum(min(size, length) + asked for _, size in cut) <= room), _SHORTER[-1]
+        )
+        if length < PASSAGE_TOKENS:
+            cut = [self._scorer.cut(text, length) for text, _ in cut]
+        return [text for text, _ in cut], [size for _, size in cut]
+
+    def _learn(self, work: int, seconds: float) -> None:
+        if seconds > 0:
+            with self._lock:
+                self._speed += _LEARN * (work / seconds - self._speed)
+
+
+class _OnnxScorer:
+    """A BERT-like cross-encoder in ONNX: pairs in, one logit each out."""
+
+    def __init__(self, folder: Path) -> None:
+        self._model = OnnxModel(folder / ONNX_FILE, folder / "tokenizer.json", _WINDOW)
+
+    def cut(self, text: str, tokens: int) -> tuple[str, int]:
+        offsets = self._model.token_offsets(text)
+        if len(offsets) <= tokens:
+            return text, len(offsets)
+        return text[: offsets[tokens - 1][1]], tokens
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        logits, _ = self._model.run(self._model.tokenize([(question, passage) for passage in passages]))
+        return logits[:, 0]
+
+
+class _SentenceTransformersScorer:
+    """Any cross-encoder that sentence-transformers can load, on torch."""
+
+    def __init__(self, path_or_id: str) -> None:
+        from sentence_transformers import CrossEncoder
+
+        try:
+            self._model = CrossEncoder(path_or_id)
+        except (OSError, ValueError) as error:
+            raise ModelUnavailable(
+                f"cannot load the cross-encoder {path_or_id!r}: {error}. "
+                "Give a folder, or a hub id on a machine that reaches the hub"
+            ) from error
+        self._lock = threading.Lock()
+
+    def cut(self, text: str, tokens: int) -> tuple[str, int]:
+        with self._lock:
+            encoded = self._model.tokenizer(
+                text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
+            )
+        offsets = encoded["offset_mapping"]
+        if len(offsets) <= tokens:
+            return text, len(offsets)
+        return text[: offsets[tokens - 1][1]], tokens
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        with self._lock:
+            scores = self._model.predict([(question, passage) for passage in passages], show_progress_bar=False)
+        return np.asarray(scores, dtype=np.float32).reshape(len(passages))
+
+
+def load_reranker(path_or_id: str) -> Reranker:
+    """The cross-encoder in a folder, or of that hub id; raises ModelUnavailable."""
+    folder = Path(path_or_id)
+    if (folder / ONNX_FILE).is_file():
+        return CrossEncoderReranker(folder.resolve().name, _OnnxScorer(folder))
+    name = folder.resolve().name if folder.is_dir() else path_or_id
+    return CrossEncoderReranker(name, _SentenceTransformersScorer(path_or_id))
+
+
+def _fused(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+    """The list fused with the model's order of its first passages; those not read go below."""
+    read = len(scores)
+    order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable").tolist()
+    fused = fuse([("list", 1.0, list(range(len(hits)))), ("rerank", 1.0, order)], DEFAULT_K)
+    fused.sort(key=lambda item: item.id >= read)
+    return [
+        replace(hits[item.id], score=item.score, ranks=_with_rerank(hits[item.id], item.ranks.get("rerank")))
+        for item in fused
+    ]
+
+
+def _with_rerank(hit: Hit, rank: int | None) -> dict[str, int]:
+    return dict(hit.ranks) if rank is None else {**hit.ranks, "rerank": rank}

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 import ui
 from server.api.app import create_app
 from server.chat import ChatService, open_service
-from server.settings import LLMSettings, ServerSettings, Settings
+from server.settings import LLMSettings, RetrievalSettings, ServerSettings, Settings
 from tests.ui.scripted_model import ScriptedModel
 
 T = TypeVar("T")
@@ -29,7 +29,8 @@ class Site:
         self.model = model
         self.service: ChatService
         self._home, self._documents = home, documents
-        self._loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
         self._ready = threading.Event()
         self._leave = asyncio.Event()
         self._failure: BaseException | None = None
@@ -42,15 +43,14 @@ class Site:
 
     def run(self) -> None:
         """Serve until `close`; in a thread of its own."""
-        asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._serve())
+            with self._runner:
+                self._runner.run(self._serve())
         except BaseException as error:
             self._failure = error
             raise
         finally:
             self._ready.set()
-            self._loop.close()
 
     def wait(self) -> None:
         """Until the page can be opened."""
@@ -65,7 +65,12 @@ class Site:
 
     async def _serve(self) -> None:
         llm = LLMSettings(model=f"http://127.0.0.1:{self._model_socket.getsockname()[1]}/v1")
-        settings = Settings(home=self._home, llm=llm, server=ServerSettings(max_body_mb=2))
+        settings = Settings(
+            home=self._home,
+            llm=llm,
+            retrieval=RetrievalSettings(rerank="never"),
+            server=ServerSettings(max_body_mb=2),
+        )
         model = _server(self.model.app)
         answering = asyncio.create_task(model.serve(sockets=[self._model_socket]))
         async with open_service(settings) as self.service:
@@ -80,9 +85,9 @@ class Site:
             serving = asyncio.create_task(server.serve(sockets=[self._socket]))
             self._ready.set()
             await self._leave.wait()
-            server.should_exit = server.force_exit = True
+            server.should_exit = True
             await serving
-        model.should_exit = model.force_exit = True
+        model.should_exit = True
         await answering
 
 

@@ -1,0 +1,109 @@
+"""What an engine is, and how any of them becomes a LangChain chat model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from server.settings import LLMSettings
+
+if TYPE_CHECKING:
+    import httpx
+    from langchain_core.language_models import BaseChatModel
+
+
+class Engine(Protocol):
+    """Something that writes answers, or nothing at all.
+
+    `start` blocks until the engine can answer (a local model loads for seconds) and raises EngineError
+    when it cannot; `stop` ends it, and may be called twice. All methods may be called from any thread.
+    """
+
+    @property
+    def name(self) -> str:
+        """What answers, for traces and people, such as `local:qwen2.5-coder-1.5b-instruct`."""
+
+    def start(self) -> None:
+        """Make the engine ready; blocks until it is."""
+
+    def stop(self) -> None:
+        """End what `start` began."""
+
+    def healthy(self) -> bool:
+        """Whether a request would be answered now; blocks for two seconds at most."""
+
+    def chat_model(self, extra_body: Mapping[str, object] | None = None) -> BaseChatModel | None:
+        """The model to talk to, None where answers are quoted without one.
+
+        `extra_body` are further fields of each request, beyond OpenAI's own: for vLLM `cache_salt`, which
+        keeps tenants' prefix caches apart, or `structured_outputs`. A JSON schema needs none of it: bind
+        `response_format` to the model. Cheap to call for every turn.
+        """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class StartStop:
+    """`with engine:` for anything that has `start` and `stop`."""
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def openai_chat_model(
+    settings: LLMSettings,
+    base_url: str,
+    model: str,
+    clients: tuple[httpx.Client, httpx.AsyncClient],
+    *,
+    retries: int,
+    extra_body: Mapping[str, object] | None = None,
+) -> BaseChatModel:
+    """A ChatOpenAI as the settings want it: streaming with token counts, with limits, over the given clients.
+
+    The key is the one of the settings: `OPENAI_API_KEY` of the environment is not sent to whoever is configured.
+    """
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    key = settings.api_key.get_secret_value()
+    return ChatOpenAI(
+        base_url=base_url,
+        model=model,
+        api_key=SecretStr(key or "none"),
+        http_client=clients[0],
+        http_async_client=clients[1],
+        streaming=True,
+        stream_usage=True,
+        temperature=settings.temperature,
+        max_completion_tokens=settings.answer_tokens,
+        timeout=request_timeout(settings),
+        stream_chunk_timeout=settings.first_token_seconds,
+        max_retries=retries,
+        extra_body=dict(extra_body) if extra_body else None,
+        use_responses_api=False,
+    )
+
+
+def request_timeout(settings: LLMSettings) -> httpx.Timeout:
+    """Limits of one request; `read` bounds the wait for the first and between any two pieces of an answer."""
+    import httpx
+
+    return httpx.Timeout(10.0, read=settings.first_token_seconds)

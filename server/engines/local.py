@@ -1,0 +1,184 @@
+"""The local engine: a GGUF file served by llama.cpp in a process of its own.
+
+The process listens on a Unix socket in a folder only this user may enter, so no port is open and no other
+user of the machine can ask it anything. The socket's path outlives a restart of the process: a chat model
+made before works after, and a request made while the process comes back waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.catalogue import resolve
+from server.engines.base import StartStop, openai_chat_model, request_timeout
+from server.engines.errors import EngineFailed
+from server.engines.job import Job
+from server.engines.supervisor import Supervisor
+from server.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+    from langchain_core.language_models import BaseChatModel
+
+LOAD_SECONDS = 300.0
+"""Longest wait for a model to load; gigabytes from a slow disk take minutes."""
+
+_HEALTH_SECONDS = 2.0
+_FOLDER = "anaphora-engine-"
+
+
+@dataclass(frozen=True)
+class _Running:
+    """What exists between `start` and `stop`."""
+
+    folder: Path
+    supervisor: Supervisor
+    client: httpx.Client
+    async_client: httpx.AsyncClient
+
+
+class LocalEngine(StartStop):
+    """llama.cpp on this machine, for a catalogue name or a GGUF file."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._llm = settings.llm
+        self._home = settings.home
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+        self._chat_model: BaseChatModel | None = None
+
+    @property
+    def name(self) -> str:
+        return f"local:{Path(self._llm.model).name.removesuffix('.gguf')}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the worker while there is one."""
+        return self._running.supervisor.pid if self._running else None
+
+    def start(self) -> None:
+        """Load the model. Raises ModelNotFetched (of the catalogue) or EngineFailed."""
+        with self._lock:
+            if self._running is None:
+                self._running = self._prepare()
+                self._chat_model = None
+            supervisor = self._running.supervisor
+        supervisor.start()
+        try:
+            supervisor.wait_ready(LOAD_SECONDS)
+        except EngineFailed:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.supervisor.stop()
+            running.client.close()
+            shutil.rmtree(running.folder, ignore_errors=True)
+
+    def healthy(self) -> bool:
+        import httpx
+
+        running = self._running
+        if running is None or running.supervisor.status != "ready":
+            return False
+        try:
+            return running.client.get("http://engine/health", timeout=_HEALTH_SECONDS).is_success
+        except httpx.HTTPError:
+            return False
+
+    def chat_model(self, extra_body: Mapping[str, object] | None = None) -> BaseChatModel:
+        """A model whose requests go through the socket. Raises EngineFailed before `start` and after `stop`.
+
+        Requests are never retried: the pieces of an answer that were shown already would be shown again.
+        """
+        running = self._running
+        if running is None:
+            raise EngineFailed("The local engine is not started.")
+        if not extra_body and self._chat_model is not None:
+            return self._chat_model
+        model = openai_chat_model(
+            self._llm,
+            "http://engine/v1",
+            Path(self._llm.model).name,
+            (running.client, running.async_client),
+            retries=0,
+            extra_body=extra_body,
+        )
+        if not extra_body:
+            self._chat_model = model
+        return model
+
+    def _prepare(self) -> _Running:
+        import httpx
+
+        from server.engines.transport import AsyncSocketTransport, SocketTransport
+
+        model = _model_file(self._llm.model, self._home)
+        _sweep()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        socket = str(folder / "engine.sock")
+        job = Job(
+            model=str(model.absolute()),
+            socket=socket,
+            context_tokens=self._llm.context_tokens,
+            parallel=self._llm.parallel,
+            threads=self._llm.threads or _cores(),
+        )
+        supervisor = Supervisor(job, self._home / "logs" / "engine.log")
+        timeout, wait = request_timeout(self._llm), self._llm.first_token_seconds
+        # `trust_env`: no proxy of the environment stands between us and our own process.
+        return _Running(
+            folder,
+            supervisor,
+            httpx.Client(transport=SocketTransport(socket, supervisor, wait), timeout=timeout, trust_env=False),
+            httpx.AsyncClient(
+                transport=AsyncSocketTransport(socket, supervisor, wait), timeout=timeout, trust_env=False
+            ),
+        )
+
+
+def _model_file(reference: str, home: Path) -> Path:
+    if reference.endswith(".gguf") and not Path(reference).expanduser().is_file():
+        raise EngineFailed(f"There is no file {reference}; correct llm.model.")
+    file = Path(resolve(reference, home))
+    if not file.is_file():
+        raise EngineFailed(
+            f"llm.model is {reference!r}, which is no model of the catalogue (`anaphora models`), no GGUF file, "
+            "no URL and not `none`."
+        )
+    return file
+
+
+def _cores() -> int:
+    """Cores this process may use, which in a container can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _sweep() -> None:
+    """Remove the folders of servers that were killed before they could."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        owner = folder.name.removeprefix(_FOLDER).split("-")[0]
+        with suppress(OSError):
+            if owner.isdecimal() and folder.stat().st_uid == os.getuid() and not _alive(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

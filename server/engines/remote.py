@@ -1,0 +1,129 @@
+"""The `openai` engine: any OpenAI-compatible server at a URL, such as `vllm serve` or a hosted one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from server.engines.base import StartStop, openai_chat_model, request_timeout
+from server.engines.errors import EngineUnreachable
+from server.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+    from langchain_core.language_models import BaseChatModel
+
+CONNECT_SECONDS = 10.0
+_HEALTH_SECONDS = 2.0
+_RETRIES = 2
+"""Tries again when a connection fails or the server says 429 or 5xx, before anything was streamed."""
+
+
+class RemoteEngine(StartStop):
+    """A server at `llm.model`, answering as `llm.remote_name` or, unless that is set, as the first model it lists."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._llm = settings.llm
+        self._base_url = settings.llm.model.rstrip("/")
+        self._model = settings.llm.remote_name
+        self._lock = threading.Lock()
+        self._clients: tuple[httpx.Client, httpx.AsyncClient] | None = None
+        self._chat_model: BaseChatModel | None = None
+
+    @property
+    def name(self) -> str:
+        model = self._model or "first model"
+        return f"openai:{model}@{urlsplit(self._base_url).hostname or self._base_url}"
+
+    def start(self) -> None:
+        """Ask the server for its models. Raises EngineUnreachable.
+
+        A base URL without `/v1` is understood too.
+        """
+        import httpx
+
+        with self._lock:
+            if self._clients is not None:
+                return
+            timeout = request_timeout(self._llm)
+            client = httpx.Client(timeout=timeout)
+            try:
+                self._base_url, listed = self._find(client)
+                if not self._model and not listed:
+                    raise EngineUnreachable(
+                        f"The server at {self._base_url} lists no model; name one with llm.remote_name."
+                    )
+            except EngineUnreachable:
+                client.close()
+                raise
+            self._model = self._model or listed[0]
+            self._clients = (client, httpx.AsyncClient(timeout=timeout))
+            self._chat_model = None
+
+    def stop(self) -> None:
+        with self._lock:
+            clients, self._clients = self._clients, None
+        if clients is not None:
+            clients[0].close()
+
+    def healthy(self) -> bool:
+        import httpx
+
+        clients = self._clients
+        if clients is None:
+            return False
+        try:
+            answer = clients[0].get(f"{self._base_url}/models", headers=self._headers(), timeout=_HEALTH_SECONDS)
+        except httpx.HTTPError:
+            return False
+        # A server that lists no models, but answers, may still chat.
+        return answer.is_success or answer.status_code == httpx.codes.NOT_FOUND
+
+    def chat_model(self, extra_body: Mapping[str, object] | None = None) -> BaseChatModel:
+        """A model that talks to the server. Raises EngineUnreachable before `start` and after `stop`."""
+        clients = self._clients
+        if clients is None:
+            raise EngineUnreachable(f"The connection to {self._base_url} is not started.")
+        if not extra_body and self._chat_model is not None:
+            return self._chat_model
+        model = openai_chat_model(
+            self._llm, self._base_url, self._model, clients, retries=_RETRIES, extra_body=extra_body
+        )
+        if not extra_body:
+            self._chat_model = model
+        return model
+
+    def _find(self, client: httpx.Client) -> tuple[str, list[str]]:
+        """The base URL that answers, and the models listed there."""
+        found = self._list(client, self._base_url)
+        if found is None and not self._base_url.endswith("/v1"):
+            found = self._list(client, f"{self._base_url}/v1")
+            if found is not None:
+                return f"{self._base_url}/v1", found
+        return self._base_url, found or []
+
+    def _list(self, client: httpx.Client, base_url: str) -> list[str] | None:
+        """Ids of the models at `base_url`, None where there is no such list. Raises EngineUnreachable."""
+        import httpx
+
+        try:
+            answer = client.get(f"{base_url}/models", headers=self._headers(), timeout=CONNECT_SECONDS)
+            if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+                return None
+            if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                raise EngineUnreachable(f"The server at {base_url} refuses the key; set llm.api_key to one it knows.")
+            answer.raise_for_status()
+            return [str(model["id"]) for model in answer.json()["data"]]
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise EngineUnreachable(
+                f"The language model at {base_url} does not answer ({str(error) or type(error).__name__}). "
+                "Check that it runs, and llm.model, or use `none` to have sentences quoted without a model."
+            ) from error
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def _headers(self) -> dict[str, str]:
+        key = self._llm.api_key.get_secret_value()
+        return {"Authorization": f"Bearer {key}"} if key else {}

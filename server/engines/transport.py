@@ -1,0 +1,67 @@
+"""HTTP over the local engine's socket, waiting while the engine comes back from a restart.
+
+Connections are not kept: one costs less than a millisecond here, and one that is kept would belong to the
+event loop that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+
+from server.engines.errors import EngineFailed
+from server.engines.supervisor import Supervisor
+
+_LIMITS = httpx.Limits(max_keepalive_connections=0)
+_POLL_SECONDS = 0.05
+
+
+class SocketTransport(httpx.HTTPTransport):
+    """For `httpx.Client`: blocks for at most `seconds` until the engine takes the request."""
+
+    def __init__(self, socket: str, supervisor: Supervisor, seconds: float) -> None:
+        super().__init__(uds=socket, limits=_LIMITS)
+        self._supervisor = supervisor
+        self._seconds = seconds
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                self._supervisor.wait_ready(max(0.0, deadline - time.monotonic()))
+                return super().handle_request(request)
+            except EngineFailed as error:
+                raise httpx.ConnectError(str(error), request=request) from error
+            except httpx.ConnectError:
+                # It has just died, which its supervisor is about to notice.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+
+
+class AsyncSocketTransport(httpx.AsyncHTTPTransport):
+    """For `httpx.AsyncClient`: waits for at most `seconds` until the engine takes the request."""
+
+    def __init__(self, socket: str, supervisor: Supervisor, seconds: float) -> None:
+        super().__init__(uds=socket, limits=_LIMITS)
+        self._supervisor = supervisor
+        self._seconds = seconds
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                # The supervisor is a thread of no event loop, so it is asked again and again.
+                while self._supervisor.status == "starting" and time.monotonic() < deadline:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_SECONDS)
+                self._supervisor.check()
+                return await super().handle_async_request(request)
+            except EngineFailed as error:
+                raise httpx.ConnectError(str(error), request=request) from error
+            except httpx.ConnectError:
+                # It has just died, which its supervisor is about to notice.
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_POLL_SECONDS)

@@ -13,13 +13,14 @@ from typing import Annotated
 
 import typer
 
-from server.cli import collections, config, models
+from server.cli import collections, config, keys, models
 from server.cli.ask import ask
 from server.cli.doctor import doctor
 from server.cli.edge import EdgeGroup
 from server.cli.index import index
 from server.cli.rewrite import rewrite
 from server.cli.search import search
+from server.cli.serve import serve
 from server.cli.state import State
 
 app = typer.Typer(
@@ -63,10 +64,12 @@ def options(
 
 
 app.command()(index)
+app.command()(serve)
 app.command()(ask)
 app.command()(search)
 app.command()(rewrite)
 app.add_typer(collections.app, name="collections")
+app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
 app.add_typer(config.app, name="config")
 app.command()(doctor)

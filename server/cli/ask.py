@@ -102,6 +102,8 @@ class Chat:
     async def talk(self) -> ExitCode:
         """Ask until the person leaves."""
         session = self._session()
+        if session is None and isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
         if session is not None:
             self.state.out.print(
                 f"Asking [bold]{self.collection}[/]. /help shows what else can be typed.", highlight=False
@@ -262,8 +264,6 @@ async def _read(session: PromptSession[str] | None) -> str | None:
     if session is None:
         # Reading blocks the loop, which has nothing else to do; Ctrl-C has to end it at once.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="replace")
         typed = sys.stdin.readline()
         return typed if typed else None
     try:

@@ -46,6 +46,7 @@ KNOWN_ERRORS = {
     "server.catalogue.errors.UnknownModel": ExitCode.BAD_INPUT,
     "server.catalogue.errors.DiskFull": ExitCode.STORAGE,
     "server.catalogue.errors.CatalogueError": ExitCode.MODEL,
+    "server.engines.errors.EngineError": ExitCode.LLM,
     "server.store.errors.StoreError": ExitCode.STORAGE,
     "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
     "server.chat.errors.Conflict": ExitCode.BUSY,

@@ -172,7 +172,7 @@ def tell(state: State, collection: str, report: IndexReport) -> None:
         state.out.print(table)
         if len(troubled) > SHOWN_FAILURES:
             state.out.print(f"and {len(troubled) - SHOWN_FAILURES} more")
-    counts = Counter(file.status for file in report.files)
+    counts = Counter[str](file.status for file in report.files)
     order = ("indexed", "unchanged", "failed", "skipped", "deleted")
     numbers = ", ".join(f"{counts[status]} {status}" for status in order if counts[status]) or "no files"
     passages = sum(file.passages for file in report.files if file.status in ("indexed", "unchanged"))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from server.chat import CitationEvent, DocumentText, DoneEvent, ErrorEvent, Event, Evidence, RewriteEvent
 
+LEG_WORDS = {"users": "your last questions", "exchange": "the previous answer"}
 MARKER = re.compile(r"\[\d{1,3}\]")
 NUMBER_STYLE = "bold cyan"
 QUOTE_STYLE = "black on yellow"
@@ -133,12 +134,14 @@ class Transcript:
     def _searched_for(self, event: RewriteEvent) -> None:
         from rich.text import Text
 
-        others = [leg.name for leg in event.legs if leg.text not in (event.text, event.question)]
+        others = [
+            LEG_WORDS.get(leg.name, leg.name) for leg in event.legs if leg.text not in (event.text, event.question)
+        ]
         if event.text != event.question or others:
             shown = Text("searched for: ", style="dim")
             shown.append(line(event.text), style="dim italic")
             if others:
-                shown.append(f"  (with {', '.join(others)})", style="dim")
+                shown.append(f"  (with {' and '.join(others)})", style="dim")
             self.console.print(shown)
         if event.decision in ("refused", "failed") and event.reason:
             self.console.print(Text(f"question kept as typed: {line(event.reason)}", style="dim"))
@@ -162,8 +165,8 @@ class Transcript:
         self.console.print()
         if event.finish_reason == "length":
             self.console.print("(the answer was cut at its longest allowed length)", style="yellow")
-        if event.status == "quoted":
-            self.console.print("(no language model is set up: these are quotations)", style="dim")
+        if event.warning:
+            self.console.print(Text(line(event.warning), style="yellow"))
         for sentence in event.support:
             if not sentence.supported:
                 said = line(event.answer[sentence.answer_start : sentence.answer_end])

@@ -1,0 +1,70 @@
+# Everything from a fresh machine to a running page: `make run DOCS=path/to/docs`. `make help` says more.
+#
+# The environment is built in .venv from the pins in constraints.txt, and again only when these or
+# pyproject.toml change. PIP_ARGS is handed to pip, for instance to name a registry with smaller builds of torch.
+
+PYTHON ?= python3
+PORT ?= 7860
+DOCS ?= docs
+MODEL ?=
+PIP_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_ARGS) -c constraints.txt
+TEST_HOME ?= $(or $(ANAPHORA_TEST_HOME),$(CURDIR)/.home)
+TEST_MODELS := all-minilm-l6-v2 ms-marco-minilm-l12 smollm2-135m-instruct
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install install-dev run test lint clean
+
+help: ## Say what there is
+	@echo "Anaphora: chat over your own documentation."
+	@echo
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | \
+	  awk -F@ '{ printf "%-18s %s\n", $$1, $$2 }'
+	@echo
+	@echo "  DOCS=path     what to serve (default: the documentation of Anaphora itself)"
+	@echo "  PORT=7860     port of the page and the API"
+	@echo "  MODEL=name    a name from 'anaphora models', a GGUF file, the URL of an OpenAI-compatible server, or none"
+	@echo "  ANAPHORA_HOME folder of collections, models and conversations"
+	@echo "  PYTHON        the interpreter to build .venv with, 3.11 or newer"
+	@echo "  PIP_ARGS      further arguments for pip install"
+
+install: $(VENV)/.installed ## Set up .venv
+
+install-dev: $(VENV)/.installed-dev ## Set up .venv with what the tests need
+
+run: $(VENV)/.installed ## Fetch models, index DOCS and serve the page
+	@$(BIN)/anaphora serve --docs "$(DOCS)" --port "$(PORT)" $(if $(MODEL),--model "$(MODEL)")
+
+test: lint ## Lint, type-check and test
+	@$(BIN)/anaphora --home "$(TEST_HOME)" models fetch $(TEST_MODELS)
+	ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean: ## Remove .venv and caches; collections and fetched models stay
+	rm -rf $(VENV) *.egg-info build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.home/*' -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@command -v "$(PYTHON)" >/dev/null || \
+	  { echo "There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Anaphora needs Python 3.11 or newer, and $(PYTHON) is $$("$(PYTHON)" -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "The environment could not be made. On Debian and Ubuntu it needs: apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Setting up $(VENV): a minute or two, some two gigabytes"
+	@$(PIP) --quiet -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Setting up $(VENV) with what the tests need: a minute or two, some two gigabytes"
+	@$(PIP) --quiet -e '.[dev]'
+	@touch $(VENV)/.installed $@

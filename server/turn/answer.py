@@ -16,7 +16,7 @@ from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
-from server.turn.support import SUPPORTED, Support, SupportScorer
+from server.turn.support import SUPPORTED, Encode, Support, SupportScorer
 
 # Controls (escape sequences of terminals, overrides of the reading direction) and halves of surrogate pairs.
 _UNSAFE = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -38,9 +38,9 @@ class Answer:
 class AnswerReader:
     """Reads one answer; feed it the model's pieces in order, then finish once."""
 
-    def __init__(self, evidence: Sequence[Evidence]) -> None:
+    def __init__(self, evidence: Sequence[Evidence], encode: Encode | None = None) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
-        self._scorer = SupportScorer(evidence)
+        self._scorer = SupportScorer(evidence, encode)
         self._refusal = RefusalFilter()
         self._parser = CitationParser(self._evidence)
         self._tracker = StatementTracker()
@@ -49,6 +49,7 @@ class AnswerReader:
         self._events: list[AnswerEvent] = []
         self._citations: list[CitationEvent] = []
         self._support: list[SupportEvent] = []
+        self._uncited: list[Statement] = []
 
     @property
     def shown(self) -> str:
@@ -70,6 +71,7 @@ class AnswerReader:
         self._read(self._parser.feed(self._refusal.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
+        self._leave_uncited()
         return self._take()
 
     def say(self, text: str) -> list[AnswerEvent]:
@@ -118,9 +120,23 @@ class AnswerReader:
         self._add_citation(marker.n, support, marker.text)
 
     def _judge(self, statements: Iterable[Statement]) -> None:
+        """A statement without a marker waits: the next marker of its line speaks for it too."""
         for statement in statements:
-            score = self._scorer.score(statement.text, statement.cited)
-            self._add_support(statement.start, statement.end, statement.cited, score)
+            if self._uncited and self._uncited[-1].line != statement.line:
+                self._leave_uncited()
+            if not statement.cited:
+                self._uncited.append(statement)
+                continue
+            waiting, self._uncited = self._uncited, []
+            for one in (*waiting, statement):
+                score = self._scorer.score(one.text, statement.cited)
+                self._add_support(one.start, one.end, statement.cited, score)
+
+    def _leave_uncited(self) -> None:
+        """Nothing is cited for these: they stay unsupported, whatever the evidence may hold."""
+        waiting, self._uncited = self._uncited, []
+        for one in waiting:
+            self._add_support(one.start, one.end, (), self._scorer.score(one.text, self._evidence))
 
     def _add_citation(self, n: int, support: Support | None, marker: str) -> None:
         passage = self._evidence[n]

@@ -9,17 +9,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from server.turn.events import Evidence
-from server.turn.support import Support, SupportScorer
+from server.turn.support import Encode, Support, SupportScorer
 
 INTRODUCTION = "No language model is at work, so these are sentences from the documents, as they stand:"
-MATCHES = 0.4
-"""A sentence scoring less is not quoted; chosen in `docs/citations.md`."""
+MATCHES = 0.45
+"""Where no sentence scores this much, nothing is quoted; chosen in `docs/citations.md`."""
+CLOSE = 0.75
+"""A further sentence is quoted if it scores at least this share of the best one."""
 QUOTES = 3
+PER_PASSAGE = 2
+LONGEST = 600
+"""Characters of one quotation; a longer sentence or code block is not quoted."""
+_RANK_DISCOUNT = 0.03
 
 
-def best_sentences(question: str, evidence: Sequence[Evidence]) -> list[Support]:
-    """Up to three sentences that match `question` best, each with its passage, best first; empty where none does."""
-    scorer = SupportScorer(evidence)
-    found = [support for passage in evidence if (support := scorer.best(question, [passage.n])) is not None]
-    good = sorted((one for one in found if one.score >= MATCHES), key=lambda support: (-support.score, support.n))
-    return good[:QUOTES]
+def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode | None = None) -> list[Support]:
+    """Up to three sentences that speak to `question`, best first; empty where none matches well.
+
+    A sentence that ends with a colon brings what follows it. Passages found earlier count a little more.
+    """
+    scorer = SupportScorer(evidence, encode)
+    found: list[tuple[float, Support]] = []
+    for passage in evidence:
+        matches = scorer.matches(question, passage.n)
+        for i, match in enumerate(matches):
+            quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
+            if len(quote.quote) <= LONGEST and not match.quote.lstrip().startswith(("#", "```", "|")):
+                found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
+    found.sort(key=lambda one: (-one[0], one[1].n, one[1].start))
+    if not found or found[0][0] < MATCHES:
+        return []
+    chosen: list[Support] = []
+    for score, quote in found:
+        taken = sum(one.n == quote.n for one in chosen)
+        repeated = any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
+        if score >= max(CLOSE * found[0][0], 0.01) and taken < PER_PASSAGE and not repeated:
+            chosen.append(quote)
+        if len(chosen) == QUOTES:
+            break
+    return chosen
+
+
+def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
+    if sequel is None or not match.quote.rstrip().endswith((":", "：")):
+        return match
+    text = passage.text[match.start - passage.start : sequel.end - passage.start]
+    return Support(match.n, match.score, text, match.start, sequel.end) if len(text) <= LONGEST else match
+
+
+def _overlap(one: Support, other: Support) -> bool:
+    return one.n == other.n and one.start < other.end and other.start < one.end

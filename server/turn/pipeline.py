@@ -12,14 +12,14 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from index.errors import CollectionNotFound, IndexingError
 from index.query import Hit, Where
 from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import Settings
-from server.turn.answer import AnswerReader
+from server.turn.answer import AnswerEvent, AnswerReader
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, Leg, RewriteEvent
 from server.turn.evidence import Selection, select_evidence
 from server.turn.extractive import INTRODUCTION, best_sentences
@@ -27,24 +27,30 @@ from server.turn.generate import GenerationError, Usage, generate
 from server.turn.prompt import build_prompt, evidence_budget
 from server.turn.search import Plan, Searchable, TurnSearch
 from server.turn.steps import Attribute, Recorder, Step, forget
+from server.turn.support import Encode
 
 if TYPE_CHECKING:
-    from index.rerank import Reranker
     from langchain_core.language_models import BaseChatModel
+
+    from index.encoders import Encoder
+    from index.rerank import Reranker
 
 BLOCKING_SECONDS = 30.0
 """Longest search, and longest rerank, before the turn is given up."""
 
+_UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
 _NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class TurnEngine:
     """Answers questions over collections.
 
     `collection` opens one by name, `chat_model` gives the model in use or None (then sentences are quoted);
-    both are asked anew in every turn. Serves any number of turns at once.
+    both are asked anew in every turn. With an `encoder` the support of statements is judged by meaning
+    too. Serves any number of turns at once.
     """
 
     def __init__(
@@ -55,10 +61,12 @@ class TurnEngine:
         settings: Settings,
         chat_model: Callable[[], BaseChatModel | None] = lambda: None,
         reranker: Reranker | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         self.search = TurnSearch(collection=collection, rewriter=rewriter, settings=settings, reranker=reranker)
         self._settings = settings
         self._chat_model = chat_model
+        self._encode = encoder.encode if encoder is not None else None
 
     async def run(
         self,
@@ -82,6 +90,7 @@ class TurnEngine:
             search=self.search,
             settings=self._settings,
             chat_model=self._chat_model(),
+            encode=self._encode,
             question=question,
             conversation=conversation,
             ids=(turn_id or uuid.uuid4().hex, conversation_id),
@@ -109,6 +118,7 @@ class _Turn:
         search: TurnSearch,
         settings: Settings,
         chat_model: BaseChatModel | None,
+        encode: Encode | None,
         question: str,
         conversation: Conversation,
         ids: tuple[str, str | None],
@@ -117,6 +127,7 @@ class _Turn:
         self._search = search
         self._settings = settings
         self._chat_model = chat_model
+        self._encode = encode
         self._question = question
         self._conversation = conversation
         self._turn_id, self._conversation_id = ids
@@ -203,7 +214,7 @@ class _Turn:
         return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
 
     async def _answer(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
-        self._reader = AnswerReader(selection.passages)
+        self._reader = AnswerReader(selection.passages, self._encode)
         if not selection.passages:
             for said in self._reader.say(_NOTHING_FOUND):
                 yield said
@@ -220,7 +231,7 @@ class _Turn:
     async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """The best sentences, or a refusal."""
         started, wall = time.perf_counter(), time.time()
-        found = await self._blocking(lambda: best_sentences(plan.meaning, selection.passages), "generate")
+        found = await self._blocking(lambda: best_sentences(plan.meaning, selection.passages, self._encode), "generate")
         self._first_token()
         for event in self._reader.say(INTRODUCTION if found else _no_answer(plan, selection)):
             yield event
@@ -249,12 +260,12 @@ class _Turn:
                 async for piece in pieces:
                     raw += piece.text
                     usage = usage.plus(piece)
-                    for event in reader.feed(piece.text):
+                    for event in await self._read(reader.feed, piece.text):
                         self._first_token()
                         yield event
                     if reader.refused:
                         break
-            for event in reader.finish():
+            for event in await self._read(reader.finish):
                 self._first_token()
                 yield event
         except GenerationError as error:
@@ -282,6 +293,12 @@ class _Turn:
             yield self._done("refused", usage)
         else:
             yield self._done("answered", usage)
+
+    async def _read(self, read: Callable[P, list[AnswerEvent]], *args: P.args, **kwargs: P.kwargs) -> list[AnswerEvent]:
+        """Reading is quick unless sentences are encoded, which is then kept off the event loop."""
+        if self._encode is None:
+            return read(*args, **kwargs)
+        return await asyncio.to_thread(read, *args, **kwargs)
 
     def _rewrite_event(self, plan: Plan) -> RewriteEvent:
         rewrite = plan.rewrite
@@ -311,6 +328,7 @@ class _Turn:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             seconds=self._timings(),
+            warning=_UNSUPPORTED if answer.support and not any(one.supported for one in answer.support) else "",
         )
 
     async def _blocking(self, call: Callable[[], T], step: str) -> T:

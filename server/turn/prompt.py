@@ -15,6 +15,7 @@ from typing import Literal
 import regex
 
 from rewriter.conversation import Conversation
+from rewriter.harmless import harmless
 from rewriter.prompts import load_prompt
 from server.settings import LLMSettings
 from server.turn.events import Evidence
@@ -26,12 +27,6 @@ HISTORY_TOKENS = 300
 HISTORY_MESSAGE_TOKENS = 100
 """Longest message of the history; longer ones are cut at their end."""
 
-_TEMPLATE_TOKEN = regex.compile(
-    r"<(?=[|｜])|(?<=[|｜])>|<(?=/?(?:s|bos|eos|pad|unk|think|tool_call|tool_response"
-    r"|start_of_turn|end_of_turn|system|user|assistant|passages?|documents?|evidence|cannot[_ ]answer)\b)",
-    regex.IGNORECASE,
-)
-_BRACKET_TOKEN = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")
 _NUMBER_LIKE = regex.compile(
     r"(?<![\p{L}\p{N}_\])=(,])(?:\[\s*(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\s*\]|【(\d{1,3})[^】]*】)"
 )
@@ -83,11 +78,6 @@ def build_prompt(
     return ChatPrompt(messages, tokens, f"{system.version}.{form.version}")
 
 
-def harmless(text: str) -> str:
-    """`text` without anything a chat template or the prompt's own tags could be mistaken for."""
-    return _BRACKET_TOKEN.sub("(", _TEMPLATE_TOKEN.sub("‹", text))
-
-
 def clip(text: str, tokens: int) -> str:
     """The beginning of `text` that costs at most `tokens`, marked with an ellipsis where something is cut."""
     if count_tokens(text) <= tokens:
@@ -120,7 +110,7 @@ def _passage(passage: Evidence, text: str) -> str:
 
 def _unnumbered(text: str) -> str:
     """`text` with `[3]` and the like written `(3)`, so that nothing in it looks numbered or cited."""
-    return _NUMBER_LIKE.sub(lambda match: f"({match[1] or match[2]})", text)
+    return str(_NUMBER_LIKE.sub(lambda match: f"({match[1] or match[2]})", text))
 
 
 def _history(conversation: Conversation, room: int) -> list[Message]:

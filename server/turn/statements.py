@@ -23,12 +23,13 @@ _TERMINATORS = _UNSPACED_TERMINATORS | frozenset(".!?…:;\"'”’»)*_`")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A finished sentence: its words without markers, its span in the answer, and what it cites."""
+    """A finished sentence: its words without markers, its span in the answer, what it cites, its line's number."""
 
     text: str
     start: int
     end: int
     cited: tuple[int, ...]
+    line: int
 
 
 class StatementTracker:
@@ -39,6 +40,7 @@ class StatementTracker:
 
     def __init__(self) -> None:
         self._shown = 0
+        self._line = 0
         self._text = ""
         self._places: list[int] = []
         self._markers: list[tuple[int, int]] = []
@@ -83,6 +85,7 @@ class StatementTracker:
         self._markers = [(at, n) for at, n in self._markers if at <= line]
         yield from self.finish()
         self._markers = kept
+        self._line += 1
 
     def _may_end(self) -> bool:
         if self._text[-1] in _UNSPACED_TERMINATORS:
@@ -106,7 +109,7 @@ class StatementTracker:
             plain = _plain(self._text[start:end])
             numbers = tuple(dict.fromkeys(cited.get(i, ())))
             if _states_something(plain) or numbers:
-                yield Statement(plain, self._places[start], self._places[end - 1] + 1, numbers)
+                yield Statement(plain, self._places[start], self._places[end - 1] + 1, numbers, self._line)
 
 
 def _plain(text: str) -> str:

@@ -1,29 +1,40 @@
 """How well a statement is supported by the passages it cites, and by which of their sentences.
 
-Cheap on purpose: it runs between two tokens of an answer. The score is the share of the statement's
-content, weighted by rarity within the evidence, that one or two neighbouring sentences contain; a number
-that the passage does not have, or a negation that only one side has, costs most of it. `docs/citations.md`
-holds the measurements behind the constants. It compares words and can neither reason nor translate.
+Cheap on purpose: it runs between two tokens of an answer. The score joins the share of the statement's content,
+weighted by its rarity within the evidence, that a sentence and its neighbours contain, with the cosine of their
+embeddings where an encoder is at hand. A number that the passage does not have, or a negation that only one side
+has, costs most of it. `docs/citations.md` holds the measurements behind the constants. It compares words and can
+neither reason nor translate.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
 
 from index.sentences import sentence_spans
 from rewriter.words import negations, numbers, stems
 from server.turn.events import Evidence
 
-SUPPORTED = 0.5
+SUPPORTED = 0.45
 """A statement with at least this score counts as supported; chosen in `docs/citations.md`."""
 
+Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
+"""Texts to `(n, d)` float32, L2-normalised, as `index.encoders.Encoder.encode`."""
+
 _LOST_NUMBER = 0.4
-_FLIPPED = 0.5
-_WIDER = 0.95
+_FLIPPED = 0.4
+_NEIGHBOUR = 0.95
+_LEXICAL = 0.7
+_CLAUSE = regex.compile(r"[,;:()—–،、；]|\b(?:but|however|although|unless|aber|mais|pero)\b", regex.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,57 +53,103 @@ class _Sentence:
     start: int
     end: int
     stems: frozenset[str]
-    negations: int
+    clauses: tuple[tuple[frozenset[str], bool], ...]
+    """Words of each clause, and whether it denies."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A sentence with a neighbour if that helps: its score, its index, the words it holds, whether it denies."""
+
+    score: float
+    index: int
+    stems: frozenset[str]
+    negated: bool
 
 
 class SupportScorer:
-    """Scores statements against the numbered evidence of one turn; not safe for several threads at once."""
+    """Scores statements against the numbered evidence of one turn; used by one thread at a time."""
 
-    def __init__(self, evidence: Sequence[Evidence]) -> None:
+    def __init__(self, evidence: Sequence[Evidence], encode: Encode | None = None) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
+        self._encode = encode
+        self._vectors: dict[int, NDArray[np.float32]] = {}
+        self._vector = lru_cache(maxsize=4)(self._encode_one)
 
     def best(self, statement: str, cited: Iterable[int]) -> Support | None:
         """The sentence of the cited passages that supports `statement` best; None where nothing is cited."""
-        wanted = frozenset(stems(statement))
-        found = [self._in_passage(statement, wanted, n) for n in dict.fromkeys(cited) if n in self._evidence]
+        found = [self._in_passage(statement, n) for n in dict.fromkeys(cited) if n in self._evidence]
         return max(found, key=lambda support: support.score, default=None)
 
     def score(self, statement: str, cited: Iterable[int]) -> float:
-        """How well the cited passages support `statement`, alone or two together, from 0 to 1."""
+        """How well the cited passages support `statement`, one alone or the best two together, from 0 to 1."""
         known = [n for n in dict.fromkeys(cited) if n in self._evidence]
         best = self.best(statement, known)
         if best is None:
             return 0.0
-        wanted = frozenset(stems(statement))
-        windows = sorted((self._window(wanted, n) for n in known), key=lambda window: -window[0])[:2]
-        if len(windows) < 2 or numbers(statement) - set().union(*(self._numbers(n) for n in known)):
+        if len(known) < 2:
             return best.score
-        joint = _WIDER * self._overlap(wanted, windows[0][2] | windows[1][2])
-        flipped = (negations(statement) > 0) != any(self._sentences[n][i].negations > 0 for _, i, _, n in windows)
-        return max(best.score, round(joint * (_FLIPPED if flipped else 1), 3))
+        wanted = frozenset(stems(statement))
+        first, second = sorted((self._window(statement, n) for n in known), key=lambda window: -window.score)[:2]
+        joint = max(first.score, _NEIGHBOUR * self._overlap(wanted, first.stems | second.stems))
+        lost = numbers(statement) - set().union(*(self._numbers[n] for n in known))
+        flipped = bool(negations(statement)) != (first.negated or second.negated)
+        return max(best.score, _penalised(joint, lost=bool(lost), flipped=flipped))
 
-    def _in_passage(self, statement: str, wanted: frozenset[str], n: int) -> Support:
-        passage = self._evidence[n]
-        score, i, _, _ = self._window(wanted, n)
-        at = self._sentences[n][i]
-        if numbers(statement) - self._numbers(n):
-            score *= _LOST_NUMBER
-        if (negations(statement) > 0) != (at.negations > 0):
-            score *= _FLIPPED
-        quote = passage.text[at.start : at.end]
-        return Support(n, round(score, 3), quote, passage.start + at.start, passage.start + at.end)
+    def matches(self, question: str, n: int) -> list[Support]:
+        """Every sentence of passage `n` with how well it speaks to `question`, in reading order.
 
-    def _window(self, wanted: frozenset[str], n: int) -> tuple[float, int, frozenset[str], int]:
-        """Score of the best sentence of passage `n`, neighbours helping a little; its index; the words used."""
+        Title and heading count half for each sentence below them; numbers and negations are not compared,
+        for an answer may deny what was asked.
+        """
+        passage, wanted = self._evidence[n], frozenset(stems(question))
+        above = frozenset(stems(" ".join((passage.title, *passage.heading))))
+        sentences, dense = self._sentences[n], self._cosines(question, n)
+        found = []
+        for i, sentence in enumerate(sentences):
+            own = self._overlap(wanted, sentence.stems)
+            lexical = (own + self._overlap(wanted, sentence.stems | above)) / 2
+            score = _blend(lexical, dense[i]) if dense else lexical
+            quote = passage.text[sentence.start : sentence.end]
+            found.append(
+                Support(n, round(score, 3), quote, passage.start + sentence.start, passage.start + sentence.end)
+            )
+        return found
+
+    def _in_passage(self, statement: str, n: int) -> Support:
+        passage, window = self._evidence[n], self._window(statement, n)
+        lost = bool(numbers(statement) - self._numbers[n])
+        flipped = bool(negations(statement)) != window.negated
+        score = _penalised(window.score, lost=lost, flipped=flipped)
+        return self._at(self._sentences[n][window.index], passage, score)
+
+    @staticmethod
+    def _at(sentence: _Sentence, passage: Evidence, score: float) -> Support:
+        quote = passage.text[sentence.start : sentence.end]
+        return Support(passage.n, score, quote, passage.start + sentence.start, passage.start + sentence.end)
+
+    def _window(self, statement: str, n: int) -> _Window:
+        """The sentence of passage `n` that matches best."""
+        wanted = frozenset(stems(statement))
         sentences = self._sentences[n]
-        scores = [self._overlap(wanted, sentence.stems) for sentence in sentences]
+        lexical = [self._overlap(wanted, sentence.stems) for sentence in sentences]
+        dense = self._cosines(statement, n)
+        scores = [_blend(a, b) for a, b in zip(lexical, dense, strict=True)] if dense else lexical
         i = max(range(len(scores)), key=scores.__getitem__)
-        best = (scores[i], i, sentences[i].stems, n)
+        negated = self._denies(wanted, sentences[i])
+        best = _Window(scores[i], i, sentences[i].stems, negated)
         for j in (i - 1, i + 1):
             if 0 <= j < len(sentences):
                 both = sentences[i].stems | sentences[j].stems
-                best = max(best, (_WIDER * self._overlap(wanted, both), i, both, n), key=lambda window: window[0])
+                wider = _NEIGHBOUR * self._overlap(wanted, both)
+                score = _blend(wider, dense[i]) if dense else wider
+                if score > best.score:
+                    best = _Window(score, i, both, negated)
         return best
+
+    def _denies(self, wanted: frozenset[str], sentence: _Sentence) -> bool:
+        """Whether the clause that speaks of the same things holds a negation."""
+        return max(sentence.clauses, key=lambda clause: self._overlap(wanted, clause[0]))[1]
 
     def _overlap(self, wanted: frozenset[str], held: frozenset[str]) -> float:
         total = sum(self._weight(stem) for stem in wanted)
@@ -101,9 +158,26 @@ class SupportScorer:
     def _weight(self, stem: str) -> float:
         return math.log(1 + self._count / (0.5 + self._frequency[stem]))
 
-    def _numbers(self, n: int) -> set[str]:
-        passage = self._evidence[n]
-        return numbers(" ".join((passage.title, *passage.heading, passage.text)))
+    def _cosines(self, statement: str, n: int) -> list[float]:
+        """Cosine of the statement with each sentence of passage `n`; empty without an encoder."""
+        if self._encode is None:
+            return []
+        if n not in self._vectors:
+            text = self._evidence[n].text
+            self._vectors[n] = self._encode([text[one.start : one.end] for one in self._sentences[n]])
+        return [max(float(cosine), 0.0) for cosine in self._vectors[n] @ self._vector(statement)]
+
+    def _encode_one(self, text: str) -> NDArray[np.float32]:
+        assert self._encode is not None
+        vector: NDArray[np.float32] = self._encode([text])[0]
+        return vector
+
+    @cached_property
+    def _numbers(self) -> dict[int, set[str]]:
+        return {
+            n: numbers(" ".join((passage.title, *passage.heading, passage.text)))
+            for n, passage in self._evidence.items()
+        }
 
     @cached_property
     def _sentences(self) -> dict[int, list[_Sentence]]:
@@ -121,4 +195,13 @@ class SupportScorer:
 def _split(passage: Evidence) -> Iterator[_Sentence]:
     for start, end in sentence_spans(passage.text) or [(0, len(passage.text))]:
         text = passage.text[start:end]
-        yield _Sentence(start, end, frozenset(stems(text)), negations(text))
+        clauses = tuple((frozenset(stems(clause)), negations(clause) > 0) for clause in _CLAUSE.split(text))
+        yield _Sentence(start, end, frozenset(stems(text)), clauses)
+
+
+def _blend(lexical: float, cosine: float) -> float:
+    return _LEXICAL * lexical + (1 - _LEXICAL) * cosine
+
+
+def _penalised(score: float, *, lost: bool, flipped: bool) -> float:
+    return round(score * (_LOST_NUMBER if lost else 1) * (_FLIPPED if flipped else 1), 3)

@@ -1,0 +1,25 @@
+"""Hostile text made unable to pass for a prompt's own form.
+
+Chat servers read the tokens of their templates (`<|im_start|>`, `[INST]`, …) wherever they stand, so a document
+or a question that holds one could end its own message and begin another. `harmless` breaks such tokens and the
+tags our prompts use; people are shown the original.
+"""
+
+from __future__ import annotations
+
+import regex
+
+_ANGLE = regex.compile(
+    r"<(?=[|｜])|(?<=[|｜])>|<(?=/?\s*(?:s|bos|eos|pad|unk|think|tool_call|tool_response|start_of_turn|end_of_turn"
+    r"|system|user|assistant|passages?|documents?|evidence|conversation|cannot[\s_]*answer)\b)",
+    regex.IGNORECASE,
+)
+_SQUARE = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")
+_INVISIBLE = regex.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def harmless(text: str) -> str:
+    """`text` without invisible characters and with template tokens and prompt tags broken at their first sign."""
+    return str(_SQUARE.sub("(", _ANGLE.sub("‹", _INVISIBLE.sub("", text))))

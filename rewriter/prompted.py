@@ -1,0 +1,198 @@
+"""A rewriter that asks a language model, with its output guarded.
+
+The model says `KEEP`, or `REWRITE:` and one line. The answer is read as it streams and the request closed as soon
+as the line is complete, too long or out of time. What the line may contain is `rewriter.guard`'s judgement; the
+prompt stands in `prompts/rewrite.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import aclosing, closing
+from typing import TYPE_CHECKING, cast
+
+import regex
+
+from rewriter import guard
+from rewriter.conversation import Conversation
+from rewriter.harmless import harmless
+from rewriter.prompts import load_prompt
+from rewriter.protocol import Rewrite
+from rewriter.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk, BaseMessage
+
+PACKAGE = "rewriter.prompts"
+QUESTION_CHARS = 1200
+USER_CHARS = 300
+ASSISTANT_CHARS = 400
+"""Longest texts shown to the model; longer ones keep their beginning."""
+
+_LABEL = regex.compile(
+    r"^(?:\W*(?:rewrite|rewritten|last|new|stand-?alone)?\W*(?:question|query|output|answer)?\s*:\s*|\W*rewrite\b\W*)",
+    regex.IGNORECASE,
+)
+_KEEP = regex.compile(r"^\W*keep\W*(?:$|[\n:.])", regex.IGNORECASE)
+_QUOTES = "\"'`“”‘’«»* "
+
+
+class PromptedRewriter:
+    """Asks `chat_model` whether a question needs its conversation, and for the question in full if so.
+
+    `timeout_seconds` bounds the whole of it; `history_turns` is how many turns the model sees, newest kept.
+    Without a conversation the model is not asked.
+    """
+
+    def __init__(self, chat_model: BaseChatModel, timeout_seconds: float = 8.0, history_turns: int = 6) -> None:
+        self._model = chat_model
+        self._timeout = timeout_seconds
+        self._turns = history_turns
+
+    @property
+    def name(self) -> str:
+        return "prompted"
+
+    @property
+    def version(self) -> str:
+        """Changes whenever a prompt does."""
+        return f"{load_prompt(PACKAGE, 'rewrite').version}.{load_prompt(PACKAGE, 'conversation').version}"
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """Decide and resolve, blocking; never raises."""
+        if not conversation or not self._turns:
+            return Rewrite(question, "keep", confidence=1.0)
+        started = time.perf_counter()
+        call = _Call(self._model, self._messages(conversation, question), question)
+        call.start()
+        call.join(self._timeout)
+        if call.is_alive():
+            call.late.set()
+            return self._failed(question, self._too_long(), started)
+        if call.error is not None:
+            return self._failed(question, _unasked(call.error), started)
+        return self._read(conversation, question, call.said, started)
+
+    async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """As `rewrite`; cancelling it closes the request to the model."""
+        if not conversation or not self._turns:
+            return Rewrite(question, "keep", confidence=1.0)
+        started = time.perf_counter()
+        said = ""
+        try:
+            async with asyncio.timeout(self._timeout):
+                stream = cast(
+                    "AsyncGenerator[AIMessageChunk, None]", self._model.astream(self._messages(conversation, question))
+                )
+                async with aclosing(stream) as chunks:
+                    async for chunk in chunks:
+                        said += chunk.text
+                        if _complete(said, question):
+                            break
+        except TimeoutError:
+            return self._failed(question, self._too_long(), started)
+        except model_errors() as error:
+            return self._failed(question, _unasked(error), started)
+        return self._read(conversation, question, said, started)
+
+    def _messages(self, conversation: Conversation, question: str) -> list[BaseMessage]:
+        from langchain_core.messages import HumanMessage, SystemMessage
+
+        lines = [
+            f"{turn.role.capitalize()}: {_line(turn.text, USER_CHARS if turn.role == 'user' else ASSISTANT_CHARS)}"
+            for turn in conversation.turns[-self._turns :]
+        ]
+        form = load_prompt(PACKAGE, "conversation").text
+        asked = form.replace("{{question}}", _line(question, QUESTION_CHARS))
+        return [
+            SystemMessage(load_prompt(PACKAGE, "rewrite").text),
+            HumanMessage(asked.replace("{{conversation}}", "\n".join(lines))),
+        ]
+
+    def _read(self, conversation: Conversation, question: str, said: str, started: float) -> Rewrite:
+        """What the model said, judged: kept, rewritten or refused."""
+        text = parse(said)
+        seconds = time.perf_counter() - started
+        if not said.strip():
+            return self._failed(question, "The model said nothing.", started)
+        if text is None or words(text) == words(question):
+            return Rewrite(question, "keep", seconds=seconds)
+        if reason := guard.check(conversation, question, text):
+            return Rewrite(question, "refused", seconds=seconds, reason=reason)
+        return Rewrite(text, "rewrite", seconds=seconds)
+
+    def _failed(self, question: str, reason: str, started: float) -> Rewrite:
+        return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=reason)
+
+    def _too_long(self) -> str:
+        return f"The model took longer than {self._timeout:g} s."
+
+
+class _Call(threading.Thread):
+    """One blocking request, on a thread of its own: a model that hangs holds up neither caller nor exit.
+
+    Setting `late` makes it close its request with the next piece of text.
+    """
+
+    def __init__(self, chat_model: BaseChatModel, messages: list[BaseMessage], question: str) -> None:
+        super().__init__(name="rewriter", daemon=True)
+        self._model, self._messages, self._question = chat_model, messages, question
+        self.late = threading.Event()
+        self.said = ""
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with closing(cast("Generator[AIMessageChunk, None, None]", self._model.stream(self._messages))) as chunks:
+                for chunk in chunks:
+                    self.said += chunk.text
+                    if self.late.is_set() or _complete(self.said, self._question):
+                        break
+        except model_errors() as error:
+            self.error = error
+
+
+def parse(said: str) -> str | None:
+    """The question a model proposes, labels and quotation marks cut; None where it says to keep the typed one."""
+    if _KEEP.match(said):
+        return None
+    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    if not lines:
+        return None
+    text = _LABEL.sub("", lines[0])
+    # A label alone on its line: the question follows.
+    if not text and len(lines) > 1:
+        text = lines[1]
+    if _KEEP.match(text):
+        return None
+    return text.strip(_QUOTES)
+
+
+def model_errors() -> tuple[type[Exception], ...]:
+    """What chat models raise when they cannot be reached or answer with an error."""
+    import httpx
+    from langchain_core.exceptions import LangChainException
+    from openai import OpenAIError
+
+    return (OpenAIError, httpx.HTTPError, LangChainException, OSError, ValueError, RuntimeError)
+
+
+def _complete(said: str, question: str) -> bool:
+    """Whether the line is complete, or already longer than the guard would let pass."""
+    text = said.lstrip()
+    return ("\n" in text and parse(text) != "") or len(text) > 3 * len(question) + 300
+
+
+def _line(text: str, longest: int) -> str:
+    """One harmless line of at most `longest` characters."""
+    line = " ".join(harmless(text).split())
+    return line if len(line) <= longest else line[:longest].rsplit(" ", 1)[0] + "…"
+
+
+def _unasked(error: Exception) -> str:
+    return f"The model could not be asked ({type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]})."

@@ -20,24 +20,35 @@ from index.loaders.reading import clean, decode, one_line, read_bytes, title_fro
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_UNSEEN = (
-    "script, style, noscript, template, iframe, object, embed, svg, canvas, video, audio, dialog, button, input, "
-    "select, textarea, [hidden], [aria-hidden=true], [style*='display:none' i], [style*='display: none' i], "
-    "[style*='visibility:hidden' i], [style*='visibility: hidden' i], a.headerlink, a.hash-link, a.anchor, td.linenos, "
-    "span.linenos"
+_UNSEEN = frozenset({
+    "head", "script", "style", "noscript", "template", "iframe", "object", "embed", "svg", "canvas", "video", "audio",
+    "dialog", "button", "input", "select", "textarea",
+})  # fmt: skip
+_UNSEEN_CLASSES = frozenset({"headerlink", "hash-link", "anchor", "linenos"})
+_INVISIBLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_AROUND = frozenset({"nav", "footer"})
+_AROUND_ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "complementary"})
+_AROUND_NAMES = frozenset({  # of classes and ids
+    "sidebar", "sphinxsidebar", "breadcrumb", "breadcrumbs", "toc", "table-of-contents", "toctree-wrapper",
+    "pagination", "pagination-nav", "navbar", "menu", "skip-link", "cookie-banner", "wy-breadcrumbs",
+    "rst-footer-buttons", "theme-doc-toc-mobile", "md-source-file", "navigation", "footer",
+})  # fmt: skip
+_OUTSIDE = frozenset({"header", "aside"})
+# Where the main part stands, the surest sign first.
+_MAIN: tuple[dict[str, Any], ...] = (
+    {"name": "main"},
+    {"attrs": {"role": "main"}},
+    {"name": "article"},
+    {"class_": "markdown-body"},
+    {"class_": "md-content"},
+    {"id": "main-content"},
+    {"id": "content"},
 )
-_AROUND = (
-    "nav, footer, [role=navigation], [role=banner], [role=contentinfo], [role=search], [role=complementary], "
-    ".sidebar, .sphinxsidebar, .breadcrumb, .breadcrumbs, .toc, .table-of-contents, .toctree-wrapper, "
-    ".contents.topic, nav.contents, .pagination, .pagination-nav, .navbar, .menu, .skip-link, .cookie-banner, "
-    ".wy-breadcrumbs, .rst-footer-buttons, .theme-doc-toc-mobile, .md-source-file, #toc, #sidebar, #navigation, #footer"
-)
-_OUTSIDE = "header, aside"
-_MAIN = ("main", "[role=main]", "article", ".markdown-body", ".md-content", "#main-content", "#content", "body")
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|brush)-([\w+#.-]{1,20})")
 _NAMELESS = frozenset({"default", "text", "none", "source", "plaintext"})
 # The main part must hold at least this share of the page's words, or it was not the main part.
 _SHARE = 0.2
+_MOST_SPARED = 20
 
 
 def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
@@ -48,7 +59,7 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     declared = EncodingDetector.find_declared_encoding(data, is_html=True, search_entire_document=False)
     soup = _parse(clean(decode(data, path.name, declared)))
     page_title = one_line(soup.title.get_text()) if soup.title else ""
-    canonical = soup.select_one("link[rel=canonical]")
+    canonical = soup.find("link", rel="canonical")
     address = web_address(canonical.get("href")) if canonical else ""
     text = _markdown(_main_part(soup))
     structure = outline(text)
@@ -64,7 +75,9 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
 def to_markdown(html: str) -> str:
     """A whole HTML document as Markdown; its head, its table of contents and what cannot be seen left out."""
     soup = _parse(html)
-    _drop(soup, f"head, nav, {_UNSEEN}", always=True)
+    _drop_unseen(soup)
+    for contents in soup.find_all("nav"):
+        contents.extract()
     return _markdown(soup)
 
 
@@ -79,31 +92,71 @@ def _parse(html: str) -> BeautifulSoup:
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
-    _drop(soup, f"head, {_UNSEEN}", always=True)
-    _drop(soup, _AROUND)
+    _drop_unseen(soup)
+    _drop_around(soup)
     words = len(soup.get_text())
-    for selector in _MAIN:
-        found = soup.select(selector)
+    for sign in _MAIN:
+        found: list[Tag] = soup.find_all(**sign, limit=2)
         if len(found) == 1 and len(found[0].get_text()) >= _SHARE * words:
-            if selector == "body":
-                _drop(found[0], _OUTSIDE)
             return found[0]
+    _drop_around(soup, outside=True)
     return soup
 
 
-def _drop(tree: Tag, selector: str, always: bool = False) -> None:
-    """Take away what `selector` finds; unless `always`, only where that is not most of the text."""
+def _drop_unseen(tree: Tag) -> None:
+    for tag in tree.find_all(True):
+        if _is_unseen(tag):
+            tag.extract()
+
+
+def _is_unseen(tag: Tag) -> bool:
+    if tag.name in _UNSEEN:
+        return True
+    attributes = tag.attrs
+    return bool(attributes) and (
+        "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or not _UNSEEN_CLASSES.isdisjoint(_classes(tag))
+        or _INVISIBLE.search(str(attributes.get("style", ""))) is not None
+    )
+
+
+def _drop_around(tree: Tag, outside: bool = False) -> None:
+    """Take away what stands around the text, unless that is most of it; `outside`: page heads and asides too."""
     words = len(tree.get_text())
-    for tag in tree.select(selector):
-        if tag.decomposed or tag.name in ("html", "body", "main"):
+    spared = 0
+    for tag in tree.find_all(True):
+        if tag.name in ("html", "body", "main") or not _is_around(tag, outside):
             continue
-        if always or 2 * len(tag.get_text()) <= words:
-            tag.decompose()
+        if 2 * len(tag.get_text()) <= words:
+            tag.extract()
+        else:
+            spared += 1
+            if spared == _MOST_SPARED:  # a page all of navigation in navigation: measuring it would never end
+                return
+
+
+def _is_around(tag: Tag, outside: bool) -> bool:
+    if tag.name in _AROUND or (outside and tag.name in _OUTSIDE):
+        return True
+    attributes = tag.attrs
+    return bool(attributes) and (
+        attributes.get("role") in _AROUND_ROLES
+        or attributes.get("id") in _AROUND_NAMES
+        or not _AROUND_NAMES.isdisjoint(_classes(tag))
+    )
+
+
+def _classes(tag: Tag) -> list[str]:
+    return [str(name) for name in tag.get_attribute_list("class")]
 
 
 def _markdown(tree: Tag) -> str:
-    for cell in tree.select("[colspan]"):
-        del cell["colspan"]  # an empty column says nothing, and a thousand of them would be a bomb
+    for tag in tree.find_all(["td", "th", "span", "tt"]):
+        if tag.name == "tt" or (tag.name == "span" and "literal" in _classes(tag)):
+            tag.name = "code"  # what old pages and docutils write for it
+        elif "colspan" in tag.attrs:
+            del tag["colspan"]  # an empty column says nothing, and a thousand of them would be a bomb
     try:
         text = _converter().convert_soup(tree)
     except RecursionError:  # nested deeper than any page means it: keep the words, give up the structure
@@ -139,8 +192,8 @@ def _converter() -> Any:
 def _language(pre: Tag) -> str:
     """The programming language a code block names in its own, its code's or its wrappers' classes."""
     wrappers = [tag for tag in list(pre.parents)[:2] if tag.name == "div"]
-    for tag in (pre, *pre.select("code")[:1], *wrappers):
-        names = [str(name or "") for name in tag.get_attribute_list("class")]
+    for tag in (pre, *pre.find_all("code", limit=1), *wrappers):
+        names = _classes(tag)
         if "literal-block" in names:  # docutils writes the language bare: class="code python literal-block"
             names = [f"language-{name}" for name in names if name not in ("code", "literal-block")]
         for name in names:

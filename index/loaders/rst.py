@@ -19,6 +19,7 @@ from index.loaders.reading import read_text, title_from_name
 
 # docutils' own bound: it guards its regular expressions and the growth of substitutions.
 _MAX_LINE = 10_000
+_MAX_EXPANDED = 50_000_000
 _DROPPED = (
     "toctree index currentmodule module py:module py:currentmodule highlight default-domain automodule autoclass "
     "autofunction automethod autodata autoexception autosummary literalinclude tabularcolumns program "
@@ -83,7 +84,7 @@ def _html(source: str, name: str) -> str:
         "warning_stream": False,
     }
     try:
-        tree = publish_doctree(source, settings_overrides=settings)
+        tree = publish_doctree(source, reader=_reader(), settings_overrides=settings)
         for message in list(tree.findall(nodes.system_message)):
             # The parser's complaints are not the author's words; the text they are about is.
             kept = [block for block in message.findall(nodes.literal_block) if not _REFUSED.match(block.astext())]
@@ -97,6 +98,42 @@ def _html(source: str, name: str) -> str:
             "correct it, or rename the file to .txt"
         ) from error
     return str(html)
+
+
+def _reader() -> Any:
+    """docutils' reader, which stops before substitutions within substitutions fill the memory."""
+    from docutils import nodes
+    from docutils.readers import standalone
+    from docutils.transforms import Transform
+
+    class BoundedSubstitutions(Transform):
+        """Adds up what every substitution will come to before docutils replaces any."""
+
+        default_priority = 219  # docutils' own substitutions: 220
+
+        def apply(self, **kwargs: Any) -> None:
+            definitions = self.document.substitution_defs
+            sizes: dict[str, int] = {}
+
+            def size(node: nodes.Element) -> int:
+                return len(node.astext()) + sum(named(ref) for ref in node.findall(nodes.substitution_reference))
+
+            def named(reference: nodes.Element) -> int:
+                name = str(reference.get("refname", "")).lower()
+                if name not in sizes:
+                    sizes[name] = 0  # a circle adds nothing more: docutils itself refuses it
+                    found = self.document.substitution_names.get(name)
+                    sizes[name] = size(definitions[found]) if found in definitions else 0
+                return sizes[name]
+
+            if size(self.document) > _MAX_EXPANDED:
+                raise ValueError(f"its substitutions come to more than {_MAX_EXPANDED:,} characters")
+
+    class Reader(standalone.Reader):  # type: ignore[type-arg]
+        def get_transforms(self) -> list[type[Transform]]:
+            return [*super().get_transforms(), BoundedSubstitutions]
+
+    return Reader()
 
 
 @cache

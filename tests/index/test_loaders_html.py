@@ -1,0 +1,110 @@
+"""HTML: what a reader of the page sees, as Markdown with sections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from index.documents import Document
+from index.errors import LoadError
+from index.loaders import load
+from index.passages import split
+
+PAGE = """<!doctype html><html><head><title>Setup | Site</title><script>var stolen = 1</script>
+<link rel="canonical" href="https://example.org/setup"></head><body>
+<header><a href="/">The site</a></header><nav><ul><li>Home</li><li>Blog</li></ul></nav>
+<main><div class="breadcrumbs">Docs / Setup</div><article>
+<h1>Setup<a class="headerlink" href="#setup">¶</a></h1><!-- a secret -->
+<p>Read <b>this</b> <a href="javascript:alert(1)">first</a>, &lt;script&gt; and all.</p>
+<h2 id="linux">On Linux</h2>
+<div class="highlight-python notranslate"><div class="highlight"><pre><span>def f():</span>
+
+    # not a heading
+
+
+    return "```"</pre></div></div>
+<table><thead><tr><th>a</th><th>b</th></tr></thead>
+<tbody><tr><td colspan="1000">1</td><td>2<br>3</td></tr></tbody></table>
+<ul><li>one<ul><li>two</li></ul></li></ul>
+<p hidden>unseen</p><div style="display: none">unseen</div><img src="x" onerror="alert(1)" alt="A picture">
+<aside class="note">Mind this.</aside><form><input value="typed"><button>Send</button></form>
+</article></main><footer>All rights</footer></body></html>"""
+
+
+def loaded(folder: Path, html: str | bytes, name: str = "page.html") -> Document:
+    path = folder / name
+    path.write_bytes(html if isinstance(html, bytes) else html.encode())
+    (document,) = load(path, name)
+    return document
+
+
+def test_headings_make_sections_and_tables_lists_and_code_stay(tmp_path: Path) -> None:
+    document = loaded(tmp_path, PAGE)
+    assert document.title == "Setup"
+    assert document.metadata == {"source": "https://example.org/setup", "format": "html"}
+    intro, linux = document.sections
+    assert document.text[intro.start : intro.end] == "Read this first, <script> and all."
+    assert linux.heading == ("On Linux",)
+    text = document.text[linux.start : linux.end]
+    assert '````python\ndef f():\n\n    # not a heading\n\n\n    return "```"\n````' in text
+    assert "| a | b |\n| --- | --- |\n| 1 | 2 3 |" in text
+    assert "- one\n  - two" in text
+    assert "Mind this." in text
+    assert "A picture" in text
+
+
+@pytest.mark.parametrize(
+    "word", ["stolen", "The site", "Home", "Docs /", "¶", "secret", "javascript", "unseen", "onerror", "Send", "rights"]
+)
+def test_what_is_no_reading_text_is_left_out(tmp_path: Path, word: str) -> None:
+    assert word not in loaded(tmp_path, PAGE).text
+
+
+def test_a_page_without_landmarks_loses_its_navigation_only(tmp_path: Path) -> None:
+    html = (
+        "<title>Old page</title><body><header>Top</header><div class='menu'>Home</div><p>Words of it.</p><p>More.</p>"
+    )
+    document = loaded(tmp_path, html)
+    assert document.title == "Old page"
+    assert document.text == "Words of it.\n\nMore."
+
+
+def test_a_main_part_that_holds_nothing_is_not_taken_for_the_page(tmp_path: Path) -> None:
+    html = f"<main></main><div class='content'><h2>A</h2><p>{'Words of the page. ' * 20}</p></div>"
+    assert loaded(tmp_path, html).sections[0].heading == ("A",)
+
+
+@pytest.mark.parametrize("html", ["<script>x()</script><div id='app'></div>", "<html></html>", "<!-- x -->"])
+def test_a_page_filled_by_scripts_says_so(tmp_path: Path, html: str) -> None:
+    with pytest.raises(LoadError, match="shows no text: it is empty or filled by scripts"):
+        loaded(tmp_path, html)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '<meta charset="windows-1252"><p>Café au lait — “très bon”</p>'.encode("cp1252"),
+        "<p>Café au lait — “très bon”</p>".encode("utf-16"),
+        '<meta charset="no-such-charset"><p>Café au lait — “très bon”</p>'.encode(),
+    ],
+    ids=["declared", "marked", "misdeclared"],
+)
+def test_character_sets_are_honoured(tmp_path: Path, data: bytes) -> None:
+    assert loaded(tmp_path, data).text == "Café au lait — “très bon”"
+
+
+@pytest.mark.timeout(30)
+def test_pages_nested_without_end_keep_their_words(tmp_path: Path) -> None:
+    for tag in ("div", "ul><li", "table><tr><td", "b"):
+        html = f"<p>before</p>{f'<{tag}>' * 3000}deep words"
+        text = loaded(tmp_path, html).text
+        assert "deep words" in text
+        assert "before" in text
+
+
+def test_offsets_of_passages_point_into_the_text(tmp_path: Path) -> None:
+    document = loaded(tmp_path, PAGE)
+    passages = split(document, 20, lambda text: len(text.split()))
+    assert len(passages) > 3
+    assert all(document.text[passage.start : passage.end] == passage.text for passage in passages)

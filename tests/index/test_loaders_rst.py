@@ -1,0 +1,173 @@
+"""reStructuredText: docutils' reading of it, Sphinx's words, and nothing from outside the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from index.documents import Document
+from index.errors import LoadError
+from index.loaders import load
+
+SOURCE = """\
+Guide
+=====
+
+Read :ref:`the other page <other>` and :func:`~pkg.run`, or :unheard:`this`.
+
+.. contents::
+.. toctree::
+
+   other
+
+Install
+-------
+
+.. code-block:: python
+
+   x = 1  # not. a heading
+
+.. note:: Mind this.
+
+.. versionadded:: 3.2
+   The ``--fast`` flag.
+
+.. unheard:: argument
+   :option: 1
+
+   Its content.
+
+.. function:: run(x, y=None)
+
+   Runs it over |thing|.
+
+.. |thing| replace:: everything
+
+====  ====
+Name  Role
+====  ====
+Ann   cook
+====  ====
+
+Term
+   What it means.
+
+On Linux
+~~~~~~~~
+
+::
+
+    literal block
+
+Use
+---
+The end.
+"""
+
+
+def loaded(folder: Path, source: str) -> Document:
+    path = folder / "guide.rst"
+    path.write_text(source, encoding="utf-8")
+    (document,) = load(path, "guide.rst")
+    return document
+
+
+def text_under(document: Document, *heading: str) -> str:
+    return "\n".join(document.text[part.start : part.end] for part in document.sections if part.heading == heading)
+
+
+def test_sections_tables_and_code_are_kept(tmp_path: Path) -> None:
+    document = loaded(tmp_path, SOURCE)
+    assert document.title == "Guide"
+    assert document.metadata == {"source": "guide.rst", "format": "rst"}
+    assert [section.heading for section in document.sections] == [
+        (), ("Install",), ("Install", "On Linux"), ("Use",),
+    ]  # fmt: skip
+    install = text_under(document, "Install")
+    assert "```python\nx = 1  # not. a heading\n```" in install
+    assert "| Ann | cook |" in install
+    assert "literal block" in text_under(document, "Install", "On Linux")
+    assert text_under(document, "Use") == "The end."
+
+
+def test_sphinx_is_read_for_its_words(tmp_path: Path) -> None:
+    document = loaded(tmp_path, SOURCE)
+    assert text_under(document) == "Read the other page and `pkg.run`, or :unheard:`this`."
+    install = text_under(document, "Install")
+    for words in (
+        "Mind this.",
+        "Added in version 3.2 The `--fast` flag.",
+        "run(x, y=None)",
+        "Runs it over everything.",
+    ):
+        assert words in install
+    assert "Its content." in install
+    assert "toctree" not in document.text
+
+
+def test_nothing_outside_the_file_is_read_and_nothing_raw_gets_in(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("hunter2")
+    (tmp_path / "docutils.conf").write_text("[general]\nfile_insertion_enabled: yes\nraw_enabled: yes\n")
+    document = loaded(
+        tmp_path,
+        f"""\
+Words.
+
+.. include:: secret.txt
+.. literalinclude:: secret.txt
+.. include:: {tmp_path}/secret.txt
+   :literal:
+.. csv-table::
+   :file: {tmp_path}/secret.txt
+.. csv-table::
+   :url: file://{tmp_path}/secret.txt
+.. raw:: html
+
+   <script>steal()</script>
+
+.. raw:: html
+   :file: {tmp_path}/secret.txt
+
+.. role:: evil(raw)
+   :format: html
+
+:evil:`<b onclick=steal()>`
+""",
+    )
+    assert "hunter2" not in document.text
+    assert "<script>" not in document.text
+    assert document.text.startswith("Words.")
+
+
+def test_faulty_markup_loses_no_words(tmp_path: Path) -> None:
+    document = loaded(
+        tmp_path, "Title\n===\n\n*unclosed and `half\n\n    indented\n  less\n\n.. image::\n\nLast words.\n"
+    )
+    for words in ("unclosed and", "half", "indented", "less", "Last words."):
+        assert words in document.text
+    assert "System Message" not in document.text
+
+
+@pytest.mark.timeout(30)
+def test_substitutions_that_multiply_are_stopped(tmp_path: Path) -> None:
+    lines = ["Words |s0|.", "", f".. |s30| replace:: {'ha ' * 50}"]
+    lines += [f".. |s{number}| replace:: |s{number + 1}| |s{number + 1}| |s{number + 1}|" for number in range(30)]
+    with pytest.raises(LoadError, match=r"its substitutions come to more than"):
+        loaded(tmp_path, "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("x" * 20_000, "a line of 20000 characters"), (".. toctree::\n\n   a\n", "no text besides directives")],
+)
+def test_what_cannot_be_read_says_why(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(LoadError, match=message):
+        loaded(tmp_path, source)
+
+
+@pytest.mark.timeout(30)
+def test_nesting_without_end_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    source = "\n".join(f"{' ' * 2 * depth}* item" + "\n" for depth in range(700))
+    with pytest.raises(LoadError, match=r"guide\.rst is not reStructuredText that can be parsed \(RecursionError"):
+        loaded(tmp_path, source)

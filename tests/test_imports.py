@@ -37,8 +37,9 @@ HEAVY = {
     "transformers",
     "xllamacpp",
 }
-# A class cannot be put off: the module exists to define a subclass of the library's, and is itself imported lazily.
-MAY_LOAD = {"index/retriever.py": {"langchain_core"}}
+# Modules that exist to speak a library's language and are themselves imported late: one defines a subclass, in the
+# other Gradio reads the annotations of event handlers.
+MAY_LOAD = {"index/retriever.py": {"langchain_core"}, "ui/app.py": {"gradio"}}
 
 MODULES = sorted(path for room in ROOMS for path in (REPOSITORY / room).rglob("*.py"))
 

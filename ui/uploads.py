@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from gradio.utils import get_upload_folder
 from markupsafe import Markup
 
 from server.chat import ChatService, InvalidRequest, Job
@@ -34,6 +33,8 @@ class ShownJob:
 
 def received(path: str) -> Path:
     """The uploaded file at `path`. Raises `InvalidRequest` for anything outside the upload folder."""
+    from gradio.utils import get_upload_folder
+
     folder = Path(get_upload_folder()).resolve()
     file = Path(path).resolve()
     if not file.is_relative_to(folder) or not file.is_file():

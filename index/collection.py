@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from index import clarity
 from index.documents import Document
 from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError, InvalidName
@@ -219,10 +220,14 @@ def _search(
     rankings: list[tuple[str, float, list[int]]] = []
     for query in queries:
         text = _clean(query.text)
+        factor = 1.0
+        if query.clarity > 0 and text in dense:
+            nearest = dense[text][: clarity.RANK]
+            factor = clarity.factor(generation.similarities(vectors[text], nearest), query.clarity)
         if query.lexical > 0:
-            rankings.append((f"{query.name}/bm25", query.lexical, lexical[text]))
+            rankings.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
-            rankings.append((f"{query.name}/dense", query.dense, dense[text]))
+            rankings.append((f"{query.name}/dense", factor * query.dense, dense[text]))
     best = fuse(rankings, rrf_k)[:k]
     passages = generation.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]

@@ -99,6 +99,11 @@ class Generation:
         except KeyError as error:
             raise CollectionCorrupt(f"Chroma holds a passage that the records do not ({error}): index again") from error
 
+    def similarities(self, vector: Vectors, rows: Sequence[int]) -> list[float]:
+        """Cosines of one vector, `(dimension,)`, to these rows, in their order."""
+        similar: list[float] = (self.matrix[list(rows)] @ vector).tolist()
+        return similar
+
     def passages(self, rows: Sequence[int]) -> list[Passage]:
         return self.records.passages(rows)
 

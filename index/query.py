@@ -45,13 +45,16 @@ class Passage:
 class Query:
     """One leg of a search: a text and how much its BM25 and its dense ranking weigh in the fusion.
 
-    A weight of 0 skips that ranking altogether. `name` labels the leg in `Hit.ranks`.
+    A weight of 0 skips that ranking altogether. `name` labels the leg in `Hit.ranks`. With a
+    `clarity` above 0 both weights follow how clearly the text points at something in the collection
+    (`index.clarity`): up when a few passages stand out, down when none does.
     """
 
     text: str
     name: str = "query"
     lexical: float = 1.0
     dense: float = 1.0
+    clarity: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

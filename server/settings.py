@@ -54,12 +54,33 @@ class LegWeights(_Group):
     dense: float = Field(1.0, ge=0, description="Weight of the leg's dense ranking.")
 
 
+def _leg(lexical: float, dense: float, description: str) -> LegWeights:
+    weights: LegWeights = Field(LegWeights(lexical=lexical, dense=dense), description=description)
+    return weights
+
+
+class LegsSettings(_Group):
+    """How much each query of a follow-up weighs; the measurements are in `docs/retrieval.md`."""
+
+    typed: LegWeights = _leg(1, 3, "The question as typed.")
+    rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where there is one.")
+    users: LegWeights = _leg(0.5, 0.5, "The last user turns before the question, and the question.")
+    exchange: LegWeights = _leg(1.5, 0.5, "The previous question, its answer, and the question.")
+    opening: LegWeights = _leg(1.5, 1, "The question the conversation began with, and the question.")
+    conversation: LegWeights = _leg(1, 1, "Everything said so far, the question and the newest first.")
+    user_turns: int = Field(1, ge=1, description="User turns in the `users` leg.")
+    clarity: float = Field(
+        10.0, ge=0, description="How strongly the typed question's weights follow how clearly it points at passages."
+    )
+
+
 class RetrievalSettings(_Group):
     """How a turn searches."""
 
     evidence: int = Field(6, ge=1, le=50, description="Passages handed to the answerer at most.")
     depth: int = Field(100, ge=1, le=1000, description="Passages each ranking contributes to the fusion.")
     rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
+    legs: LegsSettings = Field(LegsSettings(), description="Weights of a follow-up's queries.")
     rerank: Literal["auto", "always", "never"] = Field(
         "auto", description="Cross-encoder over the top: `auto` only with a stand-alone question."
     )

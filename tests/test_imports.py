@@ -33,7 +33,6 @@ HEAVY = {
     "pypdfium2",
     "sentence_transformers",
     "torch",
-    "trafilatura",
     "transformers",
     "xllamacpp",
 }

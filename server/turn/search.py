@@ -143,4 +143,4 @@ class TurnSearch:
         return Found(plan, hits[:k], reranked, seconds)
 
     def _legs(self, conversation: Conversation, question: str, rewrite: Rewrite) -> Legs:
-        return build_legs(conversation, question, rewrite)
+        return build_legs(conversation, question, rewrite, self.settings.retrieval.legs)

@@ -1,0 +1,70 @@
+from rewriter.conversation import Conversation, Turn
+from rewriter.protocol import Rewrite
+from server.settings import LegsSettings, LegWeights
+from server.turn.legs import HISTORY_CHARS, build_legs
+
+TALK = Conversation(
+    (
+        Turn("user", "How do I renew my license?"),
+        Turn("assistant", "Online or by mail."),
+        Turn("user", "what does it cost"),
+        Turn("assistant", "It costs 20 dollars."),
+    )
+)
+UNKNOWN = Rewrite("and by fax?", "keep")
+
+
+def legs_of(rewrite: Rewrite = UNKNOWN, weights: LegsSettings | None = None):
+    return build_legs(TALK, "and by fax?", rewrite, weights or LegsSettings())
+
+
+def test_first_question_is_searched_alone_and_may_be_reranked():
+    legs = build_legs(Conversation(), "How do I renew?", Rewrite("How do I renew?", "keep", 1.0), LegsSettings())
+    assert [(query.name, query.text) for query in legs.queries] == [("typed", "How do I renew?")]
+    assert legs.rerank_question == "How do I renew?"
+
+
+def test_follow_up_is_searched_in_every_form_of_its_history():
+    texts = {query.name: query.text for query in legs_of().queries}
+    assert texts == {
+        "typed": "and by fax?",
+        "users": "what does it cost and by fax?",
+        "exchange": "and by fax? what does it cost It costs 20 dollars.",
+        "opening": "How do I renew my license? and by fax?",
+        "conversation": "and by fax? It costs 20 dollars. what does it cost Online or by mail. How do I renew my license?",
+    }
+
+
+def test_nothing_is_reranked_while_no_stand_alone_question_is_known():
+    assert legs_of().rerank_question is None
+    assert legs_of(Rewrite("and by fax?", "failed", reason="too slow")).rerank_question is None
+
+
+def test_rewrite_becomes_a_leg_and_the_question_to_rerank_by():
+    legs = legs_of(Rewrite("Can I renew my license by fax?", "rewrite", confidence=0.5))
+    rewritten = next(query for query in legs.queries if query.name == "rewritten")
+    assert (rewritten.lexical, rewritten.dense) == (1.5, 2.0)
+    assert legs.rerank_question == "Can I renew my license by fax?"
+
+
+def test_question_kept_with_confidence_stands_alone():
+    assert legs_of(Rewrite("and by fax?", "keep", confidence=0.9)).rerank_question == "and by fax?"
+
+
+def test_refused_rewrite_leaves_the_typed_question_and_its_history():
+    names = [query.name for query in legs_of(Rewrite("and by fax?", "refused", reason="it answers")).queries]
+    assert names == ["typed", "users", "exchange", "opening", "conversation"]
+
+
+def test_leg_without_weight_is_left_out():
+    weights = LegsSettings(exchange=LegWeights(lexical=0, dense=0))
+    assert "exchange" not in [query.name for query in legs_of(weights=weights).queries]
+
+
+def test_long_history_is_bounded_with_the_newest_kept():
+    turns = tuple(Turn("user", f"turn {n} " + "x" * 500) for n in range(100))
+    legs = build_legs(Conversation(turns), "and then?", UNKNOWN, LegsSettings())
+    text = next(query.text for query in legs.queries if query.name == "conversation")
+    assert len(text) <= HISTORY_CHARS + len("and then? ")
+    assert "turn 99" in text
+    assert "turn 0 " not in text

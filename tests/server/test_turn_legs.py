@@ -31,7 +31,9 @@ def test_follow_up_is_searched_in_every_form_of_its_history():
         "users": "what does it cost and by fax?",
         "exchange": "and by fax? what does it cost It costs 20 dollars.",
         "opening": "How do I renew my license? and by fax?",
-        "conversation": "and by fax? It costs 20 dollars. what does it cost Online or by mail. How do I renew my license?",
+        "conversation": (
+            "and by fax? It costs 20 dollars. what does it cost Online or by mail. How do I renew my license?"
+        ),
     }
 
 

@@ -18,7 +18,7 @@ _ITEM = r"(?:(?:passage|source|document|doc|evidence)s?[ ]?)?[#^]?\d{1,3}"
 _INNER = rf"[ ]?{_ITEM}(?:[ ]?(?:,|;|&|and|-|–|—|to)[ ]?{_ITEM}){{0,19}}"
 _MARKER = regex.compile(rf"\[{_INNER}[ ]?\]|【{_INNER}(?:†[^】\n]{{0,40}})?[ ]?】", regex.IGNORECASE)
 _RANGE = regex.compile(r"(\d{1,3})[ ]?(?:-|–|—|to)[ ]?\D{0,12}?(\d{1,3})|(\d{1,3})", regex.IGNORECASE)
-_WORDLIKE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{N}_]")
+_WORDLIKE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{N}_\]]\Z")
 _PLAIN_WORD = regex.compile(r"(?<![\p{L}\p{N}_.])\p{L}{2,}\Z")
 _ENDS_CLAUSE = frozenset(".,;:!?。，；：！？\n[【")
 
@@ -47,6 +47,7 @@ class CitationParser:
         self._fence = ""
         self._inline = 0
         self._in_target = False
+        self._after_marker = False
         self.dropped = 0
 
     def feed(self, text: str) -> Iterator[str | Marker]:
@@ -104,11 +105,12 @@ class CitationParser:
         held, self._held, self._closed = self._held, "", False
         marker = held.lstrip()
         blank = held[: len(held) - len(marker)]
-        attached = not blank and bool(_WORDLIKE.match(self._recent[-1:]))
+        attached = not blank and marker[0] == "[" and not self._after_marker and self._continues_word()
         numbers = list(_numbers(marker))
         if following == "(" or (attached and not self._cites_after_word(numbers, following)):
             yield self._say(held)
             return
+        self._after_marker = True
         known = [n for n in dict.fromkeys(numbers) if n in self._valid]
         self.dropped += len({n for n in numbers if n not in self._valid})
         if not known:
@@ -117,6 +119,7 @@ class CitationParser:
             yield self._say(blank)
         for n in known:
             yield Marker(n, self._say(f"[{n}]"))
+        self._after_marker = True
 
     def _cites_after_word(self, numbers: list[int], following: str) -> bool:
         """Whether a marker written onto a word (`works[1].`) is a citation and not an index (`a[1]`, `items[9]`)."""
@@ -149,7 +152,12 @@ class CitationParser:
             held, self._held, self._closed = self._held, "", False
             yield self._say(held)
 
+    def _continues_word(self) -> bool:
+        """Whether what was shown last is a word, or the end of an expression that a `[1]` could index."""
+        return bool(_WORDLIKE.search(self._recent))
+
     def _say(self, text: str) -> str:
+        self._after_marker = False
         self._recent = (self._recent + text)[-200:]
         return text
 

@@ -15,16 +15,16 @@ REFUSAL_TOKEN = "<cannot_answer>"
 _DECORATION = r"[*_`\"'“”‘’~\\]{0,4}"
 _OPEN = r"(?:<|\[|\(|\{|&lt;)[ \t]{0,4}/?[ \t]{0,4}"
 _CLOSE = r"(?:[ \t]{0,4}/?[ \t]{0,4}(?:>|\]|\)|\}|&gt;))?"
-_END = rf"(?![\p{{L}}\p{{N}}_]){_CLOSE}{_DECORATION}[.!。]?{_DECORATION}"
+_END = rf"{_CLOSE}{_DECORATION}[.!。]?{_DECORATION}"
 _TOKEN = regex.compile(
     rf"\s{{0,16}}{_DECORATION}(?:"
-    rf"(?:{_OPEN})?(?<![\p{{L}}\p{{N}}])(?:cannot[ ]?\\?_+[ ]?answer)+"
+    rf"(?:{_OPEN})?(?:cannot[ ]?\\?_+[ ]?answer)+"
     rf"|(?:<|\[|&lt;)[ \t]{{0,4}}/?[ \t]{{0,4}}cannot[ \t_\\-]{{0,4}}answer"
     rf"){_END}",
     regex.IGNORECASE,
 )
 _HALF = regex.compile(
-    rf"\s{{0,16}}{_DECORATION}(?:(?:<|\[|&lt;)[ \t]{{0,4}}/?[ \t]{{0,4}}c[\w\\ ]*|{_OPEN}?cannot[ ]?\\?_\w*)\Z",
+    rf"\s{{0,16}}{_DECORATION}(?:(?:<|\[|&lt;)[ \t]{{0,4}}/?[ \t]{{0,4}}c[\w\\ ]*|(?:{_OPEN})?cannot[ ]?\\?_\w*)\Z",
     regex.IGNORECASE,
 )
 _ALONE = regex.compile(rf"\s{{0,16}}{_DECORATION}cannot[ \t]{{1,4}}answer{_END}\s{{0,16}}", regex.IGNORECASE)

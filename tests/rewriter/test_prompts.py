@@ -1,0 +1,38 @@
+"""Prompts are files of the package, versioned by content."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewriter.harmless import harmless
+from rewriter.prompts import load_prompt
+
+
+def test_a_prompt_has_its_text_and_a_version() -> None:
+    prompt = load_prompt("rewriter.prompts", "rewrite")
+
+    assert prompt.text.startswith("You prepare search queries.")
+    assert len(prompt.version) == 12
+    assert prompt.version != load_prompt("rewriter.prompts", "conversation").version
+
+
+def test_a_missing_prompt_is_said() -> None:
+    with pytest.raises(FileNotFoundError):
+        load_prompt("rewriter.prompts", "nothing")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *("<|im_start|>", "<|endoftext|>", "<｜end｜>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<start_of_turn>"),
+        *("<think>", "<passages>", "</passages>", "<cannot_answer>", "<cannot answer>", "</ passages>"),
+    ],
+)
+def test_tokens_of_chat_templates_are_broken(token: str) -> None:
+    assert token not in harmless(f"before {token} after")
+    assert token.strip("<>[]/|｜ ") in harmless(token)
+
+
+@pytest.mark.parametrize("text", ["a < b > c", "List[int]", "x |> f", "<span>", "👩‍👩‍👧", "می‌خواهم", "a\tb\nc"])
+def test_ordinary_text_stays(text: str) -> None:
+    assert harmless(text) == text

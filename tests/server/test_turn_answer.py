@@ -1,0 +1,185 @@
+"""From a model's text to events: tokens, citations with their quotes, judged statements."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.turn.answer import AnswerReader
+from server.turn.events import CitationEvent, SupportEvent, TokenEvent
+from server.turn.support import Support
+from tests.server.turn_fakes import FAX, LEAVE, evidence
+
+EVIDENCE = evidence(LEAVE, FAX)
+
+
+def read(*pieces: str) -> tuple[AnswerReader, list[TokenEvent | CitationEvent | SupportEvent]]:
+    reader = AnswerReader(EVIDENCE)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    return reader, events + reader.finish()
+
+
+def test_the_tokens_are_the_answer() -> None:
+    reader, events = read("\n Leave lasts ", "ten weeks [1", "]. ", "Fax it [2][7].  \n")
+
+    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == reader.shown
+    assert reader.shown == "Leave lasts ten weeks [1]. Fax it [2]."
+    assert reader.answer().dropped_citations == 1
+
+
+def test_a_citation_quotes_the_sentence_that_supports_what_was_said() -> None:
+    reader, _ = read("The form can be sent by fax [2]. It takes ten weeks [1].")
+    fax, leave = reader.answer().citations
+
+    assert fax.quote == "The form may also be sent by fax to 555-0199."
+    assert leave.quote == "Parental leave lasts ten weeks."
+    for citation, passage in ((fax, EVIDENCE[1]), (leave, EVIDENCE[0])):
+        assert passage.text[citation.start - passage.start : citation.end - passage.start] == citation.quote
+        assert reader.shown[citation.answer_start : citation.answer_end] == f"[{citation.n}]"
+
+
+def test_a_citation_follows_the_token_that_shows_it() -> None:
+    _, events = read("Leave lasts ten weeks [1], really.")
+    kinds = [event.type for event in events]
+
+    assert kinds == ["token", "citation", "token", "support"]
+    assert events[0].type == "token"
+    assert events[0].text == "Leave lasts ten weeks [1]"
+
+
+def test_statements_are_judged_by_what_they_cite() -> None:
+    reader, _ = read(
+        "Parental leave lasts ten weeks [1].\nParental leave lasts ten weeks [2].\nDogs love long walks [1]."
+    )
+    right, wrong, invented = reader.answer().support
+
+    assert right.supported
+    assert right.score > 0.9
+    assert not wrong.supported
+    assert not invented.supported
+
+
+def test_a_changed_number_or_negation_is_not_supported() -> None:
+    reader, _ = read(
+        "Fax it to 555-0100 with the form [2].\nThe form may not be sent by fax [2].\nThe form may be sent by fax [2]."
+    )
+
+    assert [event.supported for event in reader.answer().support] == [False, False, True]
+
+
+def test_a_marker_speaks_for_the_sentences_before_it_on_its_line() -> None:
+    reader, _ = read("Parental leave lasts ten weeks. It may be taken in two parts [1].\n\nApply with form PL-7.")
+    first, second, other = reader.answer().support
+
+    assert (first.cited, second.cited, other.cited) == ([1], [1], [])
+    assert first.supported
+    assert second.supported
+    assert not other.supported
+    assert other.score > 0.5
+
+
+def test_a_marker_after_the_full_stop_belongs_to_the_sentence_before() -> None:
+    reader, _ = read("Parental leave lasts ten weeks. [1] The form may be sent by fax. [2]")
+
+    assert [event.cited for event in reader.answer().support] == [[1], [2]]
+
+
+def test_spans_of_statements_lie_in_the_answer() -> None:
+    reader, _ = read("- **Leave** lasts ten weeks [1].\n- The form goes by fax [2].\n")
+
+    shown = reader.shown
+    spans = [shown[event.answer_start : event.answer_end] for event in reader.answer().support]
+    assert spans == ["- **Leave** lasts ten weeks [1].", "- The form goes by fax [2]."]
+
+
+def test_code_headings_and_lead_ins_state_nothing() -> None:
+    reader, _ = read("## How to apply\n\nDo it like this:\n\n```python\napply(form='PL-7', copies=3)\n```\n")
+
+    assert reader.answer().support == []
+    assert reader.shown.endswith("```")
+
+
+def test_abbreviations_do_not_end_a_statement() -> None:
+    reader, _ = read("Send forms, e.g. form PL-7, by fax [2].")
+
+    assert len(reader.answer().support) == 1
+
+
+@pytest.mark.parametrize("pieces", [["<cannot", "_answer>"], ["cannot_answer."], ["Answer: ", "<cannot_answer>"]])
+def test_a_refusal_is_noticed(pieces: list[str]) -> None:
+    reader, _ = read(*pieces)
+
+    assert reader.refused
+    assert "cannot" not in reader.shown
+
+
+def test_a_refusal_after_an_answer_is_only_removed() -> None:
+    reader, _ = read("Parental leave lasts ten weeks [1]. <cannot_answer>")
+
+    assert not reader.refused
+    assert reader.shown == "Parental leave lasts ten weeks [1]."
+
+
+def test_control_characters_and_lone_surrogates_are_removed() -> None:
+    reader, _ = read("Ten\x1b[31m weeks\x00\ud83d \u202eskeew")
+
+    assert reader.shown == "Ten[31m weeks skeew"
+    reader.shown.encode("utf-8")
+
+
+def test_a_quotation_is_shown_and_cited_exactly() -> None:
+    reader = AnswerReader(EVIDENCE)
+    reader.say("The documents say:")
+    reader.quote(Support(1, 0.8, "Line one [9].\nLine two.", 0, 23))
+
+    answer = reader.answer()
+    assert answer.text == "The documents say:\n\n> Line one [9].\n> Line two. [1]"
+    assert answer.citations[0].quote == "Line one [9].\nLine two."
+    assert answer.text[answer.citations[0].answer_start : answer.citations[0].answer_end] == "[1]"
+
+
+def test_with_an_encoder_paraphrases_count() -> None:
+    def encode(texts: list[str]) -> np.ndarray:
+        return np.array(
+            [[1.0, 0.0] if "fax" in text or "telefax" in text else [0.0, 1.0] for text in texts], np.float32
+        )
+
+    paraphrase = "Transmission of the form via telefax works [2]."
+    plain, _ = read(paraphrase)
+    helped = AnswerReader(EVIDENCE, encode)
+    helped.feed(paraphrase)
+    helped.finish()
+
+    assert helped.answer().support[0].score > plain.answer().support[0].score
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "Parental leave lasts ten weeks",
+                " [1]",
+                ". ",
+                "\n",
+                "[2, 9]",
+                "`a[1]`",
+                "```\n",
+                "cannot_answer",
+                "> ",
+                "十周。",
+            ]
+        ),
+        max_size=10,
+    ).map("".join),
+    st.lists(st.integers(0, 150), max_size=12),
+)
+def test_where_an_answer_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
+    places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
+    whole, _ = read(text)
+    cut, _ = read(*(text[a:b] for a, b in pairwise(places)))
+
+    assert cut.answer() == whole.answer()

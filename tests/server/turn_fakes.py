@@ -1,0 +1,131 @@
+"""What tests of the turn are made of: evidence, a model that says its script, a collection that finds its list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from pydantic import Field
+
+from index.documents import Document, Section
+from index.query import Hit, Passage, Query, Where
+from server.turn.events import Evidence
+
+LEAVE = "Parental leave lasts ten weeks. It may be taken in two parts. It is not paid after week 8."
+FAX = "Apply with form PL-7 at the office. The form may also be sent by fax to 555-0199."
+
+
+def evidence(*texts: str, title: str = "Handbook", heading: Sequence[str] = ("Leave",)) -> list[Evidence]:
+    """Passages numbered from 1, the second beginning at 1,000 in its document, and so on."""
+    return [
+        Evidence(
+            n=n,
+            passage_id=f"p{n}",
+            document_id=f"d{n}.md",
+            title=title,
+            heading=list(heading),
+            page=None,
+            start=1000 * (n - 1),
+            end=1000 * (n - 1) + len(text),
+            text=text,
+            source=f"d{n}.md",
+            score=1.0,
+            ranks={},
+        )
+        for n, text in enumerate(texts, 1)
+    ]
+
+
+def passage(text: str, document_id: str = "d1.md", start: int = 0, **fields: Any) -> Passage:
+    """A passage under `Handbook > Leave`."""
+    values: dict[str, Any] = {
+        "id": f"{document_id}:{start}",
+        "title": "Handbook",
+        "kind": "section",
+        "end": start + len(text),
+        "heading": ("Leave",),
+        "metadata": {"source": document_id},
+    }
+    return Passage(document_id=document_id, text=text, start=start, **(values | fields))
+
+
+@dataclass
+class FakeCollection:
+    """Finds `texts` in their order whatever is asked; keeps what was asked."""
+
+    texts: Sequence[str] = (LEAVE, FAX)
+    error: Exception | None = None
+    before: Callable[[], None] = lambda: None
+    asked: list[tuple[tuple[Query, ...], Where | None]] = field(default_factory=list)
+    version: str = "v1"
+
+    def search(
+        self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
+    ) -> list[Hit]:
+        self.asked.append((tuple(queries), where))
+        self.before()
+        if self.error:
+            raise self.error
+        hits = [Hit(passage(text, f"d{n}.md"), 1 / n, {"typed/bm25": n}) for n, text in enumerate(self.texts, 1)]
+        return hits[:k]
+
+    def document(self, document_id: str) -> Document:
+        text = self.texts[int(document_id[1:-3]) - 1]
+        return Document(document_id, "Handbook", text, (Section(("Leave",), 0, len(text)),))
+
+
+class Reversing:
+    """A cross-encoder that turns the list round; keeps what it was asked."""
+
+    name = "reversing"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20) -> list[Hit]:
+        self.asked.append(question)
+        return list(reversed(hits))
+
+
+class ScriptedModel(BaseChatModel):
+    """Streams its pieces, a number among them being a pause in seconds and an exception being raised."""
+
+    script: list[Any]
+    asked: list[Any] = Field(default_factory=list)
+    closed: list[bool] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        raise NotImplementedError
+
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        raise NotImplementedError
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        self.asked.append(messages)
+        try:
+            for piece in self.script:
+                if isinstance(piece, Exception):
+                    raise piece
+                if isinstance(piece, float):
+                    await asyncio.sleep(piece)
+                    continue
+                message = piece if isinstance(piece, AIMessageChunk) else AIMessageChunk(content=piece)
+                yield ChatGenerationChunk(message=message)
+        finally:
+            self.closed.append(True)

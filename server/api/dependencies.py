@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Path, Request
 
-from server.chat import ChatService
+from server.chat import NAME_PATTERN, ChatService
 
 
 def _service(request: Request) -> ChatService:
@@ -15,5 +15,5 @@ def _service(request: Request) -> ChatService:
 
 Service = Annotated[ChatService, Depends(_service)]
 
-CollectionName = Annotated[str, Path(description="The collection's name.", examples=["docs"])]
+CollectionName = Annotated[str, Path(description="The collection's name.", examples=["docs"], pattern=NAME_PATTERN)]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]

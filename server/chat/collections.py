@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 1.0
 """How often, at most, a collection is asked whether another process has written a newer version."""
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+NAME_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
+"""What a collection may be called: it becomes a folder and a part of addresses."""
 
 
 def checked_name(name: str) -> str:
-    """`name` if a collection may be called so; it becomes a folder and an address. Raises InvalidRequest."""
-    if not _NAME.fullmatch(name) or ".." in name:
+    """`name` if a collection may be called so. Raises InvalidRequest."""
+    if not re.fullmatch(NAME_PATTERN.strip("^$"), name):
         raise InvalidRequest(
             "A collection's name has 1 to 64 letters, digits, dots, dashes or underscores, and begins and ends with "
             "a letter or digit.",

@@ -283,6 +283,9 @@ class DocumentDesk:
             cancelled=progress.cancelled,
         )
         self.opened.changed(name)
+        if report.version:
+            # Open it now, so that the next question need not wait for that.
+            self.opened.get(name)
         return report.files
 
 

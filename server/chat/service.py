@@ -16,7 +16,7 @@ from index.errors import IndexingError
 from index.query import Where
 from rewriter.conversation import Conversation, Turn
 from server.chat.admission import Admission
-from server.chat.collections import Collections, checked_name
+from server.chat.collections import Collections
 from server.chat.conversations import ConversationDesk, clean, store_errors
 from server.chat.documents import DocumentDesk, in_thread
 from server.chat.engine import EngineKeeper, limited
@@ -147,7 +147,10 @@ class ChatService(ConversationDesk, DocumentDesk):
         if self._reranker_problem:
             problems.append(self._reranker_problem)
         if not self.opened.is_open(name):
-            waiting.append(f"the collection {name}")
+            if await in_thread(lambda: self.opened.exists(name)):
+                waiting.append(f"the collection {name}")
+            else:
+                problems.append(f"There is no collection {name} yet. Index documents into it.")
         return Readiness(
             ready=not waiting and (engine is not None and not problems),
             engine=engine.name if engine else "",
@@ -239,10 +242,10 @@ class ChatService(ConversationDesk, DocumentDesk):
             collection = collection or await self._of_conversation(request.conversation_id, request.regenerate_of)
         elif request.regenerate_of is not None:
             raise InvalidRequest("Only a turn of a conversation can be replaced.", param="regenerate_of")
-        collection = checked_name(collection or self.settings.collection)
+        collection = collection or self.settings.collection
         if not self.opened.is_open(collection) and not await in_thread(lambda: self.opened.exists(collection)):
             raise NotFound(
-                f"There is no collection {collection!r}. Index documents into it first.",
+                f"There is no collection {collection[:80]!r}. Index documents into it first.",
                 code="collection_not_found",
                 param="collection",
             )

@@ -90,11 +90,12 @@ def test_a_refusal_is_marked_and_the_token_never_shown(running: Any, llm: Any) -
     assert chunks[-1].choices[0].delta.refusal == message.content
 
 
-def test_an_unknown_model_is_a_404_in_openais_shape(running: Any) -> None:
+@pytest.mark.parametrize("model", ["nothing", "../etc", "docs/../docs", "x" * 500])
+def test_an_unknown_model_is_a_404_in_openais_shape(running: Any, model: str) -> None:
     with client_of(running) as client, pytest.raises(openai.NotFoundError) as raised:
-        client.chat.completions.create(**{**ask("Hello?"), "model": "nothing"})
+        client.chat.completions.create(**{**ask("Hello?"), "model": model})
     assert raised.value.code == "collection_not_found"
-    assert "nothing" in raised.value.message
+    assert model[:20] in raised.value.message
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,6 @@ def test_an_unknown_model_is_a_404_in_openais_shape(running: Any) -> None:
         ({"model": "docs", "messages": [{"role": "user", "content": "x" * 5000}]}, "question"),
         ({"model": "docs", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content"),
         ({"model": "docs", "messages": [{"role": "user", "content": "x"}], "n": 2}, "n"),
-        ({"model": "../etc", "messages": [{"role": "user", "content": "x"}]}, "collection"),
     ],
 )
 def test_a_bad_request_names_the_field(running: Any, body: dict[str, Any], param: str) -> None:
@@ -136,11 +136,10 @@ def test_an_error_after_the_stream_has_begun_is_an_event(running: Any, llm: Any)
     llm.die_after = 2
     request = ask("How long is parental leave?", stream=True)
     with client_of(running) as client, client.chat.completions.create(**request) as stream:
-        seen: list[str] = []
+        seen = next(stream), next(stream)
         with pytest.raises(openai.APIError, match="language model"):
-            for chunk in stream:
-                seen.append(chunk.choices[0].delta.content or "")
-    assert "Parental leave" in "".join(seen)
+            list(stream)
+    assert seen[1].choices[0].delta.content
 
 
 def test_a_model_that_is_down_is_a_503(running: Any, llm: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from index.query import Where
-from server.chat import ConversationSummary
+from server.chat import NAME_PATTERN, ConversationSummary
 
 
 class _Strict(BaseModel):
@@ -15,7 +15,9 @@ class _Strict(BaseModel):
 class NewConversation(_Strict):
     """A conversation to be made."""
 
-    collection: str = Field(default="", description="The collection it is about; empty: the default one.")
+    collection: str | None = Field(
+        default=None, description="The collection it is about; none: the default one.", pattern=NAME_PATTERN
+    )
     title: str = Field(default="", max_length=400, description="Empty: its first question becomes its title.")
 
 

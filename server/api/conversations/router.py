@@ -32,7 +32,7 @@ async def list_conversations(
 @router.post("/v1/conversations", status_code=201, summary="Begin a conversation")
 async def create_conversation(body: NewConversation, service: Service) -> ConversationSummary:
     """A new, empty conversation."""
-    return await service.create_conversation(body.collection, body.title)
+    return await service.create_conversation(body.collection or "", body.title)
 
 
 @router.get("/v1/conversations/{conversation_id}", summary="Read a conversation")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from server.api.dependencies import Service
-from server.chat import Job
+from server.chat import NAME_PATTERN, Job
 
 router = APIRouter(tags=["Jobs"])
 
@@ -23,10 +23,11 @@ class JobList(BaseModel):
 
 @router.get("/v1/jobs", summary="List jobs")
 async def list_jobs(
-    service: Service, collection: Annotated[str, Query(description="Only jobs on this collection.")] = ""
+    service: Service,
+    collection: Annotated[str | None, Query(description="Only jobs on this collection.", pattern=NAME_PATTERN)] = None,
 ) -> JobList:
     """Newest first, those of earlier runs of the server too."""
-    return JobList(data=await service.jobs(collection or None))
+    return JobList(data=await service.jobs(collection))
 
 
 @router.get("/v1/jobs/{job_id}", summary="Watch a job")

@@ -1,0 +1,166 @@
+"""Conversations over HTTP: turns as typed events, kept, found, renamed, exported, rated, traced, deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+
+def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    blocks = [block for block in answer.text.split("\n\n") if "data: " in block]
+    return [json.loads(block.split("data: ", 1)[1]) for block in blocks]
+
+
+def begin(client: httpx.Client) -> str:
+    conversation: str = client.post("/v1/conversations", json={"collection": "docs"}).json()["id"]
+    return conversation
+
+
+def ask(client: httpx.Client, conversation: str, question: str, **more: Any) -> list[dict[str, Any]]:
+    return events_of(client.post(f"/v1/conversations/{conversation}/turns", json={"question": question, **more}))
+
+
+def test_a_conversation_is_kept_with_its_turns(running: Any) -> None:
+    with running.client() as client:
+        conversation = begin(client)
+        events = ask(client, conversation, "How long is parental leave?")
+        assert [event["type"] for event in events[:2]] == ["rewrite", "evidence"]
+        assert events[-1]["type"] == "done"
+        assert events[-1]["answer"] == "".join(event["text"] for event in events if event["type"] == "token")
+        ask(client, conversation, "And by fax?")
+        kept = client.get(f"/v1/conversations/{conversation}").json()
+        assert kept["title"] == "How long is parental leave?"
+        assert [turn["question"] for turn in kept["messages"]] == ["How long is parental leave?", "And by fax?"]
+        first = kept["messages"][0]
+        assert first["status"] == "answered"
+        assert first["done"] == events[-1]
+        assert first["evidence"] == events[1]
+        legs = kept["messages"][1]["rewrite"]["legs"]
+        assert any("parental leave" in leg["text"] for leg in legs)
+
+
+def test_the_header_names_the_turn_before_it_ends(running: Any) -> None:
+    with running.client() as client:
+        conversation = begin(client)
+        answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How long is leave?"})
+        assert answer.headers["x-turn-id"] == events_of(answer)[-1]["turn_id"]
+        assert client.get(f"/v1/turns/{answer.headers['x-turn-id']}").json()["question"] == "How long is leave?"
+
+
+def test_a_retried_turn_takes_the_place_of_the_old_one(running: Any) -> None:
+    with running.client() as client:
+        conversation = begin(client)
+        old = ask(client, conversation, "How long is leave?")[-1]["turn_id"]
+        ask(client, conversation, "And by fax?")
+        new = ask(client, conversation, "How long is parental leave?", regenerate_of=old)[-1]
+        kept = client.get(f"/v1/conversations/{conversation}").json()["messages"]
+        assert [turn["id"] for turn in kept] == [new["turn_id"]]
+        assert client.get(f"/v1/turns/{old}").status_code == 200
+        answer = client.post(
+            f"/v1/conversations/{conversation}/turns", json={"question": "x", "regenerate_of": "nothing"}
+        )
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "turn_not_found"
+
+
+def test_an_edited_search_text_is_searched_for(running: Any) -> None:
+    with running.client() as client:
+        events = ask(client, begin(client), "What is it?", search_for="lost badge cost")
+        assert events[0]["decision"] == "edited"
+        assert events[1]["passages"][0]["document_id"] == "security.md"
+
+
+def test_conversations_are_listed_searched_renamed_and_deleted(running: Any) -> None:
+    with running.client() as client:
+        first, second = begin(client), begin(client)
+        ask(client, first, "How long is parental leave?")
+        ask(client, second, "Are taxi rides refunded?")
+        listed = client.get("/v1/conversations").json()["data"]
+        assert [conversation["id"] for conversation in listed] == [second, first]
+        (found,) = client.get("/v1/conversations", params={"query": "taxi refunded"}).json()["data"]
+        assert found["id"] == second
+        assert "taxi" in found["excerpt"].lower()
+        assert client.patch(f"/v1/conversations/{first}", json={"title": "Leave"}).json()["title"] == "Leave"
+        assert client.delete(f"/v1/conversations/{first}").status_code == 204
+        assert client.get(f"/v1/conversations/{first}").status_code == 404
+        assert client.delete(f"/v1/conversations/{first}").json()["error"]["code"] == "conversation_not_found"
+
+
+def test_a_conversation_is_exported_as_json_and_markdown(running: Any) -> None:
+    with running.client() as client:
+        conversation = begin(client)
+        ask(client, conversation, "How long is parental leave?")
+        exported = client.get(f"/v1/conversations/{conversation}/export")
+        assert "attachment" in exported.headers["content-disposition"]
+        assert exported.json() == client.get(f"/v1/conversations/{conversation}").json()
+        markdown = client.get(f"/v1/conversations/{conversation}/export", params={"format": "markdown"})
+        assert markdown.headers["content-type"].startswith("text/markdown")
+        assert "> How long is parental leave?" in markdown.text
+        assert "- [1] Parental leave > Length (`leave.md`)" in markdown.text
+
+
+def test_feedback_is_kept_exported_and_retracted(running: Any) -> None:
+    with running.client() as client:
+        turn = ask(client, begin(client), "How long is parental leave?")[-1]["turn_id"]
+        rating = {"turn_id": turn, "rating": "down", "reason": "incomplete", "comment": "in two parts?"}
+        assert client.post("/v1/feedback", json=rating).status_code == 201
+        (record,) = client.get("/v1/feedback").json()["data"]
+        assert record["question"] == "How long is parental leave?"
+        lines = client.get("/v1/feedback/export").text.splitlines()
+        assert [json.loads(line)["comment"] for line in lines] == ["in two parts?"]
+        assert client.get(f"/v1/turns/{turn}").json()["feedback"]["rating"] == "down"
+        assert client.delete(f"/v1/feedback/{turn}").status_code == 204
+        assert client.delete(f"/v1/feedback/{turn}").status_code == 404
+        assert client.post("/v1/feedback", json={**rating, "turn_id": "nothing"}).status_code == 404
+        assert client.post("/v1/feedback", json={**rating, "rating": "so-so"}).status_code == 400
+
+
+def test_a_client_with_a_history_of_its_own_can_rate_too(running: Any) -> None:
+    with running.client() as client:
+        request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+        turn = client.post("/v1/chat/completions", json=request).json()["anaphora"]["turn_id"]
+        assert client.post("/v1/feedback", json={"turn_id": turn, "rating": "up"}).status_code == 201
+        assert client.get("/v1/conversations").json()["data"] == []
+        assert client.get("/v1/feedback").json()["data"][0]["answer"] == "Parental leave lasts ten weeks. [1]"
+
+
+def test_a_trace_tells_every_step(running: Any) -> None:
+    with running.client() as client:
+        turn = ask(client, begin(client), "How long is parental leave?")[-1]["turn_id"]
+        trace = client.get(f"/v1/turns/{turn}/trace").json()
+    steps = {step["name"]: step for step in trace["steps"]}
+    assert {"wait", "rewrite", "search", "evidence", "generate"} <= set(steps)
+    assert trace["collection_version"]
+    assert trace["engine"].startswith("openai:")
+    assert steps["generate"]["attributes"]["prompt_tokens"] == 50
+    assert steps["generate"]["outputs"]["answer"] == "Parental leave lasts ten weeks. [1]"
+    assert steps["rewrite"]["inputs"]["question"] == "How long is parental leave?"
+
+
+def test_a_trace_without_content_holds_no_text(serve: Any, settings_for: Any, llm: Any) -> None:
+    running = serve(settings_for(llm.url, trace={"content": False}))
+    with running.client() as client:
+        request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+        turn = client.post("/v1/chat/completions", json=request).json()["anaphora"]["turn_id"]
+        trace = client.get(f"/v1/turns/{turn}/trace").text
+        stored = client.get(f"/v1/turns/{turn}").text
+    for text in (trace, stored):
+        assert "arental" not in text
+        assert "ten weeks" not in text
+    assert '"completion_tokens":7' in trace
+
+
+def test_searching_shows_what_a_turn_would_read(running: Any, llm: Any) -> None:
+    with running.client() as client:
+        request = {"query": "And by fax?", "history": [{"role": "user", "text": "How do I apply for leave?"}], "k": 3}
+        found = client.post("/v1/search", json=request).json()
+        assert found["passages"][0]["document_id"] == "leave.md"
+        assert [passage["n"] for passage in found["passages"]] == [1, 2, 3]
+        assert found["passages"][0]["ranks"]
+        assert len(found["rewrite"]["legs"]) > 1
+        assert llm.requests == []
+        assert client.post("/v1/search", json={"query": "x", "collection": "nothing"}).status_code == 404

@@ -1,0 +1,178 @@
+"""What an operator sees: health, readiness, metrics, spans at a collector, the description of the API."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+
+
+def test_the_server_is_alive_before_it_is_ready(running: Any) -> None:
+    with running.client() as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        waiting = client.get("/ready")
+        assert waiting.status_code == 503
+        assert set(waiting.json()["waiting_for"]) == {"the language model", "the collection docs"}
+        running.call(running.service.warm())
+        ready = client.get("/ready")
+        assert ready.status_code == 200
+        assert ready.json()["engine"].startswith("openai:fake")
+
+
+def test_turns_are_counted(running: Any, llm: Any) -> None:
+    llm.pieces = ["Parental leave lasts ten weeks. [1] ", "Elephants are grey animals. [9]"]
+    with running.client() as client:
+        client.post("/v1/chat/completions", json=COMPLETION)
+        llm.die_after = 0
+        client.post("/v1/chat/completions", json=COMPLETION)
+        client.get("/v1/nothing")
+        text = client.get("/metrics").text
+    for line in (
+        'anaphora_turns_total{status="answered"} 1.0',
+        'anaphora_turns_total{status="failed"} 1.0',
+        'anaphora_turn_stage_seconds_count{stage="first_token"} 1.0',
+        'anaphora_tokens_total{kind="completion"} 7.0',
+        "anaphora_citations_dropped_total 1.0",
+        "anaphora_unsupported_sentences_total 1.0",
+        'anaphora_rewrites_total{decision="keep"} 2.0',
+        'anaphora_errors_total{code="llm_unreachable"} 1.0',
+        'anaphora_http_requests_total{route="/v1/chat/completions",status="200"} 1.0',
+        "anaphora_turns_waiting 0.0",
+    ):
+        assert line in text
+
+
+@pytest.fixture
+def collector() -> Any:
+    """A collector on a real port; `received` holds the traces posted to it."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    received: list[ExportTraceServiceRequest] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Be quiet."""
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            if self.path == "/v1/traces":
+                received.append(ExportTraceServiceRequest.FromString(body))
+            self.send_response(200)
+            self.end_headers()
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", received
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_collector_receives_the_steps_of_a_turn(serve: Any, settings_for: Any, llm: Any, collector: Any) -> None:
+    endpoint, received = collector
+    running = serve(settings_for(llm.url, trace={"otlp_endpoint": endpoint}))
+    with running.client() as client:
+        conversation = client.post("/v1/conversations", json={}).json()["id"]
+        client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How long is parental leave?"})
+    running.stop()
+    spans = {
+        span.name: {
+            attribute.key: attribute.value.string_value or attribute.value.int_value for attribute in span.attributes
+        }
+        for request in received
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+    assert spans["turn"]["openinference.span.kind"] == "CHAIN"
+    assert spans["turn"]["session.id"] == conversation
+    assert spans["turn"]["input.value"] == "How long is parental leave?"
+    assert spans["turn"]["output.value"] == "Parental leave lasts ten weeks. [1]"
+    assert spans["evidence"]["openinference.span.kind"] == "RETRIEVER"
+    assert "ten weeks" in str(spans["evidence"]["retrieval.documents.0.document.content"])
+    assert spans["generate"]["openinference.span.kind"] == "LLM"
+    assert spans["generate"]["llm.token_count.completion"] == 7
+    assert spans["generate"]["llm.model_name"] == "openai:fake@127.0.0.1"
+    assert spans["generate"]["llm.input_messages.0.message.role"]
+
+
+def test_a_collector_that_is_away_costs_no_answer(serve: Any, settings_for: Any, llm: Any) -> None:
+    running = serve(settings_for(llm.url, trace={"otlp_endpoint": "http://127.0.0.1:9"}))
+    with running.client() as client:
+        assert client.post("/v1/chat/completions", json=COMPLETION).status_code == 200
+
+
+def test_spans_without_content_hold_no_text() -> None:
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from server.tracing import SpanExport, TurnRecorder
+    from server.turn.steps import Step
+
+    recorder = TurnRecorder(content=False)
+    inputs = {"messages": [{"role": "user", "content": "a secret"}]}
+    recorder.step(Step("rewrite", 1.0, 0.1, {"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"}))
+    recorder.step(Step("generate", 2.0, 0.5, inputs, {"answer": "a secret"}, {"prompt_tokens": 3}))
+    trace = recorder.trace(turn_id="t", conversation_id=None, collection="docs", engine="x", status="answered")
+    exporter = InMemorySpanExporter()
+    export = SpanExport(exporter)
+    export.send(trace)
+    export.close()
+    spans = exporter.get_finished_spans()
+    assert {span.name for span in spans} == {"turn", "rewrite", "generate"}
+    assert "secret" not in "".join(span.to_json() for span in spans)
+    root = next(span for span in spans if span.name == "turn")
+    assert all(span.parent.span_id == root.context.span_id for span in spans if span.parent is not None)
+
+
+EXAMPLES = settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+UNSAID = {
+    # That the last message is the user's, and which names a file may have, are no matter of a schema.
+    "POST /v1/chat/completions": [positive_data_acceptance],
+    "POST /v1/collections/{collection}/documents": [positive_data_acceptance],
+    # 503 is what it says while something is loading.
+    "GET /ready": [not_a_server_error],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+def test_the_api_keeps_what_its_description_promises(running: Any, mode: schemathesis.GenerationMode) -> None:
+    running.call(running.service.warm())
+    description = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
+    tested = 0
+    for found in description.get_all_operations():
+        operation = found.ok()
+
+        @EXAMPLES
+        @given(case=operation.as_strategy(mode))
+        def keeps_its_promise(case: Any) -> None:
+            case.call_and_validate(excluded_checks=UNSAID.get(case.operation.label, []), timeout=30)
+
+        # An operation whose parameters may be any text cannot be asked wrongly.
+        with suppress(Unsatisfiable):
+            keeps_its_promise()
+            tested += 1
+    assert tested > (25 if mode is schemathesis.GenerationMode.POSITIVE else 12)

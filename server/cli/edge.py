@@ -48,6 +48,7 @@ KNOWN_ERRORS = {
     "server.catalogue.errors.CatalogueError": ExitCode.MODEL,
     "server.engines.errors.EngineError": ExitCode.LLM,
     "server.store.errors.StoreError": ExitCode.STORAGE,
+    "server.api.running.AddressInUse": ExitCode.BUSY,
     "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
     "server.chat.errors.Conflict": ExitCode.BUSY,
     "server.chat.errors.QueueFull": ExitCode.BUSY,
@@ -74,11 +75,13 @@ def describe(error: BaseException) -> str:
             "Run the command again as `anaphora --debug …` to see where; that text belongs in a bug report."
         )
     if isinstance(error, OSError):
-        where = f" ({error.filename})" if error.filename else ""
+        reason = (error.strerror or str(error) or type(error).__name__).rstrip(".")
         if error.errno == errno.ENOSPC:
+            where = f" ({error.filename})" if error.filename else ""
             return f"The disk is full{where}; free some space and run the command again."
-        reason = error.strerror or str(error) or type(error).__name__
-        return f"A file or a connection failed{where}: {reason}. Check that it exists and may be used."
+        if error.filename:
+            return f"{error.filename} cannot be used: {reason}. Check that it exists and may be read and written."
+        return f"{reason}."
     return " ".join(str(error).split()) or type(error).__name__
 
 

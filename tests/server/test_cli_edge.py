@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from index.errors import CollectionLocked, CollectionNotFound, LoadError, ModelUnavailable, StorageError
+from server.api.running import AddressInUse
 from server.chat import NotFound, Unavailable
 from server.cli.edge import KNOWN_ERRORS, EdgeGroup, ExitCode, describe, exit_code
 from server.cli.state import InputError, SettingsError, State
@@ -77,6 +78,20 @@ def test_a_full_disk_is_told_as_such() -> None:
     error = OSError(errno.ENOSPC, "No space left on device", "run.trec")
     assert exit_code(error) is ExitCode.STORAGE
     assert describe(error) == "The disk is full (run.trec); free some space and run the command again."
+
+
+def test_a_file_that_may_not_be_used_is_named() -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", "/home/other")
+    assert describe(error) == (
+        "/home/other cannot be used: Permission denied. Check that it exists and may be read and written."
+    )
+    assert exit_code(error) is ExitCode.STORAGE
+
+
+def test_a_taken_port_is_told_in_the_words_of_the_server() -> None:
+    error = AddressInUse(errno.EADDRINUSE, "port 7860 is taken; choose another with --port")
+    assert describe(error) == "port 7860 is taken; choose another with --port."
+    assert exit_code(error) is ExitCode.BUSY
 
 
 def test_a_message_cannot_steer_the_terminal() -> None:

@@ -1,0 +1,156 @@
+"""The documentation says what is there: its links, commands, endpoints and codes are checked against the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from server.cli import app
+from server.cli.edge import ExitCode
+from server.cli.reference import leaves
+from server.settings import Settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = sorted([*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "README.md"])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = []
+    for match in LINK.finditer(FENCE.sub("", page.read_text("utf-8"))):
+        target = match[1] or match[2]
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            dead.append(target)
+    assert not dead
+
+
+def commands_in(page: Path) -> Iterator[list[str]]:
+    """Every `anaphora …` command line in code blocks and code spans."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    spans = re.findall(r"`(anaphora [^`]+)`", FENCE.sub("", text))
+    for line in [*lines, *(" ".join(span.split()) for span in spans)]:
+        if line.startswith("anaphora ") and "…" not in line:
+            yield shlex.split(line, comments=True)[1:]
+
+
+def check(words: list[str]) -> str:
+    """What is wrong with a command line, or nothing; arguments are not looked at."""
+    command: Any = get_command(app)
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word.startswith("-"):
+            options = {name: option for option in command.params for name in (*option.opts, *option.secondary_opts)}
+            known = word.partition("=")[0]
+            if known in ("--help", "-h"):
+                continue
+            if known not in options:
+                return f"{command.name} has no {word}"
+            if not getattr(options[known], "is_flag", False) and waiting and "=" not in word:
+                waiting.pop(0)
+        elif hasattr(command, "commands"):
+            if word not in command.commands:
+                return f"{command.name} has no command {word}"
+            command = command.commands[word]
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    wrong = [f"anaphora {shlex.join(words)}: {problem}" for words in commands_in(page) if (problem := check(words))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_wrong_command_would_be_seen() -> None:
+    assert check(["--home", "x", "index", "docs", "--collection", "c"]) == ""
+    assert check(["index", "docs", "--colection", "c"]) == "index has no --colection"
+    assert check(["indx", "docs"]) == "anaphora has no command indx"
+    assert any(words[0] == "ask" for words in commands_in(REPOSITORY / "docs" / "cli.md"))
+
+
+def test_every_command_is_described() -> None:
+    described = set(re.findall(r"^## anaphora (\w+)$", (REPOSITORY / "docs" / "cli.md").read_text("utf-8"), re.M))
+    command: Any = get_command(app)
+    assert described == set(command.commands)
+
+
+def test_every_option_is_described() -> None:
+    text = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")
+    program: Any = get_command(app)
+    missing = [
+        f"anaphora {name} {option.opts[0]}"
+        for name, command in program.commands.items()
+        for option in command.params
+        if option.opts[0].startswith("--") and option.opts[0] != "--help" and not _mentions(text, name, option)
+    ]
+    assert not missing
+
+
+def _mentions(text: str, name: str, option: Any) -> bool:
+    part = text.partition(f"## anaphora {name}\n")[2].partition("\n## ")[0]
+    return any(re.search(rf"{re.escape(flag)}\b", part) for flag in (*option.opts, *option.secondary_opts))
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    text = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").partition("## Exit codes")[2]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == [code.value for code in ExitCode]
+
+
+def test_every_endpoint_is_described(tmp_path: Path) -> None:
+    from server.api.app import create_app
+    from server.chat import ChatService
+    from server.store import Database, Runner
+
+    settings = Settings(home=tmp_path)
+    database, runner = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run")
+    try:
+        paths = create_app(ChatService(settings, database, runner, None), settings).openapi()["paths"]
+    finally:
+        runner.close()
+        database.close()
+    served = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    table = (REPOSITORY / "docs" / "api.md").read_text("utf-8").partition("## Endpoints")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([A-Z]+ \S+)` \|", table, re.MULTILINE)) == served
+
+
+def test_metrics_are_described() -> None:
+    from server.metrics import Metrics
+
+    text = (REPOSITORY / "docs" / "operations.md").read_text("utf-8")
+    # A Counter's series end in _total.
+    names = {
+        f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in Metrics().registry.collect()
+    }
+    assert names <= set(re.findall(r"`(anaphora_\w+)`", text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_settings_that_are_named_exist(page: Path) -> None:
+    known = {setting.name for setting in leaves(Settings)}
+    groups = "|".join({name.partition(".")[0] for name in known if "." in name} - {"index"})
+    named = set(re.findall(rf"`((?:{groups})\.[a-z_]+)`", FENCE.sub("", page.read_text("utf-8"))))
+    assert named <= known

@@ -43,6 +43,8 @@ def serve(job: Job) -> Any:
     params.cpuparams_batch.n_threads = job.threads
     # The default keeps up to 8 GiB of old prompts in memory.
     params.cache_ram_mib = _PROMPT_CACHE_MIB
+    # Only our own client talks to the socket, and no browser.
+    params.cors_origins = ""
     params.ui = False
     params.endpoint_slots = False
     params.verbosity = _WARNINGS

@@ -1,0 +1,260 @@
+"""The local engine with a real, small model: its answers, its deaths, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from server.catalogue import ModelNotFetched, resolve
+from server.engines import EngineFailed, LocalEngine, NoEngine, open_engine, supervisor
+from server.settings import LLMSettings, Settings
+
+STORY = "Write a long story about a cat."
+
+
+@pytest.fixture(scope="module")
+def model(model_home: Path) -> str:
+    return resolve("smollm2-135m-instruct", model_home)
+
+
+@pytest.fixture(scope="module")
+def engine(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
+    """One of our own, since most of these tests are not kind to it."""
+    llm = LLMSettings(model=model, answer_tokens=2000, context_tokens=2048)
+    engine = LocalEngine(Settings(home=tmp_path_factory.mktemp("engine"), llm=llm))
+    with engine:
+        yield engine
+
+
+async def pieces(engine: LocalEngine, prompt: str, **options: object) -> AsyncIterator[str]:
+    async for chunk in engine.chat_model().astream(prompt, **options):
+        if chunk.content:
+            yield str(chunk.content)
+
+
+def wait_until(condition: object, seconds: float = 20.0) -> bool:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_answer_is_streamed_with_its_token_counts(engine: LocalEngine) -> None:
+    async def read() -> tuple[list[str], dict[str, int]]:
+        texts, usage = [], {}
+        async for chunk in engine.chat_model().astream(STORY, max_tokens=12):
+            texts += [str(chunk.content)] if chunk.content else []
+            usage = dict(chunk.usage_metadata or usage)
+        return texts, usage
+
+    texts, usage = asyncio.run(read())
+    assert len(texts) > 5
+    assert usage["output_tokens"] == 12
+    assert usage["input_tokens"] > 10
+
+
+def test_an_answer_can_be_bound_to_a_json_schema(engine: LocalEngine) -> None:
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+    bound = engine.chat_model().bind(
+        response_format={"type": "json_schema", "json_schema": {"name": "cat", "schema": schema, "strict": True}},
+        max_tokens=60,
+    )
+    answer = json.loads(str(bound.invoke("How old is a cat? Give a number.").content))
+    assert list(answer) == ["age"]
+    assert isinstance(answer["age"], int)
+
+
+def test_two_requests_are_answered_at_once(engine: LocalEngine) -> None:
+    async def first_pieces() -> float:
+        ends = []
+
+        async def one(wait: asyncio.Event, go: asyncio.Event) -> None:
+            async for _ in pieces(engine, STORY, max_tokens=30):
+                go.set()
+                await wait.wait()
+            ends.append(time.monotonic())
+
+        a, b = asyncio.Event(), asyncio.Event()
+        # Each goes on only once the other has begun.
+        await asyncio.wait_for(asyncio.gather(one(a, b), one(b, a)), 60)
+        return abs(ends[0] - ends[1])
+
+    asyncio.run(first_pieces())
+
+
+def test_a_reader_who_leaves_frees_the_engine(engine: LocalEngine) -> None:
+    async def leave_then_ask() -> float:
+        for _ in range(4):
+            stream = pieces(engine, STORY, max_tokens=1900)
+            await anext(stream)
+            await stream.aclose()
+        began = time.monotonic()
+        async for _ in pieces(engine, "Say hello.", max_tokens=4):
+            pass
+        return time.monotonic() - began
+
+    # Four abandoned stories of 1,900 tokens in two slots would take half a minute on an idle machine.
+    assert asyncio.run(leave_then_ask()) < 10
+
+
+def test_dying_mid_stream_is_an_error_at_once_and_the_next_request_is_answered(engine: LocalEngine) -> None:
+    async def read() -> tuple[float, str]:
+        stream = pieces(engine, STORY)
+        await anext(stream)
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+        killed = time.monotonic()
+        with pytest.raises(openai.APIConnectionError):
+            [piece async for piece in stream]
+        took = time.monotonic() - killed
+        return took, "".join([piece async for piece in pieces(engine, "Say hello.", max_tokens=4)])
+
+    before = engine.pid
+    took, answer = asyncio.run(read())
+    assert took < 3
+    assert answer
+    assert engine.pid != before
+
+
+def test_a_blocking_request_waits_for_the_restart_too(engine: LocalEngine) -> None:
+    before = engine.pid
+    assert before is not None
+    os.kill(before, signal.SIGKILL)
+    assert wait_until(lambda: engine.pid != before)
+    assert engine.chat_model().invoke("Say hello.", max_tokens=4).content
+    assert engine.healthy()
+
+
+def test_ctrl_c_in_the_terminal_leaves_the_engine_running(engine: LocalEngine) -> None:
+    assert engine.pid is not None
+    assert os.getpgid(engine.pid) != os.getpgid(0), "a Ctrl-C would reach it"
+    os.kill(engine.pid, signal.SIGINT)
+    time.sleep(0.3)
+    assert engine.healthy()
+
+
+def test_no_other_user_can_reach_it_and_no_port_is_open(engine: LocalEngine) -> None:
+    assert engine.pid is not None
+    listening = Path("/proc/net/unix").read_text().splitlines()
+    (socket,) = {line.split()[-1] for line in listening if f"anaphora-engine-{os.getpid()}-" in line} & {
+        str(engine._running.folder / "engine.sock") if engine._running else ""
+    }
+    assert Path(socket).parent.stat().st_mode & 0o777 == 0o700
+    inodes = {
+        os.readlink(link).removeprefix("socket:[").removesuffix("]")
+        for link in Path(f"/proc/{engine.pid}/fd").iterdir()
+        if os.readlink(link).startswith("socket:")
+    }
+    tcp = Path(f"/proc/{engine.pid}/net/tcp").read_text().splitlines()[1:]
+    assert not inodes & {line.split()[9] for line in tcp}
+
+
+def test_it_ends_with_its_parent_even_by_kill_9(model: str, tmp_path: Path) -> None:
+    script = f"""
+        from pathlib import Path
+        from server.engines import open_engine
+        from server.settings import LLMSettings, Settings
+
+        engine = open_engine(Settings(home=Path({str(tmp_path)!r}), llm=LLMSettings(model={model!r})))
+        engine.start()
+        print(engine.pid, engine._running.folder, flush=True)
+        input()
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    pid, folder = parent.stdout.readline().split()
+    assert alive(int(pid))
+    parent.kill()
+    parent.communicate()
+    assert wait_until(lambda: not alive(int(pid)), 5)
+    # The next engine of this user tidies up after it.
+    with open_engine(Settings(home=tmp_path, llm=LLMSettings(model=model))):
+        assert not Path(folder).exists()
+
+
+def test_stopping_ends_the_process_and_removes_its_folder(model: str, tmp_path: Path) -> None:
+    engine = LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=model)))
+    engine.start()
+    pid, folder = engine.pid, engine._running.folder if engine._running else tmp_path
+    assert pid is not None
+    engine.stop()
+    engine.stop()
+    assert not alive(pid)
+    assert not folder.exists()
+    assert not engine.healthy()
+    with pytest.raises(EngineFailed, match="not started"):
+        engine.chat_model()
+
+
+def test_it_is_given_up_after_repeated_deaths(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "BACKOFF_SECONDS", 0.01)
+    engine = LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=model)))
+    with engine:
+        chat_model = engine.chat_model()
+        killed = set[int]()
+        for _ in range(supervisor.DEATHS):
+            assert wait_until(lambda: engine.pid not in {None, *killed} and engine.healthy())
+            assert engine.pid is not None
+            killed.add(engine.pid)
+            os.kill(engine.pid, signal.SIGKILL)
+        assert wait_until(lambda: engine._running is not None and engine._running.supervisor.status == "failed")
+        assert not engine.healthy()
+        with pytest.raises(openai.APIConnectionError) as caught:
+            chat_model.invoke("Say hello.")
+        reason: BaseException = caught.value
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
+        assert "it died 4 times in a row (exit status -9)" in str(reason)
+
+
+def test_a_file_that_is_no_model_fails_at_once_and_names_the_log(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\0" * 100)
+    began = time.monotonic()
+    with pytest.raises(EngineFailed, match=r"broken\.gguf could not be loaded .*engine\.log"):
+        LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
+    assert "broken.gguf" in (tmp_path / "logs" / "engine.log").read_text()
+    assert time.monotonic() - began < 20
+
+
+def test_a_model_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
+    def start(model: str) -> None:
+        open_engine(Settings(home=tmp_path, llm=LLMSettings(model=model))).start()
+
+    with pytest.raises(ModelNotFetched, match="anaphora models fetch smollm2-135m-instruct"):
+        start("smollm2-135m-instruct")
+    with pytest.raises(EngineFailed, match=r"There is no file .*missing\.gguf"):
+        start(str(tmp_path / "missing.gguf"))
+    with pytest.raises(EngineFailed, match="'gpt-9', which is no model of the catalogue"):
+        start("gpt-9")
+
+
+def test_none_has_no_chat_model(tmp_path: Path) -> None:
+    with open_engine(Settings(home=tmp_path, llm=LLMSettings(model="none"))) as engine:
+        assert isinstance(engine, NoEngine)
+        assert engine.chat_model() is None
+        assert engine.healthy()

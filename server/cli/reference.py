@@ -24,10 +24,15 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One leaf of the settings; `path` is `("llm", "model")` for `llm.model`."""
+    """One leaf of the settings; `path` is `("llm", "model")` for `llm.model`.
+
+    `default` is the value it has when nothing sets it, which a group may choose for its members.
+    """
 
     path: tuple[str, ...]
     field: FieldInfo
+    description: str
+    default: object
 
     @property
     def name(self) -> str:
@@ -48,13 +53,21 @@ class Effective:
     source: str
 
 
-def leaves(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Setting]:
-    """Every setting of `model` in the order of its definition, groups opened."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from leaves(field.annotation, (*path, name))
-        else:
-            yield Setting((*path, name), field)
+def leaves(kind: type[Settings]) -> Iterator[Setting]:
+    """Every setting in the order of its definition, groups opened."""
+    for name, field in kind.model_fields.items():
+        yield from _leaves((name,), field, field.get_default(call_default_factory=True), "")
+
+
+def _leaves(path: tuple[str, ...], field: FieldInfo, default: object, about: str) -> Iterator[Setting]:
+    description = " ".join(part for part in (about, field.description) if part)
+    if not isinstance(default, BaseModel):
+        yield Setting(path, field, description, default)
+        return
+    # A group within a group says by its description which of several alike it is.
+    inner = description if len(path) > 2 else ""
+    for name, below in type(default).model_fields.items():
+        yield from _leaves((*path, name), below, getattr(default, name), inner)
 
 
 def sources(kind: type[Settings], flags: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -132,7 +145,7 @@ def default(setting: Setting) -> str:
     """The default in words."""
     if setting.path == ("home",):
         return HOME_DEFAULT
-    text = show(setting.field.get_default(call_default_factory=True))
+    text = show(setting.default)
     return "empty" if text == "(empty)" else f"`{text}`"
 
 
@@ -147,7 +160,7 @@ def markdown(kind: type[Settings]) -> str:
         parts.append(f"## `[{group}]`: {about[0].lower()}{about[1:]}\n" if group else "## Top level\n")
         for setting in settings:
             parts.append(
-                f"### `{setting.name}`\n\n{setting.field.description}\n\n"
+                f"### `{setting.name}`\n\n{setting.description}\n\n"
                 f"- Default: {default(setting)}\n- Value: {allowed(setting.field)}\n"
                 f"- Environment: `{setting.variable}`\n"
             )

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from server.settings import Settings
 
 
+PIPE_WIDTH = 160
+"""Columns where there is no terminal to ask: tables keep whole paths."""
+
+
 class SettingsError(Exception):
     """A setting has a value that cannot be used, or its file cannot be read."""
 
@@ -107,7 +111,10 @@ class State:
         from rich.console import Console
 
         if stderr not in self._consoles:
-            self._consoles[stderr] = Console(stderr=stderr, highlight=False, soft_wrap=not stderr)
+            console = Console(stderr=stderr, highlight=False, soft_wrap=not stderr)
+            if not console.is_terminal:
+                console.width = PIPE_WIDTH
+            self._consoles[stderr] = console
         return self._consoles[stderr]
 
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
     from server.chat import CitationEvent, DocumentText, DoneEvent, ErrorEvent, Event, Evidence, RewriteEvent
 
-LEG_WORDS = {"users": "your last questions", "exchange": "the previous answer"}
+LEG_WORDS = {
+    "users": "your last question",
+    "exchange": "the previous answer",
+    "opening": "the first question",
+    "conversation": "the conversation",
+}
 MARKER = re.compile(r"\[\d{1,3}\]")
 NUMBER_STYLE = "bold cyan"
 QUOTE_STYLE = "black on yellow"
@@ -141,7 +146,7 @@ class Transcript:
             shown = Text("searched for: ", style="dim")
             shown.append(line(event.text), style="dim italic")
             if others:
-                shown.append(f"  (with {' and '.join(others)})", style="dim")
+                shown.append(f"  (with {', '.join(others)})", style="dim")
             self.console.print(shown)
         if event.decision in ("refused", "failed") and event.reason:
             self.console.print(Text(f"question kept as typed: {line(event.reason)}", style="dim"))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from server.cli import app
 from server.cli.edge import ExitCode
-from server.cli.reference import leaves, markdown
+from server.cli.reference import leaves, markdown, show
 from server.settings import Settings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -36,6 +36,15 @@ def test_every_setting_is_shown_with_its_default() -> None:
     settings = shown()
     assert list(settings) == [setting.name for setting in leaves(Settings)]
     assert settings["server.port"] == {"value": "7860", "source": "default"}
+
+
+def test_the_reference_gives_the_defaults_in_force() -> None:
+    settings = shown()
+    for setting in leaves(Settings):
+        if setting.name != "home":
+            assert settings[setting.name] == {"value": show(setting.default), "source": "default"}
+    defaults = {setting.name: setting.default for setting in leaves(Settings)}
+    assert defaults["retrieval.legs.rewritten.dense"] == Settings().retrieval.legs.rewritten.dense
 
 
 def test_each_value_names_the_strongest_source(
@@ -109,6 +118,6 @@ def test_the_reference_describes_every_setting(empty_folder: Path) -> None:
     assert result.exit_code == 0
     text = (empty_folder / "reference.md").read_text("utf-8")
     for setting in leaves(Settings):
-        assert setting.field.description, setting.name
-        assert f"### `{setting.name}`\n\n{setting.field.description}\n" in text
+        assert setting.description, setting.name
+        assert f"### `{setting.name}`\n\n{setting.description}\n" in text
         assert f"`{setting.variable}`" in text

@@ -88,8 +88,9 @@ class RemoteEngine(StartStop):
             raise EngineUnreachable(f"The connection to {self._base_url} is not started.")
         if not extra_body and self._chat_model is not None:
             return self._chat_model
+        salt = {"cache_salt": self._llm.cache_salt} if self._llm.cache_salt else {}
         model = openai_chat_model(
-            self._llm, self._base_url, self._model, clients, retries=_RETRIES, extra_body=extra_body
+            self._llm, self._base_url, self._model, clients, retries=_RETRIES, extra_body={**salt, **(extra_body or {})}
         )
         if not extra_body:
             self._chat_model = model

@@ -106,7 +106,10 @@ def test_extra_fields_reach_the_server(llm: FakeLLM, tmp_path: Path) -> None:
     with remote(tmp_path, llm.url) as engine:
         engine.chat_model({"cache_salt": "tenant-7", "structured_outputs": {"choice": ["yes", "no"]}}).invoke("Well?")
         engine.chat_model().invoke("Well?")
-    salted, plain = llm.requests
+    with remote(tmp_path, llm.url, cache_salt="tenant-8") as engine:
+        engine.chat_model().invoke("Well?")
+    salted, plain, configured = llm.requests
     assert salted["cache_salt"] == "tenant-7"
     assert salted["structured_outputs"] == {"choice": ["yes", "no"]}
     assert "cache_salt" not in plain
+    assert configured["cache_salt"] == "tenant-8"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -77,6 +77,7 @@ def search(
 
         written = WrittenRewrites(lines, read_records(rewrites))
 
+    from index.metrics import run_lines
     from server.chat.models import Models
     from server.cli.opening import fetch_models, open_collection, open_rewriter
     from server.cli.progress import progress
@@ -103,7 +104,7 @@ def search(
             )
             ranking = ranked(found.hits, level)[:k]
             spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
-            file.writelines(run_lines(line.id, ranking))
+            file.writelines(run_lines(line.id, ranking, TAG))
             advance()
     if spaces:
         state.err.print(
@@ -120,16 +121,3 @@ def ranked(hits: Sequence[Hit], level: Level) -> list[tuple[str, float]]:
     for hit in hits:
         best.setdefault(hit.passage.id if level is Level.PASSAGE else hit.passage.document_id, hit.score)
     return list(best.items())
-
-
-def run_lines(question_id: str, ranking: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """The ranking as lines of a TREC run.
-
-    Scores are made to fall from line to line: evaluation tools sort by score, in single precision, and
-    would otherwise order ties and reranked passages their own way.
-    """
-    ceiling = float("inf")
-    for rank, (identifier, score) in enumerate(ranking, 1):
-        score = min(score, ceiling)
-        ceiling = score - max(abs(score) * 1e-6, 1e-9)
-        yield f"{question_id} Q0 {identifier} {rank} {score:.9g} {TAG}\n"

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from index.metrics import run_lines
 from index.query import Hit, Passage
 from rewriter.conversation import Conversation, Turn
 from rewriter.passthrough import PassThroughRewriter
 from server.cli import app
 from server.cli.edge import ExitCode
-from server.cli.search import Level, ranked, run_lines
+from server.cli.search import Level, ranked
 from server.settings import Settings
 
 QUERIES = [
@@ -158,12 +159,12 @@ def test_a_document_has_the_rank_of_its_best_passage() -> None:
 def test_scores_fall_in_single_precision_whatever_the_hits_say() -> None:
     import numpy as np
 
-    lines = list(run_lines("q", [("a", 0.5), ("b", 0.5), ("c", 0.9), ("d", 0.0), ("e", 0.0)]))
+    lines = list(run_lines("q", [("a", 0.5), ("b", 0.5), ("c", 0.9), ("d", 0.0), ("e", 0.0)], "tag"))
     scores = [np.float32(line.split()[4]) for line in lines]
     assert all(higher > lower for higher, lower in pairwise(scores))
 
 
 def test_ids_with_spaces_are_written_as_they_are() -> None:
-    (line,) = run_lines("q", [("My page.md", 0.5)])
+    (line,) = run_lines("q", [("My page.md", 0.5)], "tag")
     fields = line.split()
     assert (fields[0], " ".join(fields[2:-3]), fields[-3]) == ("q", "My page.md", "1")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -26,57 +26,63 @@ EF_SEARCH = 200
 """Candidates the graph search keeps: recall@100 above .99 on real sentences; never below the k asked for."""
 
 _HNSW = {"hnsw": {"space": "ip", "ef_search": EF_SEARCH, "ef_construction": 200, "max_neighbors": 16}}
-_NAME = "passages"
+_LOCAL = "passages"
 _REBUILD_SHARE = 0.3
 
 
 class DenseStore:
-    """The vectors of one version in Chroma; safe to search from several threads at once."""
+    """The vectors of one version in Chroma; safe to search from several threads at once.
 
-    def __init__(self, folder: Path, url: str, version: str) -> None:
-        self._where = url or str(folder)
-        self._client = _client(folder, url)
-        self._name = collection_name(url, folder, version)
-        self._collection: Any = None
+    Get one by `open` or by `create`.
+    """
 
-    def open(self) -> DenseStore:
-        """Find the vectors; raises CollectionCorrupt where they are gone."""
-        with self._errors():
-            self._collection = self._client.get_collection(self._name, embedding_function=None)
-        return self
+    def __init__(self, client: Client, collection: Any, where: str) -> None:
+        self._client = client
+        self._collection = collection
+        self._where = where
 
-    def create(self) -> DenseStore:
-        """Make an empty store in the place of whatever has this version's name."""
-        with self._errors():
-            if self._name in {collection.name for collection in self._client.list_collections()}:
-                self._client.delete_collection(self._name)
-            self._collection = self._client.create_collection(
-                self._name,
-                embedding_function=None,
-                configuration=_HNSW,  # type: ignore[arg-type]
-            )
-        return self
+    @classmethod
+    def open(cls, folder: Path, url: str, version: str) -> DenseStore:
+        """Find a version's vectors; raises CollectionCorrupt, or StorageError where the server does not answer."""
+        where = url or str(folder)
+        if not url and not folder.is_dir():
+            raise CollectionCorrupt(f"the vectors in {folder} are missing: index again")
+        with _read_errors(where):
+            client = _client(folder, url)
+            try:
+                return cls(client, client.get_collection(_name(url, folder, version), embedding_function=None), where)
+            except BaseException:
+                client.close()
+                raise
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        from chromadb.errors import ChromaError
-
-        try:
-            yield
-        except (ChromaError, OSError, ValueError) as error:
-            raise CollectionCorrupt(f"the vectors in {self._where} cannot be read ({error}): index again") from error
+    @classmethod
+    def create(cls, folder: Path, url: str, version: str) -> DenseStore:
+        """Make an empty store for a version that has none; raises StorageError."""
+        where = url or str(folder)
+        with _write_errors(where):
+            client = _client(folder, url)
+            try:
+                collection = client.create_collection(
+                    _name(url, folder, version),
+                    embedding_function=None,
+                    configuration=_HNSW,  # type: ignore[arg-type]
+                )
+            except BaseException:
+                client.close()
+                raise
+            return cls(client, collection, where)
 
     def search(self, vectors: Vectors, k: int) -> list[list[str]]:
         """Ids of the `k` passages nearest to each vector, nearest first."""
         if not len(vectors) or k < 1:
             return [[] for _ in vectors]
-        with self._errors():
+        with _read_errors(self._where):
             found = self._collection.query(query_embeddings=vectors, n_results=k, include=[])
         ids: list[list[str]] = found["ids"]
         return ids
 
     def count(self) -> int:
-        with self._errors():
+        with _read_errors(self._where):
             return int(self._collection.count())
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
@@ -98,7 +104,7 @@ class DenseStore:
 
 def build_store(folder: Path, url: str, version: str, ids: Sequence[str], chunks: Iterator[Vectors]) -> None:
     """Write all vectors, chunk by chunk in the order of `ids`, into a new store."""
-    store = DenseStore(folder, url, version).create()
+    store = DenseStore.create(folder, url, version)
     try:
         start = 0
         for chunk in chunks:
@@ -119,7 +125,7 @@ def update_store(
         return False
     shutil.copytree(before, folder)
     try:
-        store = DenseStore(folder, "", version).open()
+        store = DenseStore.open(folder, "", version)
         try:
             store.remove(gone)
             store.put(ids, vectors)
@@ -135,26 +141,21 @@ def update_store(
 
 def delete_store(url: str, folder: Path, version: str) -> None:
     """Remove a version's vectors from a Chroma server; those in a folder go with the folder."""
-    from chromadb.errors import ChromaError
-
     if not url:
         return
-    try:
+    # Where the server is away, or never had them, an orphan there harms nobody.
+    with suppress(StorageError), _write_errors(url):
         client = _client(folder, url)
-    except (StorageError, CollectionCorrupt):
-        return  # the server is away: an orphan there harms nobody
-    try:
-        client.delete_collection(collection_name(url, folder, version))
-    except (ChromaError, ValueError, OSError):
-        pass
-    finally:
-        client.close()
+        try:
+            client.delete_collection(_name(url, folder, version))
+        finally:
+            client.close()
 
 
-def collection_name(url: str, folder: Path, version: str) -> str:
+def _name(url: str, folder: Path, version: str) -> str:
     """Versions share a server but no folder, so only there must the name tell them apart."""
     if not url:
-        return _NAME
+        return _LOCAL
     home = hashlib.sha256(str(folder.absolute().parent.parent).encode()).hexdigest()[:12]
     return f"anaphora-{home}-{version}"
 
@@ -172,31 +173,49 @@ def exact_search(
 def _client(folder: Path, url: str) -> Client:
     import chromadb
     from chromadb.config import Settings
-    from chromadb.errors import ChromaError
 
     settings = Settings(anonymized_telemetry=False)
+    if not url:
+        return cast("Client", chromadb.PersistentClient(str(folder), settings=settings))
+    address = urlsplit(url)
+    secure = address.scheme == "https"
+    port = address.port or (443 if secure else 8000)
+    client = chromadb.HttpClient(address.hostname or "localhost", port, ssl=secure, settings=settings)
+    return cast("Client", client)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What Chroma and its transport raise; its local engine adds `InternalError`, a ChromaError."""
+    import httpx
+    from chromadb.errors import ChromaError
+
+    return ChromaError, httpx.HTTPError, OSError, ValueError
+
+
+@contextmanager
+def _read_errors(where: str) -> Iterator[None]:
     try:
-        if not url:
-            client = chromadb.PersistentClient(str(folder), settings=settings)
-            return cast("Client", client)
-        address = urlsplit(url)
-        secure = address.scheme == "https"
-        port = address.port or (443 if secure else 8000)
-        client = chromadb.HttpClient(address.hostname or "localhost", port, ssl=secure, settings=settings)
-        return cast("Client", client)
-    except (ChromaError, OSError, ValueError) as error:
-        place = f"the Chroma server at {url}: start it, or correct `index.chroma_url`" if url else str(folder)
-        raise StorageError(f"cannot open {place} ({error})") from error
+        yield
+    except _failures() as error:
+        if "://" in where and not _answered(error):
+            raise StorageError(
+                f"the Chroma server at {where} does not answer ({error}): start it, or correct `index.chroma_url`"
+            ) from error
+        raise CollectionCorrupt(f"the vectors in {where} cannot be read ({error}): index again") from error
 
 
 @contextmanager
 def _write_errors(where: str) -> Iterator[None]:
-    from chromadb.errors import ChromaError
-
     try:
         yield
-    except (ChromaError, OSError, ValueError) as error:
+    except _failures() as error:
+        advice = "see that the Chroma server runs" if "://" in where else "look for room on the disk"
         raise StorageError(
-            f"writing vectors to {where} failed ({error}); the last good version still serves; "
-            "look for room on the disk and index again"
+            f"writing vectors to {where} failed ({error}); the last good version still serves; {advice} and index again"
         ) from error
+
+
+def _answered(error: Exception) -> bool:
+    from chromadb.errors import ChromaError
+
+    return isinstance(error, ChromaError)

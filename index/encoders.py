@@ -86,6 +86,7 @@ class SentenceTransformerEncoder:
     """Any sentence-transformers model, from a folder or from the hub, on torch."""
 
     def __init__(self, path_or_id: str) -> None:
+        refuse_empty_folder(path_or_id)
         from sentence_transformers import SentenceTransformer
 
         try:
@@ -150,6 +151,13 @@ def load_encoder(path_or_id: str) -> Encoder:
     if (folder / ONNX_FILE).is_file():
         return OnnxEncoder(folder)
     return SentenceTransformerEncoder(path_or_id)
+
+
+def refuse_empty_folder(path_or_id: str) -> None:
+    """Raise ModelUnavailable for a folder without a model, which the hub would be asked for as if it were an id."""
+    folder = Path(path_or_id)
+    if folder.is_dir() and not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
+        raise ModelUnavailable(f"there is no model in {folder}: fetch it again, or correct the path")
 
 
 def _window(folder: Path) -> int:

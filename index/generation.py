@@ -70,7 +70,7 @@ class Generation:
     @staticmethod
     def _open_dense(version: Version) -> DenseStore:
         manifest = version.manifest
-        store = DenseStore(version.dense, manifest.chroma_url, manifest.version).open()
+        store = DenseStore.open(version.dense, manifest.chroma_url, manifest.version)
         # Chroma reads its files at the first query: then they are ours even if the version is deleted.
         store.search(np.ones((1, manifest.dimension), dtype=np.float32), 1)
         return store

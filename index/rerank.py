@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from index.encoders import refuse_empty_folder
 from index.errors import ModelUnavailable
 from index.fusion import DEFAULT_K, fuse
 from index.onnx_model import OnnxModel
@@ -128,6 +129,7 @@ class _SentenceTransformersScorer:
     """Any cross-encoder that sentence-transformers can load, on torch."""
 
     def __init__(self, path_or_id: str) -> None:
+        refuse_empty_folder(path_or_id)
         from sentence_transformers import CrossEncoder
 
         try:
@@ -168,7 +170,8 @@ def _fused(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
     """The list fused with the model's order of its first passages; those not read go below."""
     read = len(scores)
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable").tolist()
-    fused = fuse([("list", 1.0, list(range(len(hits)))), ("rerank", 1.0, order)], DEFAULT_K)
+    # The model first: where the two just swap places, it is the better judge.
+    fused = fuse([("rerank", 1.0, order), ("list", 1.0, list(range(len(hits))))], DEFAULT_K)
     fused.sort(key=lambda item: item.id >= read)
     return [
         replace(hits[item.id], score=item.score, ranks=_with_rerank(hits[item.id], item.ranks.get("rerank")))

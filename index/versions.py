@@ -170,6 +170,11 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "is full" in str(error)
-        advice = "the disk is full: make room and index again" if full else "index again once that is mended"
-        raise StorageError(f"writing {path} failed ({error}); the last good version still serves; {advice}") from error
+        raise failed_write(path, error) from error
+
+
+def failed_write(path: Path, error: OSError | sqlite3.Error) -> StorageError:
+    """Says what happened and what to do."""
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "is full" in str(error)
+    advice = "the disk is full: make room and index again" if full else "index again once that is mended"
+    return StorageError(f"writing {path} failed ({error}); the last good version still serves; {advice}")

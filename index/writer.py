@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from index.lexical import Bm25s, LexicalEngine
 from index.manifest import FORMAT, Manifest, write_manifest
 from index.records import Records, RecordsWriter
 from index.vectors import VectorJournal, VectorSource, open_matrix, write_matrix
-from index.versions import CollectionFolder, Version, storage_errors
+from index.versions import CollectionFolder, Version, failed_write, storage_errors
 
 EMBED_BATCH = 32
 
@@ -81,6 +82,9 @@ class VersionWriter:
         if not self._serves():
             delete_store(self._chroma_url, self._path / "dense", self._path.name)
             shutil.rmtree(self._path, ignore_errors=True)
+        if isinstance(error, sqlite3.Error):
+            # Only staging writes to SQLite outside of `finish`.
+            raise failed_write(self._path, error) from error
 
     @property
     def outdated(self) -> bool:

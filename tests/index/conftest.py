@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,12 @@ import pytest
 from index.documents import Document, Section
 from index.encoders import Vectors
 from index.tokenizer import tokenize
+
+
+@lru_cache(maxsize=100_000)
+def _direction(term: str, dimension: int) -> Vectors:
+    seed = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest())
+    return np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
 
 
 @dataclass
@@ -31,8 +38,7 @@ class WordEncoder:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             for term in tokenize(text):
-                seed = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest())
-                vectors[row] += np.random.default_rng(seed).standard_normal(self.dimension)
+                vectors[row] += _direction(term, self.dimension)
         vectors[~vectors.any(axis=1)] = 1.0
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

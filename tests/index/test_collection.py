@@ -78,13 +78,17 @@ def test_a_blank_question_finds_nothing(collection: Collection, text: str) -> No
     assert collection.search([]) == []
 
 
-@pytest.mark.parametrize("text", ["\ud800 fax", "fax\x00number", "'; DROP TABLE passages; --", "fax " * 5000, "💥", "%s {0}"])
+@pytest.mark.parametrize(
+    "text", ["\ud800 fax", "fax\x00number", "'; DROP TABLE passages; --", "fax " * 5000, "💥", "%s {0}"]
+)
 def test_no_question_breaks_the_search(collection: Collection, text: str) -> None:
     assert isinstance(collection.search([Query(text)], k=3), list)
 
 
 def test_the_same_call_answers_the_same(tmp_path: Path, words: WordEncoder) -> None:
-    index_documents(tmp_path, "same", [document(f"d{number:02}", "one and the same text") for number in range(20)], words)
+    index_documents(
+        tmp_path, "same", [document(f"d{number:02}", "one and the same text") for number in range(20)], words
+    )
     collection = Collection.open(tmp_path, "same", words)
     first = collection.search([Query("same text", dense=0.0)], k=20)
     assert [hit.passage.document_id for hit in first] == [f"d{number:02}" for number in range(20)]
@@ -295,9 +299,7 @@ def test_damaged_parts_are_reported_as_a_corrupt_collection(
         Collection.open(tmp_path, "docs", words).search([Query("fax")])
 
 
-def test_searches_go_on_while_versions_change(
-    collection: Collection, tmp_path: Path, words: WordEncoder
-) -> None:
+def test_searches_go_on_while_versions_change(collection: Collection, tmp_path: Path, words: WordEncoder) -> None:
     stop = threading.Event()
 
     def search() -> int:

@@ -8,11 +8,11 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from index.errors import CollectionCorrupt
-from index.lexical import B, K1, Bm25s, LexicalIndex, RankBm25
+from index.lexical import K1, B, Bm25s, LexicalIndex, RankBm25
 from index.tokenizer import tokenize
 
-NOUNS = "form fax office claim licence vehicle loan income payment address student card number court school".split()
-VERBS = "send renew repay print cancel apply move refund report change".split()
+NOUNS = ["form", "fax", "office", "claim", "licence", "vehicle", "loan", "income", "payment", "address", "court"]
+VERBS = ["send", "renew", "repay", "print", "cancel", "apply", "move", "refund", "report", "change"]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,9 @@ def corpus() -> list[list[str]]:
     choose = random.Random(7)
     rare = [f"item{number}" for number in range(60)]
     return [
-        tokenize(" ".join(choose.sample(NOUNS, 3) + choose.sample(VERBS, 2) + choose.choices(rare, k=choose.randint(1, 9))))
+        tokenize(
+            " ".join(choose.sample(NOUNS, 3) + choose.sample(VERBS, 2) + choose.choices(rare, k=choose.randint(1, 9)))
+        )
         for _ in range(300)
     ]
 

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from index.collection import Collection, list_collections
+from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled, LoadError
+from index.indexer import IndexProgress, IndexReport, delete_documents, index_paths
+from index.query import Query
+from index.versions import CollectionFolder
+from tests.index.conftest import TEXTS, WordEncoder
+
+Index = Callable[..., IndexReport]
+
+
+@pytest.fixture
+def index(tmp_path: Path, words: WordEncoder) -> Index:
+    """Index paths into the collection `docs`."""
+
+    def run(*paths: Path, **options: object) -> IndexReport:
+        return index_paths(tmp_path / "collections", "docs", paths, words, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+@pytest.fixture
+def opened(tmp_path: Path, words: WordEncoder) -> Callable[[], Collection]:
+    return lambda: Collection.open(tmp_path / "collections", "docs", words)
+
+
+def statuses(report: IndexReport) -> dict[str, str]:
+    return {status.document_id: status.status for status in report.files}
+
+
+def best(collection: Collection, text: str) -> str:
+    return collection.search([Query(text)], k=1)[0].passage.document_id
+
+
+def test_a_folder_becomes_a_collection(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
+    report = index(folder)
+    assert statuses(report) == {f"{name}.md": "indexed" for name in TEXTS}
+    assert all(status.passages == 1 for status in report.files)
+    collection = opened()
+    assert collection.version == report.version
+    hit = collection.search([Query("fax number of the claims office")])[0]
+    assert hit.passage.document_id == "fax.md"
+    text = collection.document("fax.md").text
+    assert text[hit.passage.start : hit.passage.end] == hit.passage.text
+
+
+def test_only_what_changed_is_embedded(index: Index, words: WordEncoder, folder: Path) -> None:
+    first = index(folder)
+    assert first.embedded == len(words.encoded) == 5
+    words.encoded.clear()
+    again = index(folder)
+    assert set(statuses(again).values()) == {"unchanged"}
+    assert (again.embedded, words.encoded, again.version) == (0, [], first.version)
+    (folder / "loan.md").write_text("# About loan\n\nStudent loans are repaid at once.\n", "utf-8")
+    (folder / "new.md").write_text("# New\n\nA new page.\n", "utf-8")
+    third = index(folder)
+    assert {name for name, status in statuses(third).items() if status == "indexed"} == {"loan.md", "new.md"}
+    assert third.embedded == len(words.encoded) == 2
+
+
+def test_moving_text_about_costs_no_embedding(index: Index, words: WordEncoder, folder: Path) -> None:
+    index(folder)
+    words.encoded.clear()
+    (folder / "sub").mkdir()
+    (folder / "fax.md").rename(folder / "sub" / "renamed.md")
+    report = index(folder)
+    assert statuses(report)["sub/renamed.md"] == "indexed"
+    assert statuses(report)["fax.md"] == "deleted"
+    assert words.encoded == []
+
+
+def test_files_that_are_gone_are_pruned_and_others_stay(
+    index: Index, opened: Callable[[], Collection], folder: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "zebra.md").write_text("# Zebra\n\nStripes.\n", "utf-8")
+    index(folder)
+    index(other)
+    (folder / "fax.md").unlink()
+    assert "fax.md" not in statuses(index(folder, prune=False))
+    assert {info.id for info in opened().documents()} == {"zebra.md", *(f"{name}.md" for name in TEXTS)}
+    assert statuses(index(folder))["fax.md"] == "deleted"
+    assert {info.id for info in opened().documents()} == {"zebra.md", "mail.md", "refund.md", "licence.md", "loan.md"}
+    assert best(opened(), "zebra stripes") == "zebra.md"
+
+
+def test_files_of_the_same_name_from_two_folders_both_stay(
+    index: Index, opened: Callable[[], Collection], folder: Path, tmp_path: Path
+) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "fax.md").write_text("# Other fax\n\nA facsimile machine.\n", "utf-8")
+    index(folder)
+    assert statuses(index(second)) == {"second/fax.md": "indexed"}
+    assert {"fax.md", "second/fax.md"} <= {info.id for info in opened().documents()}
+    assert statuses(index(second)) == {"second/fax.md": "unchanged"}
+    assert best(opened(), "facsimile machine") == "second/fax.md"
+
+
+def test_a_moved_folder_keeps_its_ids(
+    index: Index, opened: Callable[[], Collection], words: WordEncoder, folder: Path
+) -> None:
+    index(folder)
+    words.encoded.clear()
+    moved = folder.rename(folder.parent / "moved")
+    index(moved)
+    assert {info.id for info in opened().documents()} == {f"{name}.md" for name in TEXTS}
+    assert words.encoded == []
+
+
+def test_one_bad_file_stops_nothing_and_is_explained(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
+    (folder / "binary.md").write_bytes(bytes(range(256)) * 40)
+    (folder / "empty.md").write_text("", "utf-8")
+    report = index(folder, folder / "missing.md")
+    assert {statuses(report)[name] for name in ("broken.pdf", "binary.md", "missing.md")} == {"failed"}
+    assert statuses(report)["empty.md"] in ("failed", "skipped")
+    assert all(status.message for status in report.files if status.status != "indexed")
+    assert len(opened().documents()) == 5
+
+
+def test_a_file_that_breaks_keeps_what_was_indexed_of_it(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    index(folder)
+    (folder / "fax.md").write_bytes(bytes(range(256)) * 40)
+    status = next(status for status in index(folder).files if status.document_id == "fax.md")
+    assert status.status == "failed"
+    assert "stays" in status.message
+    assert best(opened(), "fax number of the claims office") == "fax.md"
+
+
+def test_a_file_above_the_limit_is_refused(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
+    with (folder / "huge.txt").open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    status = next(status for status in index(folder, max_file_mb=64).files if status.document_id == "huge.txt")
+    assert status.status == "failed"
+    assert "64" in status.message
+    assert len(opened().documents()) == 5
+
+
+def test_an_empty_folder_is_an_error_and_changes_nothing(
+    index: Index, opened: Callable[[], Collection], folder: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(LoadError, match="nothing was changed"):
+        index(empty)
+    assert list_collections(tmp_path / "collections") == []
+    index(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    with pytest.raises(LoadError, match="nothing was changed"):
+        index(folder)
+    assert len(opened().documents()) == 5
+
+
+def test_when_every_file_fails_there_is_no_collection(
+    index: Index, opened: Callable[[], Collection], tmp_path: Path
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "broken.pdf").write_bytes(b"%PDF-1.7")
+    report = index(tmp_path / "bad")
+    assert (statuses(report), report.version) == ({"broken.pdf": "failed"}, "")
+    with pytest.raises(CollectionNotFound):
+        opened()
+
+
+def test_a_file_deleted_while_indexing_is_skipped_and_the_rest_indexed(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    def remove(step: IndexProgress) -> None:
+        if step.stage == "reading" and step.file == "licence.md":
+            (folder / "licence.md").unlink()
+
+    report = index(folder, progress=remove)
+    assert statuses(report)["licence.md"] == "skipped"
+    assert "disappeared" in next(status.message for status in report.files if status.status == "skipped")
+    assert len(opened().documents()) == 4
+
+
+def test_an_indexed_file_deleted_while_indexing_is_deleted(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    index(folder)
+
+    def remove(step: IndexProgress) -> None:
+        if step.stage == "reading" and step.file == "licence.md":
+            (folder / "licence.md").unlink()
+
+    report = index(folder, progress=remove)
+    assert [status.status for status in report.files if status.document_id == "licence.md"][-1] == "deleted"
+    assert len(opened().documents()) == 4
+
+
+def test_deleting_a_document_and_indexing_again_brings_it_back(
+    index: Index, opened: Callable[[], Collection], folder: Path, words: WordEncoder, tmp_path: Path
+) -> None:
+    index(folder)
+    report = delete_documents(tmp_path / "collections", "docs", ["fax.md"], words)
+    assert statuses(report) == {"fax.md": "deleted"}
+    assert statuses(index(folder))["fax.md"] == "indexed"
+    assert len(opened().documents()) == 5
+    with pytest.raises(DocumentNotFound):
+        delete_documents(tmp_path / "collections", "docs", ["nothing"], words)
+    with pytest.raises(CollectionNotFound):
+        delete_documents(tmp_path / "collections", "nothing", ["fax.md"], words)
+
+
+def test_another_encoder_embeds_everything_again(
+    index: Index, folder: Path, tmp_path: Path, words: WordEncoder
+) -> None:
+    index(folder)
+    other = WordEncoder(name="other", dimension=16)
+    report = index_paths(tmp_path / "collections", "docs", [folder], other)
+    assert report.embedded == 5
+    assert best(Collection.open(tmp_path / "collections", "docs", other), "fax number") == "fax.md"
+
+
+def test_shorter_passages_split_again(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
+    long = "\n\n".join(f"Sentence number {number} is about the form." for number in range(40))
+    (folder / "long.md").write_text(f"# Long\n\n{long}\n", "utf-8")
+    index(folder, passage_tokens=200)
+    before = next(info.passages for info in opened().documents() if info.id == "long.md")
+    report = index(folder, passage_tokens=40)
+    assert set(statuses(report).values()) == {"indexed"}
+    assert next(info.passages for info in opened().documents() if info.id == "long.md") > before
+
+
+def test_a_stopped_run_changes_nothing_and_the_next_one_goes_on(
+    index: Index, opened: Callable[[], Collection], folder: Path, words: WordEncoder
+) -> None:
+    index(folder)
+    version = opened().version
+    for number in range(100):
+        (folder / f"page{number:03}.md").write_text(f"# Page {number}\n\nAbout subject {number}.\n", "utf-8")
+    words.encoded.clear()
+    with pytest.raises(IndexingCancelled, match="goes on"):
+        index(folder, cancelled=lambda: len(words.encoded) >= 32)
+    assert opened().version == version
+    kept = len(words.encoded)
+    assert 32 <= kept < 100
+    report = index(folder)
+    assert report.embedded == 100 - kept
+    assert len(words.encoded) == 100
+    assert len(opened().documents()) == 105
+
+
+def test_ctrl_c_loses_no_vector(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
+    for number in range(100):
+        (folder / f"page{number:03}.md").write_text(f"# Page {number}\n\nAbout subject {number}.\n", "utf-8")
+
+    class Interrupted(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            if self.calls == 2:
+                raise KeyboardInterrupt
+            return super().encode(texts)
+
+    root = folder.parent / "collections"
+    with pytest.raises(KeyboardInterrupt):
+        index_paths(root, "docs", [folder], Interrupted())
+    assert not list((root / "docs" / "versions").iterdir())
+    assert index(folder).embedded == 105 - 64
+    assert len(opened().documents()) == 105
+
+
+def test_progress_tells_files_passages_and_parts(index: Index, folder: Path) -> None:
+    steps: list[IndexProgress] = []
+    index(folder, progress=steps.append)
+    assert [step.stage for step in steps] == sorted(
+        (step.stage for step in steps), key=["reading", "embedding", "saving"].index
+    )
+    assert steps[0].file == "fax.md"
+    assert all(0 <= step.done <= step.total for step in steps)
+    assert (steps[-1].done, steps[-1].total) == (4, 4)
+
+
+def test_the_previous_version_stays_and_older_ones_go(index: Index, folder: Path, tmp_path: Path) -> None:
+    versions = []
+    for number in range(4):
+        (folder / "fax.md").write_text(f"# Fax\n\nEdition {number}.\n", "utf-8")
+        versions.append(index(folder).version)
+    kept = CollectionFolder(tmp_path / "collections", "docs").versions
+    assert sorted(os.listdir(kept)) == versions[-2:]
+    assert sorted(path.name for path in kept.parent.iterdir()) == ["current", "lock", "versions"]
+
+
+def test_include_and_exclude_choose_files(index: Index, folder: Path) -> None:
+    assert set(statuses(index(folder, include=["f*.md", "l*.md"], exclude=["loan.md"]))) == {"fax.md", "licence.md"}

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.errors import ModelUnavailable
+from index.query import Hit, Passage
+from index.rerank import CrossEncoderReranker, Reranker, Scores, load_reranker
+
+
+def hits(texts: Sequence[str]) -> list[Hit]:
+    return [
+        Hit(Passage(f"p{n}", "d", "", text, "section", 0, len(text)), 1 / (61 + n), {"typed/bm25": n + 1})
+        for n, text in enumerate(texts)
+    ]
+
+
+class Clock:
+    """Time that passes only when a model works."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Numbers:
+    """Scores a passage by the number it ends with, at a fixed speed in words a second."""
+
+    def __init__(self, clock: Clock, speed: float) -> None:
+        self.clock = clock
+        self.speed = speed
+        self.read: list[str] = []
+
+    def cut(self, text: str, tokens: int) -> tuple[str, int]:
+        words = text.split()
+        return (text, len(words)) if len(words) <= tokens else (" ".join(words[:tokens]), tokens)
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        self.read.extend(passages)
+        longest = max(len(passage.split()) for passage in passages)
+        self.clock.now += (longest + len(question.split())) * len(passages) / self.speed
+        return np.array([float(passage.split()[0]) for passage in passages], dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def reranker(model_home: Path) -> Reranker:
+    return load_reranker(str(model_home / "models" / "ms-marco-minilm-l12"))
+
+
+def test_the_passage_that_answers_comes_first(reranker: Reranker) -> None:
+    found = hits(
+        [
+            "Opening hours of the office are nine to five.",
+            "Student loans are repaid in monthly instalments.",
+            "You can send the completed claim form by fax to 555-0100.",
+            "The form has three pages.",
+        ]
+    )
+    ranked = reranker.rerank("What number do I fax the claim form to?", found, seconds=10.0)
+    assert ranked[0].passage.id == "p2"
+    assert ranked[0].ranks == {"typed/bm25": 3, "rerank": 1}
+    assert sorted(hit.passage.id for hit in ranked) == ["p0", "p1", "p2", "p3"]
+    assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
+
+
+def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_home: Path) -> None:
+    """The logits of ms-marco-MiniLM-L-12 for the pair of its model card are about 9 and -4 or lower."""
+    scorer = reranker._scorer  # type: ignore[attr-defined]
+    relevant, not_relevant = scorer.score(
+        "How many people live in Berlin?",
+        [
+            "Berlin has a population of 3,520,031 registered inhabitants in an area of 891.82 square kilometers.",
+            "New York City is famous for the Metropolitan Museum of Art.",
+        ],
+    )
+    assert relevant > 7
+    assert not_relevant < -7
+
+
+def test_an_order_is_fused_with_the_lists() -> None:
+    clock = Clock()
+    reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
+    ranked = reranker.rerank("question", hits(["1 a", "2 b", "9 c"]), seconds=1.0)
+    by_id = {hit.passage.id: hit for hit in ranked}
+    assert [by_id[name].ranks["rerank"] for name in ("p0", "p1", "p2")] == [3, 2, 1]
+    assert by_id["p2"].score == pytest.approx(1 / 63 + 1 / 61)
+    assert by_id["p0"].score == pytest.approx(1 / 61 + 1 / 63)
+    assert [hit.passage.id for hit in ranked] == ["p2", "p0", "p1"], "equal scores go by the model"
+
+
+def test_passages_below_the_top_keep_their_place() -> None:
+    clock = Clock()
+    scorer = Numbers(clock, 1e6)
+    found = hits([f"{n} text" for n in range(10)])
+    ranked = CrossEncoderReranker("numbers", scorer, clock).rerank("question", found, seconds=1.0, top=4)
+    assert len(scorer.read) == 4
+    assert [hit.passage.id for hit in ranked[4:]] == [f"p{n}" for n in range(4, 10)]
+    assert all("rerank" not in hit.ranks for hit in ranked[4:])
+
+
+def test_time_is_kept_by_reading_fewer_and_they_are_the_first() -> None:
+    clock = Clock()
+    scorer = Numbers(clock, 200.0)
+    reranker = CrossEncoderReranker("numbers", scorer, clock)
+    found = hits([f"{n} " + "word " * 99 for n in range(40)])
+    for _ in range(6):
+        scorer.read.clear()
+        began = clock.now
+        ranked = reranker.rerank("a question", found, seconds=5.0, top=40)
+    assert clock.now - began <= 5.0
+    assert 4 <= len(scorer.read) < 40
+    assert [int(text.split()[0]) for text in scorer.read] == list(range(len(scorer.read)))
+    assert [hit.passage.id for hit in ranked[len(scorer.read) :]] == [f"p{n}" for n in range(len(scorer.read), 40)]
+
+
+def test_passages_are_shortened_before_any_is_left_out() -> None:
+    clock = Clock()
+    scorer = Numbers(clock, 2000.0)
+    reranker = CrossEncoderReranker("numbers", scorer, clock)
+    found = hits([f"{n} " + "word " * 400 for n in range(20)])
+    for _ in range(8):
+        scorer.read.clear()
+        began = clock.now
+        reranker.rerank("a question", found, seconds=1.3, top=20)
+    assert clock.now - began <= 1.3
+    assert len(scorer.read) == 20
+    assert {len(text.split()) for text in scorer.read} < {80, 112, 160}
+
+
+def test_with_time_enough_passages_are_cut_to_the_usual_length() -> None:
+    clock = Clock()
+    scorer = Numbers(clock, 1e6)
+    CrossEncoderReranker("numbers", scorer, clock).rerank("q", hits(["1 " + "word " * 400]), seconds=5.0)
+    assert len(scorer.read[0].split()) == 224
+
+
+def test_nothing_to_do_leaves_the_list_alone() -> None:
+    clock = Clock()
+    reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
+    found = hits(["1 a", "2 b"])
+    assert reranker.rerank("", found, seconds=1.0) == found
+    assert reranker.rerank("question", found, seconds=0.0) == found
+    assert reranker.rerank("question", [], seconds=1.0) == []
+    assert reranker.rerank("question", found, seconds=1.0, top=0) == found
+
+
+def test_long_and_odd_texts_are_read(reranker: Reranker) -> None:
+    found = hits(["word " * 3000, "", "💥 \x00 <b>", "東京" * 500])
+    ranked = reranker.rerank("why " * 2000, found, seconds=30.0)
+    assert len(ranked) == 4
+    assert all("rerank" in hit.ranks for hit in ranked)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match="no model in"):
+        load_reranker(str(tmp_path))
+    (tmp_path / "model.onnx").write_bytes(b"not a model")
+    with pytest.raises(ModelUnavailable, match="fetch the model again"):
+        load_reranker(str(tmp_path))
+
+
+def test_any_sentence_transformers_cross_encoder_can_be_used(tmp_path: Path, model_home: Path) -> None:
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(str(model_home / "models" / "all-minilm-l6-v2"))
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        num_labels=1,
+    )
+    folder = tmp_path / "tiny"
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    reranker = load_reranker(str(folder))
+    assert reranker.name == "tiny"
+    ranked = reranker.rerank("which form", hits(["the form", "a fax " * 300, "other"]), seconds=30.0)
+    assert sorted(hit.ranks["rerank"] for hit in ranked) == [1, 2, 3]

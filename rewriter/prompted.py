@@ -38,6 +38,7 @@ _LABEL = regex.compile(
     r"^(?:\W*(?:rewrite|rewritten|last|new|stand-?alone)?\W*(?:question|query|output|answer)?\s*:\s*|\W*rewrite\b\W*)",
     regex.IGNORECASE,
 )
+_PLACEHOLDER = regex.compile(r"\{\{(question|conversation)\}\}")
 _KEEP = regex.compile(r"^\W*keep\W*(?:$|[\n:.])", regex.IGNORECASE)
 _QUOTES = "\"'`“”‘’«»* "
 
@@ -107,12 +108,9 @@ class PromptedRewriter:
             f"{turn.role.capitalize()}: {_line(turn.text, USER_CHARS if turn.role == 'user' else ASSISTANT_CHARS)}"
             for turn in conversation.turns[-self._turns :]
         ]
-        form = load_prompt(PACKAGE, "conversation").text
-        asked = form.replace("{{question}}", _line(question, QUESTION_CHARS))
-        return [
-            SystemMessage(load_prompt(PACKAGE, "rewrite").text),
-            HumanMessage(asked.replace("{{conversation}}", "\n".join(lines))),
-        ]
+        parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
+        asked = _PLACEHOLDER.sub(lambda match: parts[match[1]], load_prompt(PACKAGE, "conversation").text)
+        return [SystemMessage(load_prompt(PACKAGE, "rewrite").text), HumanMessage(asked)]
 
     def _read(self, conversation: Conversation, question: str, said: str, started: float) -> Rewrite:
         """What the model said, judged: kept, rewritten or refused."""

@@ -14,6 +14,7 @@ import regex
 
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
+from server.turn.opening import OpeningFilter
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
 from server.turn.support import SUPPORTED, Encode, Support, SupportScorer
@@ -42,6 +43,7 @@ class AnswerReader:
         self._evidence = {passage.n: passage for passage in evidence}
         self._scorer = SupportScorer(evidence, encode)
         self._refusal = RefusalFilter()
+        self._opening = OpeningFilter()
         self._parser = CitationParser(self._evidence)
         self._tracker = StatementTracker()
         self._shown = ""
@@ -59,16 +61,17 @@ class AnswerReader:
     @property
     def refused(self) -> bool:
         """Whether the model declined before it said anything of substance: nothing more is worth reading."""
-        return self._refusal.found and not self._citations and len(self._shown.split()) < 6
+        token = self._refusal.found and not self._citations and len(self._shown.split()) < 6
+        return token or self._opening.refused
 
     def feed(self, text: str) -> list[AnswerEvent]:
         """The events that one more piece of the model's text brings."""
-        self._read(self._parser.feed(self._refusal.feed(_UNSAFE.sub("", text))))
+        self._read(self._parser.feed(self._opening.feed(self._refusal.feed(_UNSAFE.sub("", text)))))
         return self._take()
 
     def finish(self) -> list[AnswerEvent]:
         """The events that were waiting for the end of the text."""
-        self._read(self._parser.feed(self._refusal.finish()))
+        self._read(self._parser.feed(self._opening.feed(self._refusal.finish()) + self._opening.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
         self._leave_uncited()

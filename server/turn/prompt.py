@@ -26,10 +26,12 @@ HISTORY_TOKENS = 300
 """Budget of the history; the local engine reads some ninety tokens a second on two cores."""
 HISTORY_MESSAGE_TOKENS = 100
 """Longest message of the history; longer ones are cut at their end."""
+_ROUNDING = 16
 
 _NUMBER_LIKE = regex.compile(
     r"(?<![\p{L}\p{N}_\])=(,])(?:\[\s*(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\s*\]|【(\d{1,3})[^】]*】)"
 )
+_PLACEHOLDER = regex.compile(r"\{\{(question|passages)\}\}")
 _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
 
 
@@ -72,7 +74,9 @@ def build_prompt(
     passages = _passages(evidence, max(room, 0))
     room -= count_tokens(passages)
     history = _history(conversation, min(room, HISTORY_TOKENS))
-    last = form.text.replace("{{question}}", harmless(asked)).replace("{{passages}}", passages)
+    parts = {"question": harmless(asked), "passages": passages}
+    # In one pass, so that what is filled in is never filled again.
+    last = _PLACEHOLDER.sub(lambda match: parts[match[1]], form.text)
     messages = (Message("system", system.text), *history, Message("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return ChatPrompt(messages, tokens, f"{system.version}.{form.version}")
@@ -91,7 +95,7 @@ def clip(text: str, tokens: int) -> str:
 
 def _fixed_tokens() -> int:
     texts = (load_prompt(PACKAGE, "answer").text, load_prompt(PACKAGE, "question").text)
-    return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts)
+    return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts) + _ROUNDING
 
 
 def _passages(evidence: Sequence[Evidence], room: int) -> str:

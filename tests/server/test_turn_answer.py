@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.turn.answer import AnswerReader
@@ -157,6 +157,7 @@ def test_with_an_encoder_paraphrases_count() -> None:
     assert helped.answer().support[0].score > plain.answer().support[0].score
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.sampled_from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.turn.citations import CitationParser, Marker
@@ -104,11 +104,13 @@ FRAGMENTS = st.lists(
 ).map("".join)
 
 
+@settings(deadline=None, max_examples=60)
 @given(FRAGMENTS, st.lists(st.integers(0, 60), max_size=20))
 def test_where_a_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     assert read(text, cuts) == read(text) == read(text, list(range(len(text))))
 
 
+@settings(deadline=None, max_examples=60)
 @given(FRAGMENTS.filter(lambda text: not set(text) & set("[]【】")))
 def test_text_without_brackets_passes_unchanged(text: str) -> None:
     assert read(text) == (text, [], 0)

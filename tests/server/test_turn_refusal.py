@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.turn.refusal import RefusalFilter
@@ -102,11 +102,13 @@ FRAGMENTS = st.lists(
 ).map("".join)
 
 
+@settings(deadline=None, max_examples=60)
 @given(FRAGMENTS, st.lists(st.integers(0, 120), max_size=30))
 def test_where_a_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     assert shown(text, cuts) == shown(text) == shown(text, list(range(len(text))))
 
 
+@settings(deadline=None, max_examples=60)
 @given(FRAGMENTS, st.sampled_from(TOKENS), FRAGMENTS)
 def test_no_token_is_ever_shown(before: str, token: str, after: str) -> None:
     text, found = shown(f"{before} {token} {after}")
@@ -115,6 +117,7 @@ def test_no_token_is_ever_shown(before: str, token: str, after: str) -> None:
     assert "cannot_answer" not in text.lower()
 
 
+@settings(deadline=None, max_examples=60)
 @given(FRAGMENTS)
 def test_what_is_shown_is_never_taken_back(text: str) -> None:
     """Whatever has been shown at any moment begins what is shown in the end, so nothing can leak halfway."""

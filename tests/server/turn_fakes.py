@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from index.documents import Document, Section
 from index.query import Hit, Passage, Query, Where
@@ -94,11 +95,17 @@ class Reversing:
 
 
 class ScriptedModel(BaseChatModel):
-    """Streams its pieces, a number among them being a pause in seconds and an exception being raised."""
+    """Streams its pieces; a number among them is a pause in seconds, an exception is raised.
+
+    `speaking` is set when the first pause begins, `closed` is filled when the stream ends in any way.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     script: list[Any]
     asked: list[Any] = Field(default_factory=list)
     closed: list[bool] = Field(default_factory=list)
+    speaking: threading.Event = Field(default_factory=threading.Event)
 
     @property
     def _llm_type(self) -> str:
@@ -123,6 +130,7 @@ class ScriptedModel(BaseChatModel):
                 if isinstance(piece, Exception):
                     raise piece
                 if isinstance(piece, float):
+                    self.speaking.set()
                     await asyncio.sleep(piece)
                     continue
                 message = piece if isinstance(piece, AIMessageChunk) else AIMessageChunk(content=piece)

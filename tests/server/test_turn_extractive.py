@@ -1,0 +1,51 @@
+"""Answers without a model: the right sentences, quoted exactly, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.turn.extractive import best_sentences
+from tests.server.turn_fakes import FAX, LEAVE, evidence
+
+OTHER = "Train tickets are refunded in full. Taxi rides are refunded only after ten in the evening."
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How long does parental leave last?", "Parental leave lasts ten weeks."),
+        ("Can the form be sent by fax?", "The form may also be sent by fax to 555-0199."),
+        ("Are taxi rides refunded?", "Taxi rides are refunded only after ten in the evening."),
+    ],
+)
+def test_the_sentence_that_answers_comes_first(question: str, expected: str) -> None:
+    passages = evidence(OTHER, LEAVE, FAX)
+    quote = best_sentences(question, passages)[0]
+
+    assert quote.quote == expected
+    source = passages[quote.n - 1]
+    assert source.text[quote.start - source.start : quote.end - source.start] == expected
+
+
+def test_a_question_about_something_else_is_refused() -> None:
+    assert best_sentences("Which university did the mayor attend?", evidence(LEAVE, FAX, OTHER)) == []
+
+
+def test_a_denial_answers_too() -> None:
+    assert best_sentences("Is leave paid after week 8?", evidence(LEAVE))[0].quote == "It is not paid after week 8."
+
+
+def test_what_a_colon_announces_is_quoted_with_it() -> None:
+    text = (
+        "Declare an optional parameter with a default:\n\n```python\nq: str | None = None\n```\n\nOther words follow."
+    )
+
+    assert (
+        best_sentences("How do I declare an optional parameter?", evidence(text))[0].quote == text.partition("\n\nO")[0]
+    )
+
+
+def test_at_most_three_and_none_twice() -> None:
+    quotes = best_sentences("parental leave lasts how long", evidence(LEAVE, LEAVE, LEAVE, LEAVE))
+
+    assert len({quote.quote for quote in quotes}) == len(quotes) <= 3

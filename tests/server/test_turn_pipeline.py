@@ -1,0 +1,422 @@
+"""A turn from question to the last event, on every branch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessageChunk
+
+from index.errors import CollectionNotFound, StorageError
+from rewriter import Conversation, PassThroughRewriter, PromptedRewriter, Rewrite, Turn
+from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
+from server.turn import pipeline
+from server.turn.events import (
+    CitationEvent,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    EvidenceEvent,
+    RewriteEvent,
+    SupportEvent,
+    TokenEvent,
+)
+from server.turn.pipeline import TurnEngine
+from server.turn.search import TurnSearch
+from server.turn.steps import Step
+from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, ScriptedModel
+
+FOLLOW_UP = Conversation((Turn("user", "How long is parental leave?"), Turn("assistant", "Ten weeks [1].")))
+
+
+class Fixed:
+    """A rewriter of few words."""
+
+    name = "fixed"
+
+    def __init__(self, text: str, seconds: float = 0.0, confidence: float | None = None) -> None:
+        self._text, self._seconds, self._confidence = text, seconds, confidence
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        time.sleep(self._seconds)
+        return Rewrite(self._text, "rewrite", self._confidence)
+
+
+def engine(
+    script: list[Any] | None = None,
+    *,
+    collection: FakeCollection | None = None,
+    settings: Settings | None = None,
+    **parts: Any,
+) -> TurnEngine:
+    """An engine over a fake collection; without a script it has no model."""
+    found = collection or FakeCollection()
+    model = parts.pop("model", None) or (ScriptedModel(script=script) if script is not None else None)
+    return TurnEngine(
+        collection=lambda _: found,
+        rewriter=parts.pop("rewriter", PassThroughRewriter()),
+        settings=settings or Settings(),
+        chat_model=lambda: model,
+        **parts,
+    )
+
+
+def play(turns: TurnEngine, question: str = "How long is leave?", **options: Any) -> list[Event]:
+    async def gather() -> list[Event]:
+        return [event async for event in turns.run(question, collection="docs", **options)]
+
+    events = asyncio.run(gather())
+    check_order(events)
+    return events
+
+
+def check_order(events: list[Event]) -> None:
+    """What every reader of the stream relies on."""
+    last = events[-1]
+    assert isinstance(last, DoneEvent | ErrorEvent)
+    assert not any(isinstance(event, DoneEvent | ErrorEvent) for event in events[:-1])
+    assert [event.type for event in events[:-1][:2]] == ["rewrite", "evidence"][: len(events) - 1]
+    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == last.answer
+    if isinstance(last, DoneEvent):
+        assert last.citations == [event for event in events if isinstance(event, CitationEvent)]
+        assert last.support == [event for event in events if isinstance(event, SupportEvent)]
+
+
+def done(events: list[Event]) -> DoneEvent:
+    assert isinstance(events[-1], DoneEvent)
+    return events[-1]
+
+
+def failed(events: list[Event]) -> ErrorEvent:
+    assert isinstance(events[-1], ErrorEvent)
+    return events[-1]
+
+
+def test_an_answer_streams_with_checked_citations() -> None:
+    usage = {"input_tokens": 80, "output_tokens": 9, "total_tokens": 89}
+    closing = AIMessageChunk(content="", response_metadata={"finish_reason": "stop"}, usage_metadata=usage)
+    events = play(
+        engine(["Parental leave ", "lasts ten weeks [1", "][8].", closing]), turn_id="t1", conversation_id="c1"
+    )
+    end = done(events)
+
+    assert (end.turn_id, end.conversation_id, end.status) == ("t1", "c1", "answered")
+    assert end.answer == "Parental leave lasts ten weeks [1]."
+    assert [citation.quote for citation in end.citations] == ["Parental leave lasts ten weeks."]
+    assert [one.supported for one in end.support] == [True]
+    assert (end.dropped_citations, end.prompt_tokens, end.completion_tokens, end.finish_reason) == (1, 80, 9, "stop")
+    assert {"rewrite", "search", "first_token", "generate", "total"} <= set(end.seconds)
+    assert end.warning == ""
+
+
+def test_tokens_are_passed_on_as_they_come() -> None:
+    turns = engine(["Parental leave lasts ", 0.2, "ten weeks [1]."])
+
+    async def arrivals() -> list[float]:
+        started = time.monotonic()
+        return [
+            time.monotonic() - started
+            async for event in turns.run("?", collection="docs")
+            if isinstance(event, TokenEvent)
+        ]
+
+    first, *_, last = asyncio.run(arrivals())
+    assert last - first > 0.15
+
+
+def test_an_answer_cut_by_its_length_says_so() -> None:
+    cut = AIMessageChunk(content="ten weeks", response_metadata={"finish_reason": "length"})
+
+    assert done(play(engine(["Parental leave lasts ", cut]))).finish_reason == "length"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ["<cannot", "_answer>"],
+        ["CANNOT_ANSWER."],
+        ["cannot answer"],
+        ["The passages do ", "not state the answer."],
+        [""],
+        ["   \n"],
+    ],
+)
+def test_a_refusal_is_said_honestly_and_never_as_a_token(script: list[str]) -> None:
+    events = play(engine(script), "Who is the mayor?")
+    end = done(events)
+
+    assert end.status == "refused"
+    assert "Who is the mayor?" in end.answer
+    assert "2 passages" in end.answer
+    assert "Handbook" in end.answer
+    assert end.citations == []
+    assert all("cannot_answer" not in event.text for event in events if isinstance(event, TokenEvent))
+
+
+def test_after_a_refusal_the_model_is_not_heard_further() -> None:
+    model = ScriptedModel(script=["<cannot_answer>", " ", "but ", 30.0, "I think it is Mr. Doe [1]."])
+    started = time.monotonic()
+    end = done(play(engine(model=model)))
+
+    assert time.monotonic() - started < 10
+    assert "Doe" not in end.answer
+    assert model.closed == [True]
+
+
+def test_a_refusal_after_an_answer_leaves_the_answer() -> None:
+    end = done(play(engine(["Parental leave lasts ten weeks [1]. ", "<cannot_", "answer>"])))
+
+    assert (end.status, end.answer) == ("answered", "Parental leave lasts ten weeks [1].")
+
+
+def test_an_answer_nothing_supports_carries_a_warning() -> None:
+    end = done(play(engine(["The mayor of Springfield studied medieval falconry [1]."])))
+
+    assert end.status == "answered"
+    assert "check it" in end.warning
+    assert [one.supported for one in end.support] == [False]
+
+
+def test_without_a_model_sentences_are_quoted() -> None:
+    end = done(play(engine(), "How long does parental leave last?"))
+
+    assert end.status == "quoted"
+    assert "No language model" in end.answer
+    assert end.citations[0].quote == "Parental leave lasts ten weeks."
+    assert end.citations[0].quote in end.answer
+    assert all(one.supported for one in end.support)
+
+
+def test_without_a_model_and_without_a_match_it_refuses() -> None:
+    end = done(play(engine(), "Which university did the mayor attend?"))
+
+    assert (end.status, end.citations) == ("refused", [])
+
+
+@pytest.mark.parametrize("script", [None, ["I know it anyway."]])
+def test_where_nothing_is_found_no_model_is_asked(script: list[str] | None) -> None:
+    model = ScriptedModel(script=script) if script else None
+    events = play(engine(model=model, collection=FakeCollection(texts=())))
+
+    assert done(events).status == "refused"
+    assert model is None or model.asked == []
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "answer"),
+    [
+        ([ConnectionError("refused")], "llm_unreachable", ""),
+        (["Parental leave ", ConnectionError("reset")], "llm_unreachable", "Parental leave"),
+        ([ValueError("model not found")], "llm_failed", ""),
+        (["Ten weeks [1]. ", RuntimeError("CUDA")], "llm_failed", "Ten weeks [1]."),
+        ([TimeoutError()], "llm_timeout", ""),
+    ],
+)
+def test_a_model_that_fails_ends_the_turn_with_what_was_said(script: list[Any], code: str, answer: str) -> None:
+    end = failed(play(engine(script), turn_id="t1"))
+
+    assert (end.code, end.answer, end.turn_id) == (code, answer, "t1")
+    assert end.message.startswith("The language model")
+    assert "total" in end.seconds
+
+
+def test_half_a_refusal_token_is_not_shown_when_the_model_dies() -> None:
+    assert failed(play(engine(["Ten weeks. <cannot_ans", ConnectionError()]))).answer == "Ten weeks."
+
+
+def test_a_model_that_says_nothing_is_given_up() -> None:
+    settings = Settings(llm=LLMSettings(first_token_seconds=0.1))
+    end = failed(play(engine([5.0, "late"], settings=settings)))
+
+    assert (end.code, end.answer) == ("llm_timeout", "")
+    assert "llm.first_token_seconds" in end.message
+
+
+def test_a_model_that_never_ends_is_stopped() -> None:
+    settings = Settings(llm=LLMSettings(total_seconds=0.3))
+    end = failed(play(engine(["Ten weeks "] + ["and ", 0.05] * 100, settings=settings)))
+
+    assert end.code == "llm_timeout"
+    assert end.answer.startswith("Ten weeks and")
+    assert "llm.total_seconds" in end.message
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CollectionNotFound("There is no collection docs."), "collection_not_found"),
+        (StorageError("The disk is full."), "search_failed"),
+    ],
+)
+def test_what_the_index_says_of_a_failure_reaches_the_user(error: Exception, code: str) -> None:
+    end = failed(play(engine(["x"], collection=FakeCollection(error=error))))
+
+    assert (end.code, end.message) == (code, str(error))
+
+
+def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
+    def missing(name: str) -> FakeCollection:
+        raise CollectionNotFound(f"There is no collection {name}.")
+
+    turns = TurnEngine(collection=missing, rewriter=PassThroughRewriter(), settings=Settings())
+
+    assert [event.type for event in play(turns)] == ["error"]
+
+
+def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "BLOCKING_SECONDS", 0.1)
+    slow = FakeCollection(before=lambda: time.sleep(0.5))
+
+    assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"
+
+
+def test_a_follow_up_is_searched_with_its_rewrite_and_read_with_both() -> None:
+    model = ScriptedModel(script=["Yes, by fax [2]."])
+    collection = FakeCollection()
+    turns = engine(model=model, collection=collection, rewriter=Fixed("Can form PL-7 be sent by fax?"))
+    events = play(turns, "and by fax?", conversation=FOLLOW_UP)
+    rewrite = events[0]
+
+    assert isinstance(rewrite, RewriteEvent)
+    assert (rewrite.text, rewrite.decision, rewrite.rewriter) == ("Can form PL-7 be sent by fax?", "rewrite", "fixed")
+    searched = [query.text for query in collection.asked[0][0]]
+    assert {"and by fax?", "Can form PL-7 be sent by fax?"} <= set(searched)
+    assert [leg.text for leg in rewrite.legs] == searched
+    assert "and by fax? (that is: Can form PL-7 be sent by fax?)" in model.asked[0][-1].text
+    assert [message.type for message in model.asked[0]] == ["system", "human", "ai", "human"]
+
+
+def test_a_slow_rewriter_leaves_the_typed_question() -> None:
+    settings = Settings(rewriter=RewriterSettings(timeout_seconds=0.1))
+    turns = engine(["Ten weeks [1]."], settings=settings, rewriter=Fixed("Too late?", seconds=1.5))
+    events = play(turns, "and by fax?", conversation=FOLLOW_UP)
+    rewrite = events[0]
+
+    assert isinstance(rewrite, RewriteEvent)
+    assert (rewrite.text, rewrite.decision) == ("and by fax?", "failed")
+    assert "0.1 s" in rewrite.reason
+    assert done(events).status == "answered"
+
+
+def test_a_search_text_written_by_a_person_stands_in_for_the_rewrite() -> None:
+    reranker, collection = Reversing(), FakeCollection()
+    turns = engine(["x"], rewriter=Fixed("Wrong?"), reranker=reranker, collection=collection)
+    events = play(turns, "and by fax?", conversation=FOLLOW_UP, search_for=" fax number of the office ")
+    rewrite = events[0]
+
+    assert isinstance(rewrite, RewriteEvent)
+    assert (rewrite.text, rewrite.decision) == ("fax number of the office", "edited")
+    assert "fax number of the office" in [query.text for query in collection.asked[0][0]]
+    assert "Wrong?" not in [query.text for query in collection.asked[0][0]]
+    assert reranker.asked == ["fax number of the office"]
+
+
+@pytest.mark.parametrize(
+    ("how", "first", "follow_up"), [("auto", True, False), ("always", True, True), ("never", False, False)]
+)
+def test_reranking_needs_a_stand_alone_question(how: Any, first: bool, follow_up: bool) -> None:
+    settings = Settings(retrieval=RetrievalSettings(rerank=how))
+    for conversation, expected in ((Conversation(), first), (FOLLOW_UP, follow_up)):
+        reranker = Reversing()
+        events = play(engine(["x"], settings=settings, reranker=reranker), "and by fax?", conversation=conversation)
+        evidence = events[1]
+
+        assert isinstance(evidence, EvidenceEvent)
+        assert evidence.reranked is bool(reranker.asked) is expected
+        assert [one.text for one in evidence.passages] == ([FAX, LEAVE] if expected else [LEAVE, FAX])
+
+
+def test_a_filter_reaches_the_search() -> None:
+    collection = FakeCollection()
+    play(engine(["x"], collection=collection), where={"domain": "dmv"})
+
+    assert collection.asked[0][1] == {"domain": "dmv"}
+
+
+def test_the_steps_are_told_with_content_apart() -> None:
+    steps: list[Step] = []
+    play(engine(["Ten weeks [1]."], reranker=Reversing()), record=steps.append)
+
+    assert [step.name for step in steps] == ["rewrite", "search", "rerank", "generate"]
+    assert all(step.seconds >= 0 and step.started > 1e9 for step in steps)
+    assert "How long is leave?" not in str([dict(step.attributes) for step in steps])
+    assert LEAVE in str(steps[-1].inputs["messages"])
+    assert steps[-1].outputs["text"] == "Ten weeks [1]."
+
+
+@pytest.mark.parametrize("how", ["close", "cancel"])
+def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
+    model = ScriptedModel(script=["Parental leave ", "lasts ", 30.0, "ten weeks."])
+    turns = engine(model=model)
+
+    async def read() -> None:
+        async with aclosing(turns.run("How long?", collection="docs")) as events:
+            async for event in events:
+                if isinstance(event, TokenEvent) and how == "close":
+                    return
+
+    async def leave() -> None:
+        task = asyncio.create_task(read())
+        if how == "close":
+            await task
+        else:
+            await asyncio.to_thread(model.speaking.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    started = time.monotonic()
+    asyncio.run(leave())
+
+    assert model.closed == [True]
+    assert time.monotonic() - started < 10
+
+
+def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
+    model = ScriptedModel(script=[30.0, "REWRITE: x?"])
+    turns = engine(["x"], rewriter=PromptedRewriter(model))
+
+    async def leave() -> None:
+        async def read() -> None:
+            async for _ in turns.run("and by fax?", collection="docs", conversation=FOLLOW_UP):
+                pass
+
+        task = asyncio.create_task(read())
+        await asyncio.to_thread(model.speaking.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    assert model.closed == [True]
+
+
+def test_many_turns_run_at_once() -> None:
+    turns = engine(["Parental leave ", 0.05, "lasts ten weeks [1]."])
+
+    async def crowd() -> list[Event]:
+        async def one() -> Event:
+            return [event async for event in turns.run("How long?", collection="docs")][-1]
+
+        return await asyncio.gather(*(one() for _ in range(50)))
+
+    assert {event.answer for event in asyncio.run(crowd()) if isinstance(event, DoneEvent)} == {
+        "Parental leave lasts ten weeks [1]."
+    }
+
+
+def test_batch_commands_search_as_a_turn_does() -> None:
+    collection, reranker = FakeCollection(), Reversing()
+    search = TurnSearch(
+        collection=lambda _: collection, rewriter=PassThroughRewriter(), settings=Settings(), reranker=reranker
+    )
+    found = search.find("How long is leave?", collection="docs", k=1, where={"domain": "dmv"})
+    play(engine(["x"], collection=collection, reranker=reranker), "How long is leave?", where={"domain": "dmv"})
+
+    assert [hit.passage.text for hit in found.hits] == [FAX]
+    assert found.reranked
+    assert found.plan.decision == "keep"
+    assert collection.asked[0] == collection.asked[1]

@@ -1,6 +1,7 @@
 """What the legs of a follow-up are worth: retrieval on real conversations, without any rewriter.
 
-    python benchmarks/bench_legs.py --data DATA [--home HOME] [--sets doc2dial cloud govt] [--every N] [--rerank]
+    python benchmarks/bench_legs.py --data DATA [--home HOME] [--sets doc2dial cloud govt] [--every N] [--rows TEXT]
+        [--rerank]
 
 `--data` is a folder with `doc2dial/` and `mtrag/` in BEIR form. Each set becomes a collection in
 `--home` (kept, so the second run starts at once) and every question is searched by the code of a chat
@@ -147,6 +148,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=Settings().home)
     parser.add_argument("--sets", nargs="+", default=["doc2dial", "cloud", "govt"])
     parser.add_argument("--every", type=int, default=1, help="take every Nth question only")
+    parser.add_argument("--rows", default="", help="only the rows whose name holds this")
     parser.add_argument("--rerank", action="store_true", help="measure the cross-encoder over the default legs")
     options = parser.parse_args()
 
@@ -195,6 +197,8 @@ def main() -> None:
                     report(name, f"follow-ups + human rewrite, rerank by it: {policy}", *values)
         else:
             for label, legs in LEGS.items():
+                if options.rows not in label:
+                    continue
                 report(name, label, *measure(search(legs), name, asked, qrels))
             if not doc2dial:
                 for label, legs in {

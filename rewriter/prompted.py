@@ -85,6 +85,7 @@ class PromptedRewriter:
             return Rewrite(question, "keep", confidence=1.0)
         started = time.perf_counter()
         said = ""
+        before = _cancellations()
         try:
             async with asyncio.timeout(self._timeout):
                 stream = cast(
@@ -93,6 +94,9 @@ class PromptedRewriter:
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:
                         said += chunk.text
+                        # A client that waits with asyncio.wait_for may lose a cancellation (Python 3.11).
+                        if _cancellations() > before:
+                            raise asyncio.CancelledError
                         if _complete(said, question):
                             break
         except TimeoutError:
@@ -178,6 +182,12 @@ def model_errors() -> tuple[type[Exception], ...]:
     from openai import OpenAIError
 
     return (OpenAIError, httpx.HTTPError, LangChainException, OSError, ValueError, RuntimeError)
+
+
+def _cancellations() -> int:
+    """How often the current task has been asked to stop."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 def _complete(said: str, question: str) -> bool:

@@ -65,6 +65,7 @@ async def generate(
     started = time.monotonic()
     deadline = min(first_token_seconds, total_seconds)
     spoke = False
+    before = _cancellations()
     try:
         async with aclosing(_chunks(chat_model, messages)) as chunks:
             while True:
@@ -73,6 +74,9 @@ async def generate(
                     asyncio.get_running_loop().time() + deadline - time.monotonic() + started
                 ):
                     chunk = await anext(chunks, None)
+                # A client that waits with asyncio.wait_for loses a cancellation that meets a chunk (Python 3.11).
+                if _cancellations() > before:
+                    raise asyncio.CancelledError
                 if chunk is None:
                     return
                 if chunk.text and not spoke:
@@ -96,6 +100,12 @@ async def generate(
             "llm_failed",
             f"The language model answered with an error ({_brief(error)}). The log of its server says more.",
         ) from error
+
+
+def _cancellations() -> int:
+    """How often the current task has been asked to stop."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 async def _chunks(chat_model: BaseChatModel, messages: Sequence[Message]) -> AsyncGenerator[AIMessageChunk, None]:

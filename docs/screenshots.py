@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parent
 IMAGES = DOCS / "images"
-QUESTION = "How do I index a folder of documents?"
-FOLLOW_UP = "And how do I leave some of the files out?"
+QUESTION = "Which address does the server listen on?"
+FOLLOW_UP = "And what does it need to listen on another one?"
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
-from server.chat import ChatError, ChatService, Conflict, Event, TurnRequest
+from server.chat import ChatService, Conflict, Event, TurnRequest
 
 PACE = 0.05
 """Seconds between two pictures of a streaming answer at least."""
@@ -20,68 +19,61 @@ class LiveTurns:
     """The running turns of this page's visitors, by the name the tab gave them."""
 
     def __init__(self) -> None:
-        self._stops: dict[str, tuple[str, asyncio.Event]] = {}
+        self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
     def stop(self, stream: str) -> bool:
         """Stop one turn; False where it is not running. Only the tab that named it knows the name."""
-        if stream not in self._stops:
+        if stream not in self._running:
             return False
-        self._stops[stream][1].set()
+        self._running[stream][1].cancel()
         return True
 
     def leave(self, tab: str) -> None:
         """The tab was closed: stop everything it had running."""
-        for owner, stop in self._stops.values():
+        for owner, reading in self._running.values():
             if owner == tab:
-                stop.set()
+                reading.cancel()
 
     def __len__(self) -> int:
         """How many turns are running."""
-        return len(self._stops)
+        return len(self._running)
 
     async def follow(
         self, service: ChatService, request: TurnRequest, tab: str, stream: str
     ) -> AsyncIterator[list[Event]]:
         """The events of a turn in batches, `PACE` apart; ends early when stopped.
 
-        Raises what the service raises. Leaving the iterator in any way ends the turn.
+        Raises what the service raises. Leaving the iterator in any way ends the turn; `stop` and `leave`
+        end it even if nobody asks the iterator for more, for Gradio forgets iterators of closed tabs.
         """
-        if stream in self._stops:
+        if stream in self._running:
             raise Conflict("This question is being answered already.")
-        stop = asyncio.Event()
-        self._stops[stream] = tab, stop
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         reading = asyncio.create_task(_read(service, request, events))
-        stopping = asyncio.create_task(stop.wait())
+        self._running[stream] = tab, reading
+        reading.add_done_callback(lambda _: self._ended(stream, events))
         try:
             ended = False
             while not ended:
-                waiting = asyncio.create_task(events.get())
-                await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if stop.is_set():
-                    waiting.cancel()
-                    return
-                batch = [await waiting]
+                batch = [await events.get()]
                 while not events.empty():
                     batch.append(events.get_nowait())
                 ended = batch[-1] is None
                 if known := [event for event in batch if event is not None]:
                     yield known
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), PACE if not ended else 0)
-            await reading
+                await asyncio.wait({reading}, timeout=PACE)
+            if not reading.cancelled():
+                reading.result()
         finally:
-            self._stops.pop(stream, None)
-            stopping.cancel()
             reading.cancel()
             # The turn is kept as interrupted by the time it is read again.
-            with suppress(asyncio.CancelledError, ChatError):
-                await reading
+            await asyncio.wait({reading})
+
+    def _ended(self, stream: str, events: asyncio.Queue[Event | None]) -> None:
+        del self._running[stream]
+        events.put_nowait(None)
 
 
 async def _read(service: ChatService, request: TurnRequest, events: asyncio.Queue[Event | None]) -> None:
-    try:
-        async for event in service.turn(request):
-            events.put_nowait(event)
-    finally:
-        events.put_nowait(None)
+    async for event in service.turn(request):
+        events.put_nowait(event)

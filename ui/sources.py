@@ -28,7 +28,8 @@ _LEGS = {
     "rewritten": "rewritten question",
     "users": "your last questions",
     "exchange": "previous exchange",
-    "edited": "your search words",
+    "opening": "your first question",
+    "conversation": "whole conversation",
 }
 
 
@@ -75,10 +76,15 @@ def formatted(name: str, text: str, highlights: Sequence[Highlight]) -> Markup:
     return render_plain(text, highlights, flowing=suffix == ".pdf")
 
 
+def leg_name(name: str) -> str:
+    """A leg of the search in words; one this page does not know keeps its name."""
+    return _LEGS.get(name, name)
+
+
 def ranking_name(label: str) -> str:
     """`typed/bm25` in words."""
     leg, _, ranking = label.partition("/")
-    leg = _LEGS.get(leg, leg)
+    leg = leg_name(leg)
     return f"{leg}, {_RANKINGS.get(ranking, ranking)}" if ranking else {"rerank": "cross-encoder"}.get(leg, leg)
 
 

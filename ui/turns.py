@@ -27,7 +27,7 @@ from server.chat import (
 )
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import render_markdown
-from ui.sources import sources_html
+from ui.sources import leg_name, sources_html
 from ui.templates import render
 
 _MARKER = re.compile(r"\[(\d{1,3})\]")
@@ -69,7 +69,7 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
     sure = "" if rewrite.confidence is None else f" Confidence: {rewrite.confidence:.0%}."
     by = "" if rewrite.rewriter in ("", "none") else f" Rewriter: {rewrite.rewriter}."
-    if edited:
+    if edited or rewrite.decision == "edited":
         return Decision("your words", "The search used the words you chose instead of the question.")
     match rewrite.decision:
         case "rewrite":
@@ -81,10 +81,10 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         case "failed":
             return Decision("not rewritten", f"Rewriting failed{reason}; the typed question was searched.{by}")
     if len(rewrite.legs) > 1:
-        said = "The question was searched as typed, along with the turns before it."
+        label, said = "with the conversation", "The question was searched as typed, along with the turns before it."
     else:
-        said = "The question was searched as typed."
-    return Decision("", said + sure + by)
+        label, said = "", "The question was searched as typed."
+    return Decision(label, said + sure + by)
 
 
 class TurnView:
@@ -231,8 +231,8 @@ class _Shown:
         self.search_text = view.search_for or (view.rewrite.text if view.rewrite else view.question)
         self.decision = describe(view.rewrite, view.search_for is not None) if view.rewrite else None
         self.answer = render_markdown(view.text, view._annotations()) if view.text else ""
-        self.quoted = view.state == "quoted"
         self.notices = view._notices()
+        self.legs = [(leg_name(leg.name), leg) for leg in view.rewrite.legs] if view.rewrite else []
         self.timings = view._timings()
         self.sources = len(view.passages)
         self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"

@@ -91,9 +91,9 @@ ANSWERS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's chromium, headless."""
+    """Debian's chromium, headless. Gone with its module: while it lives, its thread has a running event loop."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed; the page cannot be looked at")
     from playwright.sync_api import sync_playwright
@@ -104,7 +104,7 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A whole server over the documents above, one of them poisoned."""
     from tests.ui.site import running_site
@@ -123,7 +123,7 @@ class Visitor:
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(45_000)  # for busy machines
         self.foreign: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self._note_request(request.url))

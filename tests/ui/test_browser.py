@@ -187,7 +187,7 @@ def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Sit
     def status(conversation: str) -> str:
         return site.ask(site.service.conversation(conversation)).messages[0].status
 
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while status(left) == "pending" and time.monotonic() < deadline:
         time.sleep(0.05)
     assert status(left) == "interrupted"
@@ -213,7 +213,7 @@ def test_a_phone_has_drawers_and_no_sideways_scrolling(browser: Browser, site: S
     page.wait_for_selector(".rail", state="visible")
     page.tap('.rail [data-action="new"]')
     page.wait_for_selector(".welcome h1")
-    assert not page.locator(".rail").is_visible()
+    page.wait_for_selector(".rail", state="hidden")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert person.complaints == []
     context.close()

@@ -93,6 +93,22 @@ def test_a_reader_that_goes_away_ends_the_turn(service: FakeService) -> None:
     assert len(live) == 0
 
 
+def test_a_turn_that_nobody_reads_any_more_is_stopped_by_its_tab_closing(service: FakeService) -> None:
+    live = LiveTurns()
+
+    async def run() -> None:
+        answer = ask(service, live, "tab", question("long?"))
+        async for picture in answer:
+            if "One two" in picture["html"]:
+                break
+        live.leave("tab")
+        await asyncio.sleep(0.1)  # `answer` is held and not asked for more
+        assert len(live) == 0
+        assert service.cancelled == 1
+
+    asyncio.run(run())
+
+
 def test_a_cancelled_reader_ends_the_turn(service: FakeService) -> None:
     live = LiveTurns()
 

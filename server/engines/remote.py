@@ -59,7 +59,9 @@ class RemoteEngine(StartStop):
                 client.close()
                 raise
             self._model = self._model or listed[0]
-            self._clients = (client, httpx.AsyncClient(timeout=timeout))
+            # How many turns run at once is the service's decision: a pool of its own would let others starve.
+            unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=50)
+            self._clients = (client, httpx.AsyncClient(timeout=timeout, limits=unbounded))
             self._chat_model = None
 
     def stop(self) -> None:

@@ -111,6 +111,7 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor) 
     page.wait_for_selector('.group h3:text("Found")')
     page.click('.conversation a:has-text("Steel")')
     page.wait_for_selector(".turn .chip")
+    assert page.locator(".welcome").count() == 0
     page.hover(".conversation.current")
     page.click('.conversation.current [data-action="delete"]')
     page.click('.conversation.deleting [data-action="delete"]')

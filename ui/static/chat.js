@@ -48,8 +48,9 @@ function showSources(article, cite) {
 
 async function welcome() {
   if (conversation || turns.children.length) return;
+  const mine = opening;
   const answer = await anaphora.call(server, "welcome", { id: collection });
-  if (answer && !turns.children.length) anaphora.patch(part("welcome"), answer.html);
+  if (answer && mine === opening && !turns.children.length) anaphora.patch(part("welcome"), answer.html);
 }
 function fresh() {
   stop();
@@ -67,6 +68,7 @@ async function open(id) {
   const answer = await anaphora.call(server, "open_conversation", { id });
   if (mine !== opening) return;
   if (!answer) return fresh();
+  part("welcome").replaceChildren();
   turns.replaceChildren();
   for (const turn of answer.turns) {
     const article = anaphora.element(turn.html);

@@ -35,6 +35,11 @@ class Models:
                 self._encoder = load_encoder(resolve(self._settings.index.encoder, self._settings.home))
             return self._encoder
 
+    @property
+    def reranker_at_hand(self) -> bool:
+        """Whether `reranker` would return at once."""
+        return self._reranker is not None or self._settings.retrieval.rerank == "never"
+
     def reranker(self) -> Reranker | None:
         """The cross-encoder, None where the settings want none."""
         if self._settings.retrieval.rerank == "never":

@@ -178,7 +178,7 @@ class ChatService(ConversationDesk, DocumentDesk):
             rewriter=self._rewriter(engine.chat_model()),
             settings=self.settings,
             chat_model=lambda: model,
-            reranker=await asyncio.to_thread(self._reranker),
+            reranker=await self._loaded_reranker(),
         )
         return turn_engine, engine.name
 
@@ -190,7 +190,7 @@ class ChatService(ConversationDesk, DocumentDesk):
             collection=self.opened.get,
             rewriter=self._rewriter(model),
             settings=self.settings,
-            reranker=await asyncio.to_thread(self._reranker),
+            reranker=await self._loaded_reranker(),
         )
 
     def _rewriter(self, model: BaseChatModel | None) -> Rewriter:
@@ -200,6 +200,10 @@ class ChatService(ConversationDesk, DocumentDesk):
         if rewriter.kind == "none" or model is None:
             return PassThroughRewriter()
         return PromptedRewriter(model, rewriter.timeout_seconds, rewriter.history_turns)
+
+    async def _loaded_reranker(self) -> Reranker | None:
+        """`_reranker`, without the detour over a thread where there is nothing to load."""
+        return self._reranker() if self.models.reranker_at_hand else await asyncio.to_thread(self._reranker)
 
     def _reranker(self) -> Reranker | None:
         """The cross-encoder, or none where it cannot be loaded: a search without it is better than no search."""

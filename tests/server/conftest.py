@@ -174,8 +174,9 @@ def indexed_home(model_home: Path, documents: Path, tmp_path_factory: pytest.Tem
     async def index() -> None:
         async with open_service(make_settings(home, model_home, "none"), warm=False) as service:
             job = await service.index_paths("docs", [documents])
-            while not (job := await service.job(job.id)).finished:
+            while not job.finished:
                 await asyncio.sleep(0.02)
+                job = await service.job(job.id)
             assert job.state == "done", job.message
 
     asyncio.run(index())
@@ -275,7 +276,7 @@ def _start(settings: Settings) -> Running:
             server = Server(app)
             made.update(url=address(sock), service=service, app=app, loop=asyncio.get_running_loop(), server=server)
             serving = asyncio.create_task(server.serve(sockets=[sock]))
-            while not server.started and not serving.done():
+            while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(0.005)
             ready.set()
             await serving

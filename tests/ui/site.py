@@ -54,7 +54,7 @@ class Site:
 
     def wait(self) -> None:
         """Until the page can be opened."""
-        assert self._ready.wait(60)
+        assert self._ready.wait(150)
         if self._failure is not None:
             raise self._failure
 

@@ -276,7 +276,7 @@ def _start(settings: Settings) -> Running:
             server = Server(app)
             made.update(url=address(sock), service=service, app=app, loop=asyncio.get_running_loop(), server=server)
             serving = asyncio.create_task(server.serve(sockets=[sock]))
-            while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
+            while not server.started and not serving.done():
                 await asyncio.sleep(0.005)
             ready.set()
             await serving

@@ -21,6 +21,9 @@ MAX_STRANGERS = 0.34
 MIN_KEPT = 0.5
 """Smallest share of the question's content that a rewrite must keep."""
 
+MAX_REPEATED = 8
+"""Longest run of words a rewrite may have in common with an answer, beyond the typed question's own."""
+
 _MARKUP = regex.compile(r"</?\w|[|<]\||```|^\s*(?:#{1,6}\s|[-*]\s|\d+[.)]\s)|\]\(|https?://|\{\"|‹")
 _INSTRUCTION = regex.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,30}\b(?:instructions?|above|previous|prompt|rules)\b"
@@ -61,12 +64,18 @@ def _length(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
         yield f"The rewrite grew from {typed} to {made} words."
 
 
-def _answers(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
+def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
     opening = _ANSWER.match(rewrite)
     if opening and not rewrite.casefold().startswith(question.casefold()[: len(opening.group())]):
         yield f"The rewrite answers instead of asking (“{opening.group().strip()}”)."
     elif _ASKS.search(question) and not _ASKS.search(rewrite) and rewrite.rstrip().endswith((".", "!", "。")):
         yield "The rewrite states something where the user asked."
+    made, typed = words(rewrite), f" {' '.join(words(question))} "
+    said = [f" {' '.join(words(turn.text))} " for turn in conversation.turns if turn.role == "assistant"]
+    for i in range(len(made) - MAX_REPEATED):
+        run = f" {' '.join(made[i : i + MAX_REPEATED + 1])} "
+        if run not in typed and any(run in text for text in said):
+            yield f"The rewrite repeats an answer (“{run.strip()}”)."
 
 
 def _numbers(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:

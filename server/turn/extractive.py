@@ -28,6 +28,26 @@ def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode |
 
     A sentence that ends with a colon brings what follows it. Passages found earlier count a little more.
     """
+    found = _ranked(question, evidence, encode)
+    if not found or found[0][0] < MATCHES:
+        return []
+    chosen: list[Support] = []
+    for score, quote in found:
+        taken = sum(one.n == quote.n for one in chosen)
+        repeated = any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
+        if score >= CLOSE * found[0][0] and taken < PER_PASSAGE and not repeated:
+            chosen.append(quote)
+        if len(chosen) == QUOTES:
+            break
+    return chosen
+
+
+def best_match(question: str, evidence: Sequence[Evidence], encode: Encode | None = None) -> float:
+    """How well the best sentence matches: what is compared with `MATCHES`."""
+    return max((score for score, _ in _ranked(question, evidence, encode)), default=0.0)
+
+
+def _ranked(question: str, evidence: Sequence[Evidence], encode: Encode | None) -> list[tuple[float, Support]]:
     scorer = SupportScorer(evidence, encode)
     found: list[tuple[float, Support]] = []
     for passage in evidence:
@@ -36,18 +56,7 @@ def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode |
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
             if len(quote.quote) <= LONGEST and not match.quote.lstrip().startswith(("#", "```", "|")):
                 found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
-    found.sort(key=lambda one: (-one[0], one[1].n, one[1].start))
-    if not found or found[0][0] < MATCHES:
-        return []
-    chosen: list[Support] = []
-    for score, quote in found:
-        taken = sum(one.n == quote.n for one in chosen)
-        repeated = any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
-        if score >= max(CLOSE * found[0][0], 0.01) and taken < PER_PASSAGE and not repeated:
-            chosen.append(quote)
-        if len(chosen) == QUOTES:
-            break
-    return chosen
+    return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
 
 
 def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:

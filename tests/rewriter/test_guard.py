@@ -54,6 +54,19 @@ def test_refusals_name_their_reason(question: str, rewrite: str, reason: str) ->
     assert reason in check(LEAVE, question, rewrite)
 
 
+def test_a_rewrite_that_repeats_the_answer_is_refused() -> None:
+    spoken = Conversation(
+        (
+            Turn("user", "Where is the office?"),
+            Turn("assistant", "The office is open from eight in the morning to five in the afternoon."),
+        )
+    )
+
+    assert "repeats an answer" in check(
+        spoken, "more about the office", "The office is open from eight in the morning to five"
+    )
+
+
 def test_numbers_of_the_conversation_may_be_brought_in() -> None:
     spoken = Conversation((Turn("user", "What is form 42?"), Turn("assistant", "A tax form.")))
 

@@ -52,7 +52,7 @@ class DenseStore:
             try:
                 return cls(client, client.get_collection(_name(url, folder, version), embedding_function=None), where)
             except BaseException:
-                client.close()
+                _close(client)
                 raise
 
     @classmethod
@@ -68,7 +68,7 @@ class DenseStore:
                     configuration=_HNSW,  # type: ignore[arg-type]
                 )
             except BaseException:
-                client.close()
+                _close(client)
                 raise
             return cls(client, collection, where)
 
@@ -99,7 +99,7 @@ class DenseStore:
                 self._collection.delete(ids=list(ids[start : start + size]))
 
     def close(self) -> None:
-        self._client.close()
+        _close(self._client)
 
 
 def build_store(folder: Path, url: str, version: str, ids: Sequence[str], chunks: Iterator[Vectors]) -> None:
@@ -149,7 +149,7 @@ def delete_store(url: str, folder: Path, version: str) -> None:
         try:
             client.delete_collection(_name(url, folder, version))
         finally:
-            client.close()
+            _close(client)
 
 
 def _name(url: str, folder: Path, version: str) -> str:
@@ -182,6 +182,16 @@ def _client(folder: Path, url: str) -> Client:
     port = address.port or (443 if secure else 8000)
     client = chromadb.HttpClient(address.hostname or "localhost", port, ssl=secure, settings=settings)
     return cast("Client", client)
+
+
+def _close(client: Client) -> None:
+    # Chroma's HTTP client, which no other client shares, leaves its connections open.
+    parts: list[Any] = [client, client._admin_client]
+    sessions = [getattr(part._server, "_session", None) for part in parts]
+    client.close()
+    for session in sessions:
+        if session is not None:
+            session.close()
 
 
 def _failures() -> tuple[type[Exception], ...]:

@@ -12,6 +12,7 @@ import pytest
 
 from index.collection import Collection, delete_collection, list_collections
 from index.documents import Document, Section
+from index.encoders import Encoder
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, DocumentNotFound, InvalidName
 from index.indexer import delete_documents, index_documents
 from index.query import Query
@@ -367,3 +368,11 @@ def test_a_reader_in_another_process_keeps_the_last_good_version_until_it_refres
         assert ask("zebra stripes").split()[0] == "zebra"
         reader.stdin.close()
         assert reader.wait(30) == 0
+
+
+def test_meaning_finds_what_words_do_not(tmp_path: Path, documents: list[Document], encoder: Encoder) -> None:
+    index_documents(tmp_path, "docs", documents, encoder)
+    collection = Collection.open(tmp_path, "docs", encoder)
+    hits = collection.search([Query("Can I get my money back?", "typed")], k=1)
+    assert hits[0].passage.document_id == "refund"
+    assert hits[0].ranks == {"typed/dense": 1}

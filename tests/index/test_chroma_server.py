@@ -1,0 +1,86 @@
+"""Vectors on a Chroma server: a real one, in a process of its own."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from index.collection import Collection, delete_collection
+from index.documents import Document
+from index.errors import CollectionMismatch, StorageError
+from index.indexer import delete_documents, index_documents
+from index.query import Query
+from tests.index.conftest import WordEncoder, document
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Chroma server."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [Path(sys.executable).with_name("chroma"), "run", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--path", tmp_path_factory.mktemp("chroma")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            try:
+                httpx.get(f"{url}/api/v2/heartbeat").raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.1)
+        else:
+            pytest.fail("the Chroma server did not start")
+        yield url
+        process.terminate()
+
+
+def stored(url: str) -> list[str]:
+    """Names of the collections on the server."""
+    found = httpx.get(f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections")
+    return sorted(collection["name"] for collection in found.raise_for_status().json())
+
+
+def test_a_collection_lives_on_a_server(
+    server: str, tmp_path: Path, documents: list[Document], words: WordEncoder
+) -> None:
+    index_documents(tmp_path, "docs", documents, words, chroma_url=server)
+    collection = Collection.open(tmp_path, "docs", words, chroma_url=server)
+    hit = collection.search([Query("Which fax number has the claims office?", "typed")])[0]
+    assert hit.passage.document_id == "fax"
+    assert hit.ranks == {"typed/bm25": 1, "typed/dense": 1}
+    money = collection.search([Query("fee", lexical=0.0)], where={"domain": "money"})
+    assert {hit.passage.document_id for hit in money} == {"refund", "loan"}
+
+    index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, chroma_url=server)
+    delete_documents(tmp_path, "docs", ["fax"], words, chroma_url=server)
+    assert collection.refresh()
+    found = [hit.passage.document_id for hit in collection.search([Query("zebra stripes", lexical=0.0)], k=100)]
+    assert found[0] == "zebra"
+    assert "fax" not in found
+    assert len(stored(server)) == 2, "the version that serves and the one before it"
+    with pytest.raises(CollectionMismatch, match="chroma_url"):
+        Collection.open(tmp_path, "docs", words)
+
+    index_documents(tmp_path, "docs", documents, words)
+    assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"
+    collection.close()
+    delete_collection(tmp_path, "docs")
+    assert stored(server) == []
+
+
+def test_a_server_that_is_away_is_named(tmp_path: Path, documents: list[Document], words: WordEncoder) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    index_documents(tmp_path, "docs", documents, words)
+    with pytest.raises(StorageError, match="see that the Chroma server runs"):
+        index_documents(tmp_path, "docs", documents, words, chroma_url=nowhere)
+    assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"

@@ -228,7 +228,7 @@ def _search(
             rankings.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
             rankings.append((f"{query.name}/dense", factor * query.dense, dense[text]))
-    best = fuse(rankings, rrf_k)[:k]
+    best = fuse(rankings, rrf_k, k)
     passages = generation.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
 

@@ -24,8 +24,10 @@ class Fused(Generic[T]):
     ranks: dict[str, int]
 
 
-def fuse(rankings: Sequence[tuple[str, float, Sequence[T]]], k: int = DEFAULT_K) -> list[Fused[T]]:
-    """Fuse `(label, weight, ids best first)` into one list, best first.
+def fuse(
+    rankings: Sequence[tuple[str, float, Sequence[T]]], k: int = DEFAULT_K, limit: int | None = None
+) -> list[Fused[T]]:
+    """Fuse `(label, weight, ids best first)` into one list, best first, at most `limit` long.
 
     Rankings of weight 0 or less are left out. Equal scores keep the order in which the items first
     appear, ranking after ranking, so the result depends on nothing but the arguments. An id that a
@@ -42,5 +44,5 @@ def fuse(rankings: Sequence[tuple[str, float, Sequence[T]]], k: int = DEFAULT_K)
                 continue
             found[label] = rank
             scores[item] = scores.get(item, 0.0) + weight / (k + rank)
-    order = sorted(scores, key=scores.__getitem__, reverse=True)
+    order = sorted(scores, key=scores.__getitem__, reverse=True)[:limit]
     return [Fused(item, scores[item], ranks[item]) for item in order]

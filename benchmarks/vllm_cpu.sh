@@ -58,7 +58,8 @@ fi
 
 say "starting vLLM; its log is $WORK/vllm.log"
 began=$(clock)
-HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_CPU_KVCACHE_SPACE=2 "$WORK/venv/bin/python" \
+# A busy machine may need minutes for one step, and vLLM gives up after five.
+HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_CPU_KVCACHE_SPACE=2 VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=1800 "$WORK/venv/bin/python" \
     -m vllm.entrypoints.openai.api_server --model "$MODEL" --served-model-name "$NAME" \
     --host 127.0.0.1 --port "$PORT" --dtype bfloat16 --max-model-len 4096 --enforce-eager --enable-prefix-caching \
     --structured-outputs-config '{"backend": "xgrammar", "disable_any_whitespace": true}' \

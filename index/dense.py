@@ -130,14 +130,25 @@ def update_store(
         try:
             store.remove(gone)
             store.put(ids, vectors)
-            good = store.count() == total
         finally:
             store.close()
+        good = _readable(folder, version, vectors.shape[1], total)
     except CollectionCorrupt:
         good = False
     if not good:
         shutil.rmtree(folder)
     return good
+
+
+def _readable(folder: Path, version: str, dimension: int, total: int) -> bool:
+    """Whether a store, opened afresh, answers and holds what it should: a copy can be torn, for a reader
+    of the version before may be opening it, and Chroma writes a little when it opens a store."""
+    store = DenseStore.open(folder, "", version)
+    try:
+        found = store.search(np.ones((1, dimension), dtype=np.float32), 10)
+        return store.count() == total and len(found[0]) == min(10, total)
+    finally:
+        store.close()
 
 
 def delete_store(url: str, folder: Path, version: str) -> None:

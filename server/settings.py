@@ -114,11 +114,11 @@ class LLMSettings(_Group):
     temperature: float = Field(0.0, ge=0, le=2, description="Sampling temperature of answers.")
     answer_tokens: int = Field(400, ge=16, description="Longest answer, in tokens.")
     context_tokens: int = Field(4096, ge=512, description="Context window of one request, in tokens.")
-    evidence_tokens: int = Field(1200, ge=100, description="Budget of the numbered passages, in tokens.")
+    evidence_tokens: int = Field(700, ge=100, description="Budget of the numbered passages, in tokens.")
     parallel: int = Field(2, ge=1, description="Requests the local engine answers at once.")
     threads: int = Field(0, ge=0, description="Threads of the local engine; 0 takes every core.")
-    first_token_seconds: float = Field(60.0, gt=0, description="Longest wait for the first token, in seconds.")
-    total_seconds: float = Field(180.0, gt=0, description="Longest answer, in seconds.")
+    first_token_seconds: float = Field(150.0, gt=0, description="Longest wait for the first token, in seconds.")
+    total_seconds: float = Field(300.0, gt=0, description="Longest answer, in seconds.")
 
 
 class ServerSettings(_Group):
@@ -131,7 +131,7 @@ class ServerSettings(_Group):
     max_history_turns: int = Field(50, ge=0, description="Longest history of a request, in turns.")
     concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
     queue_length: int = Field(32, ge=0, description="Turns that may wait; one more is told 429 with Retry-After.")
-    turn_seconds: float = Field(240.0, gt=0, description="Longest turn, waiting left out, in seconds.")
+    turn_seconds: float = Field(360.0, gt=0, description="Longest turn, waiting left out, in seconds.")
 
 
 class TraceSettings(_Group):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
+import numpy.typing as npt
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError
@@ -172,14 +173,22 @@ def _name(url: str, folder: Path, version: str) -> str:
     return f"anaphora-{home}-{version}"
 
 
-def exact_search(
-    matrix: Vectors, vectors: Vectors, k: int, rows: np.ndarray[Any, np.dtype[np.int64]]
-) -> list[list[int]]:
+def exact_search(matrix: Vectors, vectors: Vectors, k: int, rows: npt.NDArray[np.int64]) -> list[list[int]]:
     """Rows of the `k` nearest among `rows` (ascending) to each vector, by scanning them all; ties by row."""
     if not len(rows) or k < 1:
         return [[] for _ in vectors]
     scores = vectors @ (matrix if len(rows) == len(matrix) else matrix[rows]).T
-    return [rows[np.argsort(-line, kind="stable")[:k]].tolist() for line in scores]
+    return [rows[_best(line, k)].tolist() for line in scores]
+
+
+def _best(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.intp]:
+    """Places of the `k` highest scores, highest first, ties by place."""
+    if k < len(scores):
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
 
 
 def _client(folder: Path, url: str) -> Client:

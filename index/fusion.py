@@ -34,15 +34,17 @@ def fuse(
     ranking holds twice counts at its better rank. Labels should differ.
     """
     scores: dict[T, float] = {}
-    ranks: dict[T, dict[str, int]] = {}
+    places: list[tuple[str, dict[T, int]]] = []
     for label, weight, ids in rankings:
         if weight <= 0:
             continue
+        ranks: dict[T, int] = {}
         for rank, item in enumerate(ids, start=1):
-            found = ranks.setdefault(item, {})
-            if label in found:
-                continue
-            found[label] = rank
-            scores[item] = scores.get(item, 0.0) + weight / (k + rank)
+            if item not in ranks:
+                ranks[item] = rank
+                scores[item] = scores.get(item, 0.0) + weight / (k + rank)
+        places.append((label, ranks))
     order = sorted(scores, key=scores.__getitem__, reverse=True)[:limit]
-    return [Fused(item, scores[item], ranks[item]) for item in order]
+    return [
+        Fused(item, scores[item], {label: ranks[item] for label, ranks in places if item in ranks}) for item in order
+    ]

@@ -329,5 +329,6 @@ def _values(passage: Passage, place: int) -> tuple[Any, ...]:
 
 def _passage(row: Sequence[Any]) -> Passage:
     name, document_id, title, text, kind, start, end, heading, page, metadata = row
-    own: Metadata = json.loads(metadata)
-    return Passage(name, document_id, title, text, kind, start, end, tuple(json.loads(heading)), page, own)
+    path = () if heading == "[]" else tuple(json.loads(heading))
+    own: Metadata = {} if metadata == "{}" else json.loads(metadata)
+    return Passage(name, document_id, title, text, kind, start, end, path, page, own)

@@ -1,0 +1,169 @@
+"""Examples of rewriting: a conversation, the question as typed, and the same question standing alone.
+
+The one shape in which training and evaluation data pass between rooms. Three kinds of lines are read: the row
+itself, dialogs whose user turns carry a rewrite, and rows in the manner of QReCC. What a model makes of an
+example is `rewriter.training`'s business.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import regex
+
+from rewriter.conversation import Conversation, Role, Turn
+from rewriter.errors import ExampleError
+
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "agent": "assistant", "system": "assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteExample:
+    """One question in its conversation.
+
+    `history` holds the turns before it, oldest first; `rewrite` is the question that stands alone, equal to
+    `question` where nothing had to be added. `id` is unique within its file; `source` says where it comes from.
+    """
+
+    id: str
+    history: tuple[Turn, ...]
+    question: str
+    rewrite: str
+    source: str = ""
+
+    @property
+    def conversation(self) -> Conversation:
+        """The history as a rewriter takes it."""
+        return Conversation(self.history)
+
+    @property
+    def needs_rewrite(self) -> bool:
+        """Whether the rewrite says something else than the question; case, punctuation and spacing aside."""
+        return normalised(self.rewrite) != normalised(self.question)
+
+    @property
+    def dialog(self) -> str:
+        """The conversation an example belongs to, as far as its id tells (`<dialog>_<turn>`, `<dialog>#<turn>`)."""
+        return regex.split(r"[#_](?=[^#_]*$)", self.id, maxsplit=1)[0]
+
+
+def normalised(text: str) -> str:
+    """Words and numbers only, case-folded: what two questions are compared by."""
+    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def read_examples(path: Path) -> Iterator[RewriteExample]:
+    """Every example of a `.jsonl` or `.jsonl.gz` file, in its order.
+
+    A line is one of three things: a row (`id, history, question, rewrite, source`), a dialog (`turns`, each with
+    `role`, `text`, and for the user's turns `rewrite`), or a QReCC row (`_id, history, text, rewrite`). User
+    turns of a dialog without a rewrite are history only.
+
+    Raises ExampleError, naming file and line, for a line that is none of these, and for a file that cannot be read.
+    """
+    try:
+        with _opened(path, "rt") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield from _of_line(line, f"{path.name}, line {number}", path.name.split(".", 1)[0])
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ExampleError(f"{path} cannot be read ({error}). Give a JSONL file in UTF-8.") from error
+
+
+def write_examples(path: Path, examples: Iterable[RewriteExample]) -> int:
+    """Write rows that `read_examples` reads back, compressed where the name ends in `.gz`; how many there were."""
+    count = 0
+    with _opened(path, "wt") as file:
+        for example in examples:
+            file.write(json.dumps(as_row(example), ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def as_row(example: RewriteExample) -> dict[str, object]:
+    """The example as the JSON row `read_examples` understands."""
+    return {
+        "id": example.id,
+        "history": [{"role": turn.role, "text": turn.text} for turn in example.history],
+        "question": example.question,
+        "rewrite": example.rewrite,
+        "source": example.source,
+    }
+
+
+def _of_line(line: str, where: str, source: str) -> Iterator[RewriteExample]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ExampleError(f"{where} is no JSON ({error.msg} at column {error.colno}).") from error
+    if not isinstance(row, dict):
+        raise ExampleError(f"{where} holds {type(row).__name__} where an object was expected.")
+    if "turns" in row:
+        yield from _of_dialog(row, where, source)
+    elif "question" in row:
+        yield _of_row(row, where, source, id_key="id", question_key="question")
+    elif "text" in row:
+        yield _of_row(row, where, source, id_key="_id", question_key="text")
+    else:
+        raise ExampleError(f"{where} has neither `turns` nor `question` nor `text`: it is no dialog and no example.")
+
+
+def _of_row(row: dict[str, Any], where: str, source: str, *, id_key: str, question_key: str) -> RewriteExample:
+    history = tuple(_turn(turn, f"{where}, history {n}") for n, turn in enumerate(_list(row, "history", where), 1))
+    return RewriteExample(
+        id=str(row.get(id_key) or where),
+        history=history,
+        question=_text(row, question_key, where),
+        rewrite=_text(row, "rewrite", where),
+        source=str(row.get("source") or source),
+    )
+
+
+def _of_dialog(row: dict[str, Any], where: str, source: str) -> Iterator[RewriteExample]:
+    dialog = str(row.get("dialog_id") or row.get("id") or where)
+    source = str(row.get("source") or source)
+    history: list[Turn] = []
+    for n, raw in enumerate(_list(row, "turns", where), start=1):
+        at = f"{where}, turn {n}"
+        turn = _turn(raw, at)
+        if turn.role == "user" and isinstance(raw, dict) and raw.get("rewrite") is not None:
+            yield RewriteExample(f"{dialog}#{n}", tuple(history), turn.text, _text(raw, "rewrite", at), source)
+        history.append(turn)
+
+
+def _turn(raw: object, where: str) -> Turn:
+    if not isinstance(raw, dict) or raw.get("role") not in _ROLES:
+        raise ExampleError(f"{where} needs a `role` (user or assistant) and a `text`.")
+    text = raw.get("text")
+    if not isinstance(text, str):
+        raise ExampleError(f"{where} has no `text`.")
+    return Turn(_ROLES[raw["role"]], text.strip())
+
+
+def _list(row: dict[str, Any], key: str, where: str) -> list[object]:
+    value = row.get(key, [])
+    if not isinstance(value, list):
+        raise ExampleError(f"{where}: `{key}` must be a list.")
+    return value
+
+
+def _text(row: dict[str, Any], key: str, where: str) -> str:
+    value = row.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ExampleError(f"{where} has no `{key}`, or an empty one.")
+    return value.strip()
+
+
+@contextmanager
+def _opened(path: Path, mode: str) -> Iterator[IO[str]]:
+    opening = gzip.open if path.suffix == ".gz" else open
+    with opening(path, mode, encoding="utf-8", newline="\n") as file:
+        yield cast("IO[str]", file)

@@ -1,0 +1,77 @@
+"""Opening a trained rewriter from its folder.
+
+A folder says in `rewriter.json` of which family it is; the family's own module does the rest and is imported only
+then. Which folder to open is the server's business.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from rewriter.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rewriter.protocol import Rewriter
+
+DESCRIPTION = "rewriter.json"
+"""The file that makes a folder a rewriter; written last, so that a folder without it is unfinished."""
+FORMAT = 1
+
+FAMILIES = {
+    "t5": "rewriter.conditional.serving:load",
+    "causal": "rewriter.conditional.serving:load",
+    "terms": "rewriter.terms:load",
+}
+"""Family → `module:function`, called with the folder, its description and the serving options."""
+
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a rewriter is to be run.
+
+    `timeout_seconds` bounds one turn, waiting for others included. `history_turns` is how many turns it may see,
+    newest kept. `alternatives` is how many further forms it returns. `threshold` overrides the gate's: a question
+    is rewritten where the calibrated probability that it needs it is at least this. `threads` is per request.
+    """
+
+    timeout_seconds: float = 2.0
+    history_turns: int = 6
+    alternatives: int = 0
+    threshold: float | None = None
+    device: Device = "auto"
+    threads: int = 1
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """What `rewriter.json` of a folder says. Raises RunError where there is none or it is not ours."""
+    path = folder / DESCRIPTION
+    try:
+        description = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{folder} is no finished rewriter: it has no {DESCRIPTION}.") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}).") from error
+    if not isinstance(description, dict) or description.get("family") not in FAMILIES:
+        raise RunError(f"{path} names no family of rewriters this version knows ({', '.join(sorted(FAMILIES))}).")
+    if description.get("format") != FORMAT:
+        raise RunError(f"{path} has format {description.get('format')!r}; this version reads format {FORMAT}.")
+    return description
+
+
+def load_rewriter(folder: Path, serving: Serving = Serving()) -> Rewriter:
+    """The rewriter that lies in `folder`, ready to serve.
+
+    Raises RunError where the folder is unfinished, damaged, or its files do not fit together.
+    """
+    description = describe(folder)
+    module, _, function = FAMILIES[description["family"]].partition(":")
+    loader = cast("Callable[[Path, dict[str, Any], Serving], Rewriter]", getattr(import_module(module), function))
+    return loader(folder, description, serving)

@@ -18,8 +18,10 @@ ROOMS = {
 }
 OURS = {*ROOMS, "tests", "benchmarks"}
 HEAVY = {
+    "accelerate",
     "bm25s",
     "chromadb",
+    "ctranslate2",
     "gradio",
     "huggingface_hub",
     "ir_measures",
@@ -28,10 +30,14 @@ HEAVY = {
     "langchain_openai",
     "langgraph",
     "mammoth",
+    "matplotlib",
     "onnxruntime",
     "openai",
+    "peft",
     "pypdfium2",
     "sentence_transformers",
+    "sentencepiece",
+    "tensorboard",
     "torch",
     "transformers",
     "xllamacpp",

@@ -20,3 +20,7 @@ class PassThroughRewriter:
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """The typed question, at once."""
         return Rewrite(question, "keep", confidence=None if conversation else 1.0)
+
+    async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """As `rewrite`: a turn need not go to a thread for it."""
+        return self.rewrite(conversation, question)

@@ -9,7 +9,8 @@ from fastapi import Depends, Path, Request
 from server.chat import NAME_PATTERN, ChatService
 
 
-def _service(request: Request) -> ChatService:
+async def _service(request: Request) -> ChatService:
+    # A plain function would be called in a thread, for every request.
     return cast("ChatService", request.app.state.service)
 
 

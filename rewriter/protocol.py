@@ -7,9 +7,18 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from rewriter.conversation import Conversation
 
-Decision: TypeAlias = Literal["keep", "rewrite", "refused", "failed"]
-"""keep: the typed question stands alone. rewrite: `text` replaces it. refused: the guard turned the
-rewrite down. failed: error or timeout. In the last two `text` is the typed question."""
+Decision: TypeAlias = Literal["keep", "rewrite", "expand", "refused", "failed"]
+"""keep: the typed question stands alone. rewrite: `text` replaces it. expand: `text` is the typed question
+followed by the terms of `expansion`, good to search with and no sentence to show. refused: the guard turned
+the rewrite down. failed: error or timeout. In the last two `text` is the typed question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word, or words that stand side by side, taken from the history as written; `score` is from 0 to 1."""
+
+    text: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +27,9 @@ class Rewrite:
 
     `text` is always usable as a query. `confidence` is the rewriter's belief in its decision (0 to
     1), None where it has none to give. `alternatives` are further stand-alone forms, best first.
-    `reason` explains a refusal or failure to a person. `seconds` is wall time.
+    `reason` explains a refusal or failure to a person. `seconds` is wall time. `expansion` holds the
+    terms that decision `expand` appended, in the order of the conversation. `needs_history` is the
+    calibrated probability that the question cannot be understood alone, None from a rewriter without one.
     """
 
     text: str
@@ -27,6 +38,8 @@ class Rewrite:
     alternatives: tuple[str, ...] = ()
     seconds: float = 0.0
     reason: str = ""
+    expansion: tuple[Term, ...] = ()
+    needs_history: float | None = None
 
 
 @runtime_checkable

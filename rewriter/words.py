@@ -58,6 +58,11 @@ def stems(text: str) -> list[str]:
     return [str(stem) for stem in _stemmer().stemWords([word for word in words(text) if word not in FUNCTION_WORDS])]
 
 
+def stem(word: str) -> str:
+    """The stem of one case-folded word."""
+    return str(_stemmer().stemWord(word))
+
+
 def numbers(text: str) -> set[str]:
     """Numbers written in digits, with digit grouping removed: `1,000` and `1000` are the same number."""
     plain = unicodedata.normalize("NFKC", text)

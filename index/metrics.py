@@ -18,6 +18,11 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 
 MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5", "nDCG@10", "RR")
 
+FULL_MEASURES = (
+    "AP", "R@1", "R@3", "R@5", "R@10", "R@20", "nDCG@3", "nDCG@5", "nDCG@10", "RR",
+)  # fmt: skip
+"""Everything an evaluation reports; the mean of `AP` is MAP, that of `RR` is MRR."""
+
 
 def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> dict[str, float]:
     """Each measure's mean over all judged questions; one that the run lacks counts 0."""
@@ -48,6 +53,17 @@ def per_question(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> 
 def by_document(run: Run, document_of: Callable[[str], str]) -> dict[str, list[str]]:
     """A run over passages as one over their documents, each at the rank of its best passage."""
     return {question: list(dict.fromkeys(map(document_of, found))) for question, found in run.items()}
+
+
+def by_parent(run: Run, parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """A run over units as one over what they belong to, each at the rank of its best unit.
+
+    A unit may belong to several (a proposition drawn from two sections); one that `parents` lacks, to none.
+    """
+    return {
+        question: list(dict.fromkeys(parent for item in found for parent in parents.get(item, ())))
+        for question, found in run.items()
+    }
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from server.cli import collections, config, keys, models
+from server.cli import eval as evaluate
 from server.cli.ask import ask
 from server.cli.doctor import doctor
 from server.cli.edge import EdgeGroup
@@ -71,6 +72,7 @@ app.command()(rewrite)
 app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
+app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
 app.command()(doctor)
 

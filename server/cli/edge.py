@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
     MODEL = 7
     LLM = 8
     SETTINGS = 9
+    GATE = 10
     INTERRUPTED = 130
 
 
@@ -47,8 +48,14 @@ KNOWN_ERRORS = {
     "server.catalogue.errors.DiskFull": ExitCode.STORAGE,
     "server.catalogue.errors.CatalogueError": ExitCode.MODEL,
     "server.engines.errors.EngineError": ExitCode.LLM,
+    "synth.errors.RunBusy": ExitCode.BUSY,
+    "synth.errors.ModelFailed": ExitCode.LLM,
+    "synth.errors.SynthError": ExitCode.BAD_INPUT,
     "server.store.errors.StoreError": ExitCode.STORAGE,
     "server.api.running.AddressInUse": ExitCode.BUSY,
+    "server.evaluation.errors.BelowThreshold": ExitCode.GATE,
+    "server.evaluation.errors.MissingSet": ExitCode.NOT_FOUND,
+    "server.evaluation.errors.EvaluationError": ExitCode.BAD_INPUT,
     "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
     "server.chat.errors.Conflict": ExitCode.BUSY,
     "server.chat.errors.QueueFull": ExitCode.BUSY,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
+    from rich.progress import TaskID
 
 REPORT_EVERY = 10
 """Lines of progress where there is no terminal: one each time this share in percent is done."""
@@ -43,3 +44,31 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
     with Progress(*columns, TimeRemainingColumn(), console=console) as bars:
         task = bars.add_task(doing, total=total)
         yield lambda: bars.advance(task)
+
+
+@contextmanager
+def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A callback told what is being done, how much is done and how much there is: a line, or a bar, each."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    if not console.is_terminal:
+        told = ""
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal told
+            if what != told:
+                told = what
+                console.print(f"{what}: {total}", highlight=False, markup=False)
+
+        yield tell
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield show

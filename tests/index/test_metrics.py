@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from index.metrics import by_document, evaluate, per_question, read_qrels, read_run, run_lines
+from index.metrics import (
+    FULL_MEASURES,
+    by_document,
+    by_parent,
+    evaluate,
+    per_question,
+    read_qrels,
+    read_run,
+    run_lines,
+)
 
 QRELS = {"q1": {"a": 1, "b": 1}, "q2": {"c": 1}, "q3": {"d": 1}}
 RUN = {"q1": ["a", "x", "b"], "q2": ["x", "y", "z", "w", "v", "c"]}
@@ -70,3 +79,30 @@ def test_malformed_judgements_name_the_line(tmp_path: Path, line: str) -> None:
     path.write_text(f"query-id\tcorpus-id\tscore\n{line}\n", "utf-8")
     with pytest.raises(ValueError, match="line 2"):
         read_qrels(path)
+
+
+def test_units_stand_for_all_they_belong_to() -> None:
+    parents = {"p1": ("s1", "s2"), "p2": ("s2",), "p3": ("s3",)}
+    assert by_parent({"q": ["p2", "unknown", "p1", "p3"]}, parents) == {"q": ["s2", "s1", "s3"]}
+
+
+def test_every_measure_equals_pytrec_evals() -> None:
+    import random
+
+    import pytrec_eval
+
+    chance = random.Random(5)
+    items = [f"d{n}" for n in range(40)]
+    qrels = {f"q{n}": {item: 1 for item in chance.sample(items, 1 + n % 4)} for n in range(25)}
+    run = {question: chance.sample(items, 30) for question in qrels}
+    scored = {q: {item: 1.0 / rank for rank, item in enumerate(found, 1)} for q, found in run.items()}
+    names = {"AP": "map", "RR": "recip_rank"}
+    names |= {f"R@{k}": f"recall_{k}" for k in (1, 3, 5, 10, 20)}
+    names |= {f"nDCG@{k}": f"ndcg_cut_{k}" for k in (3, 5, 10)}
+    wanted = {"map", "recip_rank", "recall.1,3,5,10,20", "ndcg_cut.3,5,10"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, wanted).evaluate(scored)
+    ours = per_question(run, qrels, FULL_MEASURES)
+    assert set(names) == set(FULL_MEASURES)
+    for question in qrels:
+        for measure, name in names.items():
+            assert ours[question][measure] == pytest.approx(theirs[question][name]), (question, measure)

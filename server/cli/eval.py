@@ -1,0 +1,145 @@
+"""`anaphora eval`: measuring retrieval, rewriting, answers and dialogs; comparing runs, and showing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.cli.state import State, state_of
+
+if TYPE_CHECKING:
+    from rewriter.protocol import Rewriter
+    from server.evaluation.retrieval import Bench
+    from server.evaluation.runs import Run
+    from server.settings import Settings
+
+app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
+
+Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
+Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
+FailUnder = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MEASURE=NUMBER", help="Exit with code 10 if a measure is below; may be repeated."),
+]
+Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
+
+
+@app.command()
+def retrieval(
+    context: typer.Context,
+    sets: Annotated[str, typer.Option(help="Data sets, by commas (`anaphora eval sets` lists them).")] = "",
+    data: Data = None,
+    questions: Annotated[
+        Path | None, typer.Option(help="Questions of your own about an indexed collection, one JSON object a line.")
+    ] = None,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection --questions are about.")] = "",
+    systems: Annotated[str, typer.Option(help="What to compare, by commas: FORM:RETRIEVER[+rerank].")] = "",
+    baseline: Annotated[str, typer.Option(help="The system the others are tested against.")] = "typed:rrf",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each."""
+    from server.evaluation import tables
+    from server.evaluation.adapters import beir, load_set
+    from server.evaluation.errors import EvaluationError
+    from server.evaluation.gates import parse_gate
+    from server.evaluation.retrieval import evaluate_set
+    from server.evaluation.runs import create_run
+    from server.evaluation.systems import DEFAULT_SYSTEMS, parse
+
+    state = state_of(context)
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    parsed = list(dict.fromkeys(map(parse, _listed(systems) or DEFAULT_SYSTEMS)))
+    against = parse(baseline).name
+    settings = state.settings({"collection": collection} if collection else {})
+    chosen = [load_set(one, data).every(every) for one in _listed(sets)]
+    if questions is not None:
+        chosen.append(beir.own_questions(questions).every(every))
+    if not chosen:
+        raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
+    writer = create_run(_runs(settings, out), "retrieval", name)
+    with ExitStack() as stack:
+        bench = stack.enter_context(_bench(settings, state, any(one.rerank != "never" for one in parsed)))
+        for one in chosen:
+            rewrites = {
+                form: _rewrites(form, one.judged, settings, state, bench)
+                for form in dict.fromkeys(system.rewriter for system in parsed if system.rewriter)
+            }
+            own = one.corpus is None
+            where = settings.home / "collections" if own else bench.root
+            from dataclasses import replace
+
+            evaluate_set(
+                one,
+                parsed,
+                rewrites,
+                replace(bench, root=where),
+                writer,
+                baseline=against,
+                name=settings.collection if own else "",
+            )
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    _conclude(run, state, gates)
+
+
+@contextmanager
+def _bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
+    from server.chat.models import Models
+    from server.cli.opening import fetch_models
+    from server.cli.progress import stages
+    from server.evaluation.embeddings import CachedEncoder
+    from server.evaluation.retrieval import Bench
+
+    fetch_models(settings, state, reranker=rerank)
+    models = Models(settings)
+    folder = settings.home / "eval"
+    with (
+        stages(state.err) as progress,
+        CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
+    ):
+        reranker = models.reranker() if rerank else None
+        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress)
+
+
+def _rewrites(form: str, questions: Sequence[Any], settings: Settings, state: State, bench: Bench) -> dict[str, Any]:
+    from server.evaluation.retrieval import collect_rewrites
+
+    with _rewriter(form, settings, state) as rewriter:
+        return collect_rewrites(rewriter, questions, bench.progress)
+
+
+@contextmanager
+def _rewriter(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
+    """The rewriter that a system's form names."""
+    from server.cli.opening import open_rewriter
+
+    kinds = ("auto", "none", "prompted")
+    wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}
+    with open_rewriter(state.settings({"collection": settings.collection, **wanted}), state) as rewriter:
+        yield rewriter
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _runs(settings: Settings, out: Path | None) -> Path:
+    return out or settings.home / "eval" / "runs"
+
+
+def _conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
+    """Say where the run lies and what has to be known of it; then the gates."""
+    from server.evaluation.gates import check
+
+    for note in run.notes:
+        state.err.print(f"Note: {note}", style="yellow", markup=False)
+    state.err.print(f"Wrote {run.folder}.", markup=False)
+    check(run.metrics, gates)

@@ -1,0 +1,59 @@
+"""Embeddings kept on disk by the text's hash, so that no text is ever encoded twice by an evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from index.encoders import Encoder, Vectors
+from index.vectors import VectorJournal
+
+BATCH = 512
+
+
+class CachedEncoder(AbstractContextManager["CachedEncoder"]):
+    """An encoder with a memory on disk; for one thread, and one process at a time."""
+
+    def __init__(self, encoder: Encoder, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.name, self.dimension, self.max_tokens = encoder.name, encoder.dimension, encoder.max_tokens
+        self.count_tokens = encoder.count_tokens
+        self._encoder = encoder
+        self._journal = VectorJournal(path, encoder.name, encoder.dimension)
+        self._known = self._journal.keys()
+        self.encoded = 0
+        """Texts that had to be encoded, and were not known."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """As `Encoder.encode`."""
+        self.prepare(texts)
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        return np.stack([self._journal.get(_key(text)) for text in texts])
+
+    def prepare(self, texts: Iterable[str], progress: Callable[[int, int], None] | None = None) -> None:
+        """Encode those of `texts` that are not known yet, in large batches, kept as soon as they are done."""
+        keyed = {key: text for text in texts if (key := _key(text)) not in self._known}
+        # Texts of like length share a batch, so that little of it is padding.
+        missing = sorted(keyed, key=lambda key: len(keyed[key]))
+        for start in range(0, len(missing), BATCH):
+            keys = missing[start : start + BATCH]
+            self._journal.add(keys, self._encoder.encode([keyed[key] for key in keys]))
+            self._known.update(keys)
+            self.encoded += len(keys)
+            if progress is not None:
+                progress(min(start + BATCH, len(missing)), len(missing))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._journal.close()
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

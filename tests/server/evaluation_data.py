@@ -1,0 +1,209 @@
+"""A small folder of data sets in the shapes that `anaphora eval` reads, about two public services."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LEAVE = "Parental leave lasts ten weeks and may be taken in two parts."
+FORM = "Apply for parental leave with form PL-7, which may be sent by fax to 555-0199."
+BADGE = "A lost badge must be reported within one hour at the front desk."
+COST = "A new badge costs twenty euros and the fee is not refundable."
+
+PASSAGES = {"leave::sec0": LEAVE, "leave::sec1": FORM, "badge::sec0": BADGE, "badge::sec1": COST}
+TITLES = {"leave": "Parental leave", "badge": "Badges"}
+
+DIALOGS = [
+    {
+        "dialog_id": "d1",
+        "collection": "offices",
+        "turns": [
+            {
+                "role": "user",
+                "turn_id": "d1::1",
+                "text": "How do I apply for parental leave?",
+                "rewrite": "How do I apply for parental leave?",
+                "relevant": ["leave::sec1"],
+                "documents": ["leave"],
+                "answerability": ["ANSWERABLE"],
+            },
+            {"role": "assistant", "text": "With form PL-7."},
+            {
+                "role": "user",
+                "turn_id": "d1::2",
+                "text": "and how long does it last?",
+                "rewrite": "How long does parental leave last?",
+                "relevant": ["leave::sec0"],
+                "documents": ["leave"],
+                "answerability": ["ANSWERABLE"],
+            },
+            {"role": "assistant", "text": "Ten weeks."},
+        ],
+    },
+    {
+        "dialog_id": "d2",
+        "collection": "offices",
+        "turns": [
+            {
+                "role": "user",
+                "turn_id": "d2::1",
+                "text": "I lost my badge, what now?",
+                "rewrite": "What must I do about a lost badge?",
+                "relevant": ["badge::sec0"],
+                "documents": ["badge"],
+                "answerability": ["ANSWERABLE"],
+            },
+            {"role": "assistant", "text": "Report it within one hour."},
+            {
+                "role": "user",
+                "turn_id": "d2::2",
+                "text": "who designed it?",
+                "rewrite": "Who designed the badge?",
+                "relevant": [],
+                "answerability": ["UNANSWERABLE"],
+            },
+            {"role": "assistant", "text": "I do not know."},
+            {
+                "role": "user",
+                "turn_id": "d2::3",
+                "text": "what does a new one cost",
+                "rewrite": "What does a new badge cost?",
+                "relevant": ["badge::sec1"],
+                "documents": ["badge"],
+                "answerability": ["ANSWERABLE"],
+            },
+            {"role": "assistant", "text": "Twenty euros."},
+        ],
+    },
+]
+
+
+def jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write JSON lines; the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def qrels(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
+    """Write judgements in BEIR's form."""
+    lines = [f"{question}\t{item}\t1\n" for question, item in rows]
+    path.write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), "utf-8")
+    return path
+
+
+def corpus(path: Path) -> Path:
+    """The four passages as a BEIR corpus."""
+    rows = [
+        {"_id": name, "title": TITLES[name.split("::")[0]], "text": text, "metadata": {"doc_id": name.split("::")[0]}}
+        for name, text in PASSAGES.items()
+    ]
+    return jsonl(path, rows)
+
+
+def judged_turns() -> list[tuple[str, str]]:
+    """Question and relevant passage, of every dialog."""
+    return [
+        (turn["turn_id"], item)
+        for dialog in DIALOGS
+        for turn in dialog["turns"]  # type: ignore[attr-defined]
+        for item in turn.get("relevant", ())
+    ]
+
+
+def mtrag(data: Path) -> None:
+    """The dialogs and passages as MTRAG's."""
+    corpus(data / "mtrag" / "offices" / "corpus.jsonl")
+    jsonl(data / "mtrag" / "dialogs.jsonl", DIALOGS)
+    qrels(data / "mtrag" / "offices" / "qrels.tsv", judged_turns())
+
+
+def doc2dial(data: Path) -> None:
+    """The same passages as sections, with one span and one proposition each."""
+    folder = data / "doc2dial"
+    corpus(folder / "sections.jsonl")
+    spans = [
+        {
+            "_id": name.replace("sec", "sp"),
+            "title": "",
+            "text": text,
+            "metadata": {"doc_id": name.split("::")[0], "section": name},
+        }
+        for name, text in PASSAGES.items()
+    ]
+    jsonl(folder / "spans.jsonl", spans)
+    questions = [
+        {
+            "_id": "q1",
+            "text": "How do I apply for leave?",
+            "metadata": {"dialog_id": "d", "domain": "hr", "history": []},
+        },
+        {
+            "_id": "q2",
+            "text": "by fax too?",
+            "metadata": {
+                "dialog_id": "d",
+                "domain": "hr",
+                "history": [
+                    {"role": "user", "text": "How do I apply for leave?"},
+                    {"role": "assistant", "text": "With form PL-7."},
+                ],
+                "answer_span": "which may be sent by fax",
+            },
+        },
+    ]
+    jsonl(folder / "queries.jsonl", questions)
+    relevant = [("q1", "leave::sec1"), ("q2", "leave::sec1")]
+    qrels(folder / "qrels.section.tsv", relevant)
+    qrels(folder / "qrels.span.tsv", [(q, s.replace("sec", "sp")) for q, s in relevant])
+    qrels(folder / "qrels.document.tsv", [(q, "leave") for q, _ in relevant])
+    propositions = [
+        {
+            "_id": f"p{n}",
+            "document_id": name.split("::")[0],
+            "set": "doc2dial",
+            "title": "",
+            "text": text,
+            "source_lines": [name.replace("sec", "sp")],
+        }
+        for n, (name, text) in enumerate(PASSAGES.items())
+    ]
+    other = {"_id": "x", "document_id": "page", "set": "pages", "text": "Elsewhere.", "source_lines": [3]}
+    jsonl(data / "synthetic" / "propositions.jsonl", [*propositions, other])
+    turns = [
+        {"role": "user", "text": "How long is parental leave?", "relevant": ["p0"], "documents": ["leave"]},
+        {"role": "assistant", "text": "Ten weeks."},
+        {"role": "user", "text": "and the form?", "rewrite": "Which form is for leave?", "relevant": ["p1"]},
+    ]
+    jsonl(data / "synthetic" / "dialogs.dev.jsonl", [{"dialog_id": "s", "documents": ["leave"], "turns": turns}])
+
+
+def original(folder: Path, *, several: bool) -> Path:
+    """Two files as published: MultiDoc2Dial's (`several` documents a dialog) or Doc2Dial's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    spans = {
+        "1": {"id_sp": "1", "id_sec": "0", "text_sec": LEAVE, "title": "Length", "text_sp": "Parental leave lasts"},
+        "2": {"id_sp": "2", "id_sec": "0", "text_sec": LEAVE, "title": "Length", "text_sp": "ten weeks"},
+        "3": {"id_sp": "3", "id_sec": "1", "text_sec": FORM, "title": "Applying", "text_sp": "form PL-7"},
+    }
+    document = {"doc_id": "leave#1", "title": "Leave", "domain": "hr", "doc_text": LEAVE + FORM, "spans": spans}
+    name = "multidoc2dial" if several else "doc2dial"
+    (folder / f"{name}_doc.json").write_text(json.dumps({"doc_data": {"hr": {"leave#1": document}}}), "utf-8")
+    key = {"id_sp": "3", "doc_id": "leave#1"} if several else {"sp_id": "3"}
+    turns = [
+        {"turn_id": 1, "role": "user", "da": "query", "utterance": "How do I apply?", "references": []},
+        {
+            "turn_id": 2,
+            "role": "agent",
+            "da": "respond",
+            "utterance": "With PL-7.",
+            "references": [{**key, "label": "x"}],
+        },
+        {"turn_id": 3, "role": "user", "da": "query", "utterance": "Thanks", "references": []},
+        {"turn_id": 4, "role": "agent", "da": "respond", "utterance": "Bye", "references": []},
+    ]
+    dialog = {"dial_id": "abc", "turns": turns}
+    value: object = {"hr": [dialog]} if several else {"hr": {"leave#1": [dialog]}}
+    (folder / f"{name}_dial_validation.json").write_text(json.dumps({"dial_data": value}), "utf-8")
+    return folder

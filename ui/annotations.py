@@ -27,6 +27,8 @@ class Chip:
     number: int
     key: int
     label: str
+    attributed: bool = False
+    """Whether the server matched the sentence to the source: the model itself cited nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Doubt:
     end: int
     note: str
 
+
+_ATTRIBUTED = "matched by the server, not cited by the model"
 
 Annotation: TypeAlias = Chip | Highlight | Doubt
 
@@ -213,9 +217,14 @@ def _opening(mark: Highlight | Doubt, *, first: bool) -> str:
 def chip_html(chip: Chip) -> Markup:
     """The button that stands for a citation."""
     return Markup(
-        '<button type="button" class="chip" data-action="cite" data-source="{number}" data-citation="{key}"'
+        '<button type="button" class="{kind}" data-action="cite" data-source="{number}" data-citation="{key}"'
         ' aria-label="Source {number}: {label}" title="{label}">{number}</button>'
-    ).format(number=chip.number, key=chip.key, label=chip.label)
+    ).format(
+        kind="chip attributed" if chip.attributed else "chip",
+        number=chip.number,
+        key=chip.key,
+        label=f"{chip.label} ({_ATTRIBUTED})" if chip.attributed else chip.label,
+    )
 
 
 def annotate_plain(text: str, annotations: Sequence[Annotation]) -> Markup:

@@ -162,7 +162,14 @@ class TurnView:
 
     def _annotations(self) -> list[Annotation]:
         marks: list[Annotation] = [
-            Chip(cited.answer_start, cited.answer_end, cited.n, key, " › ".join((cited.title, *cited.heading)))
+            Chip(
+                cited.answer_start,
+                cited.answer_end,
+                cited.n,
+                key,
+                " › ".join((cited.title, *cited.heading)),
+                cited.attributed,
+            )
             for key, cited in enumerate(self.shown_citations)
         ]
         for sentence in self.support:

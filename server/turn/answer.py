@@ -17,7 +17,7 @@ from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.opening import OpeningFilter
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
-from server.turn.support import SUPPORTED, Encode, Support, SupportScorer
+from server.turn.support import ATTRIBUTED, SUPPORTED, Encode, Support, SupportScorer
 
 # Controls (escape sequences of terminals, overrides of the reading direction) and halves of surrogate pairs.
 _UNSAFE = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -52,6 +52,7 @@ class AnswerReader:
         self._citations: list[CitationEvent] = []
         self._support: list[SupportEvent] = []
         self._uncited: list[Statement] = []
+        self._whole = True
 
     @property
     def shown(self) -> str:
@@ -69,8 +70,9 @@ class AnswerReader:
         self._read(self._parser.feed(self._opening.feed(self._refusal.feed(_UNSAFE.sub("", text)))))
         return self._take()
 
-    def finish(self) -> list[AnswerEvent]:
-        """The events that were waiting for the end of the text."""
+    def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
+        """The events that were waiting for the end of the text; `whole` tells whether the model came to its end."""
+        self._whole = whole
         self._read(self._parser.feed(self._opening.feed(self._refusal.finish()) + self._opening.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
@@ -123,17 +125,31 @@ class AnswerReader:
         self._add_citation(marker.n, support, marker.text)
 
     def _judge(self, statements: Iterable[Statement]) -> None:
-        """A statement without a marker waits: the next marker of its line speaks for it too."""
+        """A statement that neither cites nor can be attributed waits: the next marker of its line speaks for it."""
         for statement in statements:
             if self._uncited and self._uncited[-1].line != statement.line:
                 self._leave_uncited()
             if not statement.cited:
-                self._uncited.append(statement)
+                if not self._attribute(statement):
+                    self._uncited.append(statement)
                 continue
             waiting, self._uncited = self._uncited, []
             for one in (*waiting, statement):
                 score = self._scorer.score(one.text, statement.cited)
                 self._add_support(one.start, one.end, statement.cited, score)
+
+    def _attribute(self, statement: Statement) -> bool:
+        """Cite the passage that plainly says what the model said without citing: small models forget to."""
+        best = self._scorer.best(statement.text, self._evidence) if self._whole else None
+        # Behind the last bar of a table row there is no place for a marker.
+        if best is None or best.score < ATTRIBUTED or statement.text.endswith("|"):
+            return False
+        marker = f"[{best.n}]"
+        self._tracker.inserted(f" {marker}")
+        self._show(f" {marker}")
+        self._add_citation(best.n, best, marker, attributed=True)
+        self._add_support(statement.start, statement.end, (best.n,), best.score)
+        return True
 
     def _leave_uncited(self) -> None:
         """Nothing is cited for these: they stay unsupported, whatever the evidence may hold."""
@@ -141,7 +157,7 @@ class AnswerReader:
         for one in waiting:
             self._add_support(one.start, one.end, (), self._scorer.score(one.text, self._evidence))
 
-    def _add_citation(self, n: int, support: Support | None, marker: str) -> None:
+    def _add_citation(self, n: int, support: Support | None, marker: str, *, attributed: bool = False) -> None:
         passage = self._evidence[n]
         event = CitationEvent(
             n=n,
@@ -155,6 +171,7 @@ class AnswerReader:
             end=support.end if support else passage.end,
             answer_start=len(self._shown) - len(marker),
             answer_end=len(self._shown),
+            attributed=attributed,
         )
         self._citations.append(event)
         self._events.append(event)

@@ -93,6 +93,9 @@ class CitationEvent(_Event):
     end: int
     answer_start: int
     answer_end: int
+    attributed: bool = Field(
+        default=False, description="True where the model cited nothing and the server matched the sentence itself."
+    )
 
 
 class SupportEvent(_Event):

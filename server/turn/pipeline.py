@@ -269,7 +269,7 @@ class _Turn:
                 self._first_token()
                 yield event
         except GenerationError as error:
-            for event in reader.finish():
+            for event in reader.finish(whole=False):
                 yield event
             raise _TurnFailed(error.code, str(error)) from error
         finally:

@@ -68,6 +68,10 @@ class StatementTracker:
         self._markers.append((len(self._text), n))
         self._shown += len(shown)
 
+    def inserted(self, shown: str) -> None:
+        """Something not written by the model has been shown behind the statement given last."""
+        self._shown += len(shown)
+
     def code(self, text: str) -> Iterator[Statement]:
         """Part of a code block has been shown: it ends the sentence before it and states nothing."""
         yield from self.finish()

@@ -27,6 +27,9 @@ from server.turn.events import Evidence
 SUPPORTED = 0.45
 """A statement with at least this score counts as supported; chosen in `docs/citations.md`."""
 
+ATTRIBUTED = 0.55
+"""From this score on an uncited statement is given the passage that supports it; see `docs/citations.md`."""
+
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Texts to `(n, d)` float32, L2-normalised, as `index.encoders.Encoder.encode`."""
 

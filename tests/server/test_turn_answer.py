@@ -72,14 +72,42 @@ def test_a_changed_number_or_negation_is_not_supported() -> None:
 
 
 def test_a_marker_speaks_for_the_sentences_before_it_on_its_line() -> None:
-    reader, _ = read("Parental leave lasts ten weeks. It may be taken in two parts [1].\n\nApply with form PL-7.")
+    reader, _ = read("Parental leave is easily taken. It may be taken in two parts [1].\n\nThe office wants long forms.")
     first, second, other = reader.answer().support
 
     assert (first.cited, second.cited, other.cited) == ([1], [1], [])
-    assert first.supported
     assert second.supported
     assert not other.supported
-    assert other.score > 0.5
+
+
+def test_an_uncited_statement_is_attributed_to_the_passage_that_says_it() -> None:
+    reader, events = read("The form may be sent by fax to 555-0199. Dogs love it. Leave lasts ten ", "weeks.\n")
+    fax, leave = reader.answer().citations
+
+    assert reader.shown == "The form may be sent by fax to 555-0199. [2] Dogs love it. Leave lasts ten weeks. [1]"
+    assert (fax.attributed, leave.attributed) == (True, True)
+    assert reader.shown[fax.answer_start : fax.answer_end] == "[2]"
+    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == reader.shown
+    spans = [(reader.shown[one.answer_start : one.answer_end], one.supported) for one in reader.answer().support]
+    assert ("Leave lasts ten weeks.", True) in spans
+    assert ("Dogs love it.", False) in spans
+
+
+def test_what_the_model_cites_is_not_attributed_again() -> None:
+    reader, _ = read("The form may be sent by fax. [2] Leave lasts ten weeks [1].")
+
+    assert reader.shown == "The form may be sent by fax. [2] Leave lasts ten weeks [1]."
+    assert not any(cited.attributed for cited in reader.answer().citations)
+
+
+@pytest.mark.parametrize(
+    "text", ["The form may be sent by fax to 555-0100.", "The form may not be sent by fax.", "| leave | lasts ten weeks |"]
+)
+def test_what_the_evidence_does_not_plainly_say_is_not_attributed(text: str) -> None:
+    reader, _ = read(text)
+
+    assert reader.answer().citations == []
+    assert reader.shown == text
 
 
 def test_a_marker_after_the_full_stop_belongs_to_the_sentence_before() -> None:

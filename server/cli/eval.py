@@ -143,3 +143,100 @@ def _conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
         state.err.print(f"Note: {note}", style="yellow", markup=False)
     state.err.print(f"Wrote {run.folder}.", markup=False)
     check(run.metrics, gates)
+
+
+@app.command()
+def sets(context: typer.Context, data: Data = None) -> None:
+    """List the data sets, and which of them are in the folder of --data."""
+    from server.evaluation import adapters
+    from server.evaluation.errors import EvaluationError
+
+    state = state_of(context)
+    for name in adapters.NAMES:
+        line = name
+        if data is not None and ":" not in name:
+            try:
+                found = adapters.load_set(name, data)
+                levels = ", ".join(level.name for level in found.levels)
+                line += f": {len(found.questions)} questions, {len(found.judged)} judged by {levels}"
+            except EvaluationError as error:
+                line += f": {error}"
+        state.out.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    before: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    after: Annotated[Path, typer.Argument(help="Folder of the run to compare with it.")],
+    systems: Annotated[
+        str, typer.Option(help="Pairs BEFORE=AFTER by commas, where other systems than those of one name are meant.")
+    ] = "",
+    measures: Annotated[str, typer.Option(help="Measures by commas; the first picks winners and losers.")] = "",
+    shown: Annotated[int, typer.Option(min=0, help="How many winners and losers to show.")] = 5,
+    html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(help="Exit with code 10 if a measure changed by less than this: 0 allows no loss at all."),
+    ] = None,
+) -> None:
+    """Show what differs between two runs, how surely, and which questions won or lost most."""
+    from server.evaluation import report as reports
+    from server.evaluation import tables
+    from server.evaluation.compare import compare as compared
+    from server.evaluation.errors import BelowThreshold, EvaluationError
+    from server.evaluation.runs import read_run
+
+    state = state_of(context)
+    pairs = [pair.rsplit("=", 1) for pair in _listed(systems)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise EvaluationError("--systems takes pairs such as typed:rrf=auto:rrf, by commas.")
+    found = compared(
+        read_run(before),
+        read_run(after),
+        measures=_listed(measures),
+        systems={old: new for old, new in pairs} or None,
+        shown=shown,
+    )
+    state.out.print(tables.table(reports.DIFFERENCE_HEAD, reports.difference_rows(found)), markup=False, soft_wrap=True)
+    for title, changes in (("Winners", found.winners), ("Losers", found.losers)):
+        for change in changes:
+            state.out.print(
+                f"\n{title[:-1]}: {change.set} {change.question} {change.before:.3f} -> {change.after:.3f}",
+                *(f"  {line}" for line in change.asked),
+                *(f"  before | {line}" for line in change.before_evidence),
+                *(f"  after  | {line}" for line in change.after_evidence),
+                sep="\n",
+                markup=False,
+                soft_wrap=True,
+            )
+    if html is not None:
+        _write(html, reports.html(found.after, found))
+        state.err.print(f"Wrote {html}.", markup=False)
+    if fail_under is not None:
+        lost = [one for one in found.differences if one.difference < fail_under]
+        if lost:
+            raise BelowThreshold(
+                "; ".join(f"{d.set}/{d.level}/{d.after_system}/{d.measure}: {d.difference:+.4f}" for d in lost)
+                + f"; each must be at least {fail_under:+g}."
+            )
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; by default `report.html` in the run.")] = None,
+) -> None:
+    """Write a run as one HTML page with plots, which opens without internet."""
+    from server.evaluation import report as reports
+    from server.evaluation.runs import read_run
+
+    path = out or run / "report.html"
+    _write(path, reports.html(read_run(run)))
+    state_of(context).err.print(f"Wrote {path}.", markup=False)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")

@@ -1,5 +1,5 @@
 """synth/: propositions and annotated dialogs made from documents.
 
-This room is empty yet: its seam is `index.Document` on the one side and `rewriter.Conversation` on the
-other, and it is handed a `langchain_core` chat model; it builds none itself.
+It is handed documents (`index.Document`), an encoder and a `langchain_core` chat model, and builds none of
+them itself. `synth.pipeline` puts the steps together: windows → propositions → dialogs → files.
 """

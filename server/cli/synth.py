@@ -1,0 +1,376 @@
+"""`anaphora synth`: propositions and annotated dialogs from documents; the room `synth` does the work.
+
+`anaphora synth PATHS…` makes them; the other commands of the group work on what was made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from server.cli.state import InputError, State, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from index.documents import Document
+    from index.encoders import Encoder
+    from server.settings import Settings
+    from synth.pipeline import Plan
+    from synth.running.live import ChatAsker
+    from synth.running.tasks import Progress, Sampling
+
+MAKE = "make"
+REMOTE_CONCURRENCY = 16
+ANSWER_SECONDS = 300.0
+
+
+class MakeByDefault(TyperGroup):
+    """A group in which what is no command's name begins the arguments of `make`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = [MAKE, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=MakeByDefault,
+    help="Make propositions and annotated dialogs from documents.",
+    no_args_is_help=True,
+)
+
+
+class Step(StrEnum):
+    """How far to go."""
+
+    PROPOSITIONS = "propositions"
+    DIALOGS = "dialogs"
+
+
+class StructuredOutput(StrEnum):
+    """Whether the server holds answers to a JSON schema."""
+
+    AUTO = "auto"
+    SCHEMA = "schema"
+    TEXT = "text"
+
+
+@app.command(MAKE)
+def make(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders of documents.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder of the run; running again goes on where it stopped.")],
+    until: Annotated[Step, typer.Option(help="Stop after this step.")] = Step.DIALOGS,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="As llm.model; with batch files the model's name in the requests.")] = "",
+    concurrency: Annotated[int, typer.Option(min=0, help="Requests at once; 0 leaves it to the engine.")] = 0,
+    structured: Annotated[
+        StructuredOutput, typer.Option(help="Have the server hold answers to a JSON schema; auto: if it can.")
+    ] = StructuredOutput.AUTO,
+    batch_out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ask nobody: write the next requests here (OpenAI Batch).")
+    ] = None,
+    batch_in: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Take the responses to such a file.", exists=True)
+    ] = None,
+    attempts: Annotated[int, typer.Option(min=1, max=10, help="Answers an item may take.")] = 3,
+    list_size: Annotated[int, typer.Option(min=2, max=200, help="Propositions a dialog is made from.")] = 30,
+    window_tokens: Annotated[int, typer.Option(min=50, help="Tokens of a document shown at once.")] = 600,
+    windows: Annotated[int, typer.Option(min=0, help="Most windows of a document; 0 takes all.")] = 0,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="Sampling temperature.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Decides the split and is sent with each request.")] = 0,
+    minutes: Annotated[float, typer.Option(min=0, help="Ask nothing new after this long; 0 for no limit.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests, tokens and cost, and stop.")] = False,
+    price_in: Annotated[float, typer.Option(min=0, help="Price of a million prompt tokens, for the estimate.")] = 0,
+    price_out: Annotated[float, typer.Option(min=0, help="Price of a million answer tokens.")] = 0,
+) -> None:
+    """Make propositions and dialogs from documents; what was answered is never asked again."""
+    from synth.pipeline import Plan
+
+    state = state_of(context)
+    batch = batch_out is not None or batch_in is not None
+    settings = state.settings({"llm": {"model": model}} if model and not batch else {})
+    plan = Plan(window_tokens=window_tokens, windows_per_document=windows, list_size=list_size, seed=seed)
+    documents = read(
+        state, paths, (*settings.index.include, *(include or ())), (*settings.index.exclude, *(exclude or ()))
+    )
+    encoder = open_encoder(settings, state)
+    if dry_run:
+        tell_estimate(state, documents, plan, encoder, (price_in, price_out), until)
+        return
+    run = _Run(state, settings, out, documents, plan, encoder, until, attempts)
+    if batch:
+        name = model or settings.llm.remote_name
+        if not name:
+            raise InputError("Batch requests name their model: give --model (or set llm.remote_name).")
+        run.by_files(name, temperature, batch_out, batch_in, schema=structured is not StructuredOutput.TEXT)
+    else:
+        run.live(temperature, concurrency, structured.value, minutes)
+
+
+def read(state: State, paths: Sequence[Path], include: Sequence[str], exclude: Sequence[str]) -> list[Document]:
+    """The documents of the given paths; what cannot be read is told and left out. Raises InputError for none."""
+    from index.loaders import scan
+
+    given = [path.expanduser().absolute() for path in paths]
+    for path in given:
+        if not path.exists():
+            raise InputError(f"There is no file or folder {path}; correct the path.")
+    documents: list[Document] = []
+    for file in scan(given, include, exclude):
+        if file.error:
+            state.err.print(f"left out {file.source.document_id}: {file.error}", style="yellow", markup=False)
+        documents.extend(file.documents)
+    if not documents:
+        raise InputError("There is no document in these paths; check them, --include and --exclude.")
+    return documents
+
+
+def open_encoder(settings: Settings, state: State) -> Encoder:
+    """The embedding model of the settings, fetched first where it is missing."""
+    from server.chat.models import Models
+    from server.cli.opening import fetch_models
+
+    fetch_models(settings, state, reranker=False)
+    return Models(settings).encoder()
+
+
+def tell_estimate(
+    state: State,
+    documents: Sequence[Document],
+    plan: Plan,
+    encoder: Encoder,
+    prices: tuple[float, float],
+    until: Step,
+) -> None:
+    """Print what each step will ask, in tokens, and in money where prices are given."""
+    from rich.table import Table
+
+    from synth.estimate import estimate
+    from synth.pipeline import windows_of
+
+    shown = windows_of(documents, plan, encoder)
+    costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=until is Step.DIALOGS)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("step", "requests", "tokens in", "tokens out", *(["cost"] if any(prices) else [])):
+        table.add_column(column, justify="left" if column == "step" else "right")
+    total = 0.0
+    for cost in costs:
+        price = cost.price(*prices)
+        total += price
+        row = (cost.step, f"{cost.requests:,}", f"{cost.tokens_in:,}", f"{cost.tokens_out:,}")
+        table.add_row(*row, *([f"{price:,.2f}"] if any(prices) else []))
+    state.out.print(f"{len(documents)} documents, {len(shown)} windows; the estimate:", markup=False)
+    state.out.print(table)
+    if any(prices):
+        state.out.print(f"total {total:,.2f}", markup=False)
+
+
+class _Run:
+    """One call of `make`: the same steps, whoever answers."""
+
+    def __init__(
+        self,
+        state: State,
+        settings: Settings,
+        out: Path,
+        documents: Sequence[Document],
+        plan: Plan,
+        encoder: Encoder,
+        until: Step,
+        attempts: int,
+    ) -> None:
+        from synth.folder import Folder
+
+        self._state = state
+        self._settings = settings
+        self._folder = Folder(out.expanduser().absolute())
+        self._documents = documents
+        self._plan = plan
+        self._encoder = encoder
+        self._until = until
+        self._attempts = attempts
+
+    def live(self, temperature: float, concurrency: int, structured: Any, minutes: float) -> None:
+        """Ask the settings' engine. Raises ModelFailed; a run out of time says so."""
+        from synth.running import Journal, Paused, Settler
+
+        deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
+        with (
+            Journal(self._folder.journal) as journal,
+            open_asker(
+                self._settings,
+                self._state,
+                temperature=temperature,
+                seed=self._plan.seed,
+                concurrency=concurrency,
+                structured=structured,
+                stop=lambda: time.monotonic() > deadline,
+            ) as (asker, sampling),
+            progress(self._state) as report,
+        ):
+            settler = Settler(journal, sampling, asker, attempts=self._attempts, report=report)
+            try:
+                self._steps(settler, journal)
+            except Paused as paused:
+                self._state.err.print(f"{paused} Run the same command again to go on.", markup=False)
+
+    def by_files(
+        self, model: str, temperature: float, batch_out: Path | None, batch_in: Path | None, *, schema: bool
+    ) -> None:
+        """Take responses, go as far as they reach, and write the next requests."""
+        from synth.running import Journal, Paused, Sampling, Settler
+        from synth.running.batch import BatchAsker, read_responses
+
+        sampling = Sampling(model, temperature, self._plan.seed)
+        with Journal(self._folder.journal) as journal:
+            answered = read_responses(batch_in, journal) if batch_in is not None else set()
+            asker = BatchAsker(batch_out, sampling, schema=schema)
+            settler = Settler(journal, sampling, asker, attempts=self._attempts)
+            try:
+                self._steps(settler, journal)
+            except Paused as paused:
+                told = f"{paused} "
+                if asker.written:
+                    told += f"Wrote {asker.written} requests to {batch_out}; give the responses with --batch-in."
+                else:
+                    told += "Name a file for their requests with --batch-out."
+                self._state.err.print(told, markup=False)
+            if strange := answered - settler.judged:
+                self._state.err.print(
+                    f"{len(strange)} responses answer nothing this run asks; they were made with other documents, "
+                    "prompts or options.",
+                    style="yellow",
+                    markup=False,
+                )
+
+    def _steps(self, settler: Any, journal: Any) -> None:
+        from synth.pipeline import make_propositions
+
+        built = make_propositions(self._documents, self._plan, settler, self._encoder, self._folder)
+        self._state.out.print(
+            f"{len(built.kept)} propositions from {len(self._documents)} documents "
+            f"({len(built.left_out)} sentences left out, {built.duplicates} merged): {self._folder.propositions}",
+            markup=False,
+        )
+
+
+@contextmanager
+def open_asker(
+    settings: Settings,
+    state: State,
+    *,
+    temperature: float,
+    seed: int,
+    concurrency: int = 0,
+    structured: Any = "auto",
+    stop: Callable[[], bool] | None = None,
+) -> Iterator[tuple[ChatAsker, Sampling]]:
+    """The settings' language model, ready to be asked; its engine runs as long as the context lasts."""
+    from server.cli.opening import fetch_models
+    from server.cli.state import SettingsError
+    from server.engines import LocalEngine, open_engine
+    from synth.running.live import ChatAsker
+    from synth.running.tasks import Sampling
+
+    llm = settings.llm
+    # Whole answers are waited for here, and several requests share the local engine.
+    patient = llm.model_copy(update={"first_token_seconds": max(llm.first_token_seconds, ANSWER_SECONDS)})
+    settings = settings.model_copy(update={"llm": patient})
+    fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+    with state.err.status("starting the language model"):
+        engine = open_engine(settings)
+        engine.start()
+    try:
+        model = engine.chat_model()
+        if model is None:
+            raise SettingsError("Making propositions and dialogs needs a language model, but llm.model is `none`.")
+        here = isinstance(engine, LocalEngine)
+        name = str(getattr(model, "model_name", engine.name))
+        sampling = Sampling(name, temperature, seed)
+        at_once = concurrency or (llm.parallel if here else REMOTE_CONCURRENCY)
+        with ChatAsker(model, sampling, concurrency=at_once, structured=structured, stop=stop) as asker:
+            yield asker, sampling
+    finally:
+        engine.stop()
+
+
+@contextmanager
+def progress(state: State) -> Iterator[Callable[[Progress], None]]:
+    """A callback that draws a bar for each step: items, failures, tokens, rate, time left; lines off a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    if not state.err.is_terminal:
+        yield _lines(state)
+        return
+    with Bars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}", style="dim"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=state.err,
+    ) as bars:
+        tasks: dict[str, tuple[Any, _Rate]] = {}
+
+        def draw(now: Progress) -> None:
+            if now.step not in tasks:
+                tasks[now.step] = (bars.add_task(now.step, total=now.total, told=""), _Rate(now.done))
+            task, rate = tasks[now.step]
+            bars.update(task, completed=now.done, total=now.total, told=f"{_counted(now)}, {rate.told(now)}")
+
+        yield draw
+
+
+class _Rate:
+    """Items and tokens a second since the step began here."""
+
+    def __init__(self, done: int) -> None:
+        self._began = time.monotonic()
+        self._before = done
+
+    def told(self, now: Progress) -> str:
+        seconds = max(time.monotonic() - self._began, 0.001)
+        return f"{60 * (now.done - self._before) / seconds:.1f} items/min, {now.tokens_out / seconds:.0f} tokens/s"
+
+    def left(self, now: Progress) -> str:
+        """Minutes until the step is done."""
+        done = now.done - self._before
+        seconds = (time.monotonic() - self._began) * (now.total - now.done) / done if done else 0
+        return f"{seconds / 60:.0f} min left"
+
+
+def _lines(state: State) -> Callable[[Progress], None]:
+    told: dict[str, tuple[_Rate, int]] = {}
+
+    def line(now: Progress) -> None:
+        rate, percent = told.setdefault(now.step, (_Rate(now.done), -1))
+        reached = 100 * now.done // max(1, now.total)
+        if reached >= percent + 5 or (now.done == now.total and reached > percent):
+            told[now.step] = (rate, reached)
+            state.err.print(
+                f"{now.step}: {now.done} of {now.total}, {_counted(now)}, {rate.told(now)}, {rate.left(now)}",
+                highlight=False,
+            )
+
+    return line
+
+
+def _counted(now: Progress) -> str:
+    failed = f"{now.failed} failed, " if now.failed else ""
+    return f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens"

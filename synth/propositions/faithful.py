@@ -1,0 +1,63 @@
+"""Refusals: a proposition must not say a number, a name or a “not” that its source lacks, nor lose the source's.
+
+Only words are compared; that a sentence is otherwise true of its source is the alignment's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import regex
+
+from rewriter.words import negations, numbers, stems, words
+from synth.propositions.align import Aligned
+from synth.propositions.windows import Window
+
+# A number that belongs to a name ("Form 1040", "HTTP 404") may come from anywhere the name may.
+_NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0]\p{Nd}[\p{Nd}.,]*")
+_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}_]*(?:['’.-][\p{L}\p{N}_]+)*|`[^`\n]+`|\b\p{L}[\p{L}\p{N}]*_[\p{L}\p{N}_]+")
+_CLAUSE = regex.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|and|or|unless|although|aber|und|oder|mais|et|ou|pero|y|o)\b")
+_CLAUSE_WORDS = 3
+
+
+def refusal(proposition: str, window: Window, aligned: Aligned) -> str:
+    """Why a proposition is refused: `number`, `name`, `negation` or `lost negation`; empty where it may stay."""
+    return next(_reasons(proposition, window, aligned), "")
+
+
+def _reasons(proposition: str, window: Window, aligned: Aligned) -> Iterator[str]:
+    document = window.document
+    source = document.text[aligned.start : aligned.end]
+    above = " ".join((document.title, *(part for piece in window.pieces for part in piece.heading)))
+    everything = f"{above}\n{window.text}"
+    named = numbers(" ".join(_NUMBERED_NAME.findall(proposition))) & numbers(everything)
+    if numbers(proposition) - named - numbers(f"{source} {above}"):
+        yield "number"
+    if _names(proposition) - set(words(everything)):
+        yield "name"
+    if negations(proposition) > 0 and not negations(f"{source} {above}"):
+        yield "negation"
+    if not negations(proposition) and _denied(proposition, source):
+        yield "lost negation"
+
+
+def _names(text: str) -> set[str]:
+    """Words of names and code. The first word is capital anyway and counts only if it has a capital or sign within."""
+    found: set[str] = set()
+    for match in _NAME.finditer(text):
+        name = match.group()
+        if match.start() == 0 and not any(letter.isupper() or letter in "_`" for letter in name[1:]):
+            continue
+        found.update(words(name))
+    return found
+
+
+def _denied(proposition: str, source: str) -> bool:
+    """Whether the source says all of this with a “not”."""
+    said = set(stems(proposition))
+    for clause in _CLAUSE.split(source):
+        if clause and negations(clause):
+            denied = set(stems(clause))
+            if len(denied) >= _CLAUSE_WORDS and denied <= said:
+                return True
+    return False

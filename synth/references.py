@@ -1,0 +1,161 @@
+"""References: words that point at something a sentence does not name.
+
+“It”, “they”, “this form” or “and by mail?” are understood only with what was said before. What is decided here
+compares words and positions, knows English, and takes other languages for complete; it is made to be right about
+short questions and sentences of documentation, not about prose.
+"""
+
+from __future__ import annotations
+
+import regex
+
+_WORD = regex.compile(r"[\p{L}\p{N}_’']+|[^\s\p{L}\p{N}_]")
+_PRONOUNS = frozenset({"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"})
+_DETERMINERS = frozenset({"this", "these", "those"})
+# Time is no reference to what was said: "this year".
+_TIMES = frozenset({"year", "month", "week", "day", "morning", "evening", "summer", "winter", "weekend", "time"})
+# What a pronoun may stand after, in the same sentence, and still be resolved there.
+_CLAUSE = frozenset(
+    [
+        ",",
+        ";",
+        ":",
+        "if",
+        "when",
+        "whether",
+        "that",
+        "which",
+        "who",
+        "because",
+        "before",
+        "after",
+        "until",
+        "unless",
+        "while",
+        "once",
+        "and",
+        "but",
+        "or",
+        "so",
+        "though",
+        "although",
+        "since",
+        "to",
+    ]
+)
+_PLACEHOLDER_IT = regex.compile(
+    r"\b(?:is|was|does|would|will|if|that|make|makes|take|takes|find|how long does|what does) it "
+    r"(?:\w+ )?(?:possible|necessary|required|important|better|safe|legal|illegal|allowed|okay|ok|true|mandatory|easy"
+    r"|hard|recommended|take|cost|mean|matter|easier|harder)\b"
+    r"|\bit(?:'s| is| was) (?:\w+ )?(?:possible|necessary|required|important|better|best|a good idea|your)\b"
+    r"|\bit (?:takes?|costs?)\b.*\bto\b",
+    regex.IGNORECASE,
+)
+_OPENING = regex.compile(
+    r"^\s*(?:and|but|or|so|also|then|what about|how about|what if not|why not|same)\b"
+    r"|^\s*(?:why|how|when|where|who|how much|how many|how long|how so|since when|by whom|for whom|what else|who else|anything else|really)\s*[?.!]*\s*$",
+    regex.IGNORECASE,
+)
+_POINTING = regex.compile(
+    r"\b(?:the same|the former|the latter|the other (?:one|ones|two)|the (?:first|second|third|last|next|other) one|"
+    r"that one|this one|those ones|one of them|each of them|such (?:a|an)|mentioned|aforementioned|as above|"
+    r"(?:for|about|of|with|in|on|by|after|before|without|from|like|does|do|did|is|was|has|can|could|why|how|if) that"
+    r"(?=\s*[?.!,]|\s*$|\s+(?:mean|work|cost|take|apply|help|include|change|possible|required|needed|necessary|too|also|case)\b))",
+    regex.IGNORECASE,
+)
+_THERE = regex.compile(r"\b(?:from|in|over|go|get|out|work|up|apply) there\b|\bthere\s*[?.!]*\s*$", regex.IGNORECASE)
+_QUOTED = regex.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
+_FUNCTION = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "what",
+        "who",
+        "whom",
+        "whose",
+        "which",
+        "when",
+        "where",
+        "why",
+        "how",
+        "do",
+        "does",
+        "did",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "can",
+        "could",
+        "will",
+        "would",
+        "should",
+        "shall",
+        "may",
+        "might",
+        "must",
+        "have",
+        "has",
+        "had",
+        "i",
+        "you",
+        "we",
+        "my",
+        "your",
+        "our",
+        "me",
+        "us",
+        "there",
+        "of",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "with",
+        "from",
+        "about",
+        "not",
+        "any",
+        "some",
+        "no",
+        "as",
+        "than",
+        "please",
+        "tell",
+    ]
+)
+
+
+def reference(text: str) -> str:
+    """The first words of `text` that point outside it, empty where there are none."""
+    plain = _QUOTED.sub(" X ", text)
+    for pattern in (_OPENING, _POINTING, _THERE):
+        if found := pattern.search(plain):
+            return str(found.group()).strip()
+    plain = _PLACEHOLDER_IT.sub(" ", plain)
+    tokens = [token.casefold() for token in _WORD.findall(plain)]
+    # Something is named before the pronoun, and a clause ends in between: "If I lose a card, how is it replaced?"
+    named = clause = False
+    for place, token in enumerate(tokens):
+        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if token in _DETERMINERS and following not in _TIMES:
+            return f"{token} {following}".strip()
+        if token in _PRONOUNS and not (named and clause):
+            return token
+        if token in _CLAUSE:
+            clause = clause or named
+        elif token not in _FUNCTION and token not in _PRONOUNS and token[0].isalnum():
+            named = True
+            # "Can employees change their address": the owner stands before what is owned.
+            if following in {"their", "its", "his", "her"} or _owner_follows(tokens, place):
+                clause = True
+    return ""
+
+
+def _owner_follows(tokens: list[str], place: int) -> bool:
+    """Whether a possessive follows within the next two words, as in "employees change their address"."""
+    return any(token in {"their", "its", "his", "her"} for token in tokens[place + 1 : place + 4])

@@ -1,0 +1,172 @@
+"""Asking a chat model directly, with bounded concurrency.
+
+The model is handed in; whether it is a local engine, vLLM or a hosted server makes no difference here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
+
+from synth.errors import ModelFailed
+from synth.running.settling import Pending, Record
+from synth.running.tasks import Answer, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk
+
+Structured: TypeAlias = Literal["auto", "schema", "text"]
+"""Whether the server is asked to hold answers to the schema; `auto` gives it up where the server refuses."""
+
+CONCURRENCY = 8
+CALL_SECONDS = 600.0
+"""Longest single answer; a server that sends nothing for longer is one that failed."""
+_WAIT_SECONDS = (1.0, 5.0, 20.0)
+
+
+class ChatAsker:
+    """Asks `model` up to `concurrency` things at once. Use it in `with`.
+
+    `stop` is asked before each question; once it says True nothing new is asked and the run pauses.
+    """
+
+    def __init__(
+        self,
+        model: BaseChatModel,
+        sampling: Sampling,
+        *,
+        concurrency: int = CONCURRENCY,
+        structured: Structured = "auto",
+        stop: Callable[[], bool] | None = None,
+        waits: Sequence[float] = _WAIT_SECONDS,
+    ) -> None:
+        self._model = model
+        self._sampling = sampling
+        self._concurrency = concurrency
+        self._schema = structured != "text"
+        self._may_drop_schema = structured == "auto"
+        self._stop = stop or (lambda: False)
+        self._waits = waits
+        # One loop for all steps: the clients of a chat model keep connections that belong to a loop.
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.close()
+
+    def ask(self, pending: Sequence[Pending[Any]], record: Record) -> None:
+        """Ask until every item is settled or `stop` says so. Raises ModelFailed."""
+        self._runner.run(self._ask_all(deque(pending), record))
+
+    async def _ask_all(self, queue: deque[Pending[Any]], record: Record) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._concurrency, len(queue))):
+                    group.create_task(self._work(queue, record))
+        except* ModelFailed as failures:
+            raise failures.exceptions[0] from None
+
+    async def _work(self, queue: deque[Pending[Any]], record: Record) -> None:
+        while queue and not self._stop():
+            asked: Pending[Any] | None = queue.popleft()
+            while asked is not None and not self._stop():
+                asked = record(asked, await self._answer(asked))
+
+    async def _answer(self, asked: Pending[Any]) -> Answer:
+        """One answer; a server that is away for a moment is asked again. Raises ModelFailed."""
+        for wait in (*self._waits, None):
+            try:
+                return await self._call(asked)
+            except transient_errors() as error:
+                if wait is None:
+                    raise ModelFailed(
+                        f"The language model cannot be reached ({_short(error)}). What it answered is kept: "
+                        "run the same command again when it is back."
+                    ) from error
+                await asyncio.sleep(wait)
+            except model_errors() as error:
+                if self._schema and self._may_drop_schema and _complains_of_schema(error):
+                    self._schema = False
+                    return await self._answer(asked)
+                return asked.answer(finish="error", error=_short(error))
+        raise AssertionError("the last wait is None")
+
+    async def _call(self, asked: Pending[Any]) -> Answer:
+        from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+        kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+        messages = [kinds[message["role"]](message["content"]) for message in asked.messages()]
+        options: dict[str, Any] = {
+            "max_tokens": asked.task.max_tokens,
+            "temperature": self._sampling.temperature,
+            "seed": self._sampling.seed,
+        }
+        if self._schema:
+            options["response_format"] = asked.task.response_format()
+        began = time.monotonic()
+        text, finish, refusal = "", "stop", ""
+        tokens_in = tokens_out = 0
+        async with asyncio.timeout(CALL_SECONDS):
+            stream = cast("AsyncGenerator[AIMessageChunk, None]", self._model.astream(messages, **options))
+            async with aclosing(stream) as chunks:
+                async for chunk in chunks:
+                    text += chunk.text
+                    finish = str(chunk.response_metadata.get("finish_reason") or finish)
+                    refusal += str(chunk.additional_kwargs.get("refusal") or "")
+                    if chunk.usage_metadata:
+                        tokens_in += chunk.usage_metadata["input_tokens"]
+                        tokens_out += chunk.usage_metadata["output_tokens"]
+        if refusal:
+            text, finish = refusal, "refusal"
+        return asked.answer(
+            text=text,
+            finish=finish,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            seconds=round(time.monotonic() - began, 3),
+            at=round(time.time(), 3),
+        )
+
+
+def transient_errors() -> tuple[type[Exception], ...]:
+    """What says that the server is away or busy, not that the question is wrong."""
+    import httpx
+    from openai import APIConnectionError, InternalServerError, RateLimitError
+
+    return (
+        APIConnectionError,
+        InternalServerError,
+        RateLimitError,
+        httpx.TransportError,
+        TimeoutError,
+        ConnectionError,
+    )
+
+
+def model_errors() -> tuple[type[Exception], ...]:
+    """What a chat model raises about one question."""
+    from langchain_core.exceptions import LangChainException
+    from openai import OpenAIError
+
+    return (OpenAIError, LangChainException, ValueError, RuntimeError)
+
+
+def _complains_of_schema(error: Exception) -> bool:
+    text = str(error).casefold()
+    return any(word in text for word in ("response_format", "json_schema", "schema", "grammar", "structured"))
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

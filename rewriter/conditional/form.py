@@ -1,0 +1,111 @@
+"""How a conversation and a question become tokens, and a target becomes tokens: the same in training and serving.
+
+The source is the newest turns that fit, roles marked, and the question last; the target is a gate token and, where
+it says `<rewrite>`, the stand-alone question. Texts are encoded with special tokens disabled, so nothing that
+people or documents write can pass for a gate or a role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from rewriter.conversation import Conversation
+from rewriter.errors import RunError
+from rewriter.harmless import harmless
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+KEEP, REWRITE = "<no_rewrite>", "<rewrite>"
+USER, ASSISTANT, QUESTION = "<user>", "<assistant>", "<question>"
+SPECIAL_TOKENS = (KEEP, REWRITE, USER, ASSISTANT, QUESTION)
+CLIPPED_CHARS = 12
+"""Characters read per allowed token: a text of hostile length is cut before it is encoded."""
+
+Architecture: TypeAlias = Literal["seq2seq", "causal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Bounds in tokens. `source` bounds the whole input; a turn longer than its bound keeps its beginning."""
+
+    source: int = 192
+    target: int = 48
+    question: int = 64
+    user: int = 48
+    assistant: int = 64
+    turns: int = 6
+
+    def as_dict(self) -> dict[str, int]:
+        """For `rewriter.json`."""
+        return asdict(self)
+
+
+class Form:
+    """Encodes for one tokenizer; safe to call from several threads.
+
+    Raises RunError where the tokenizer lacks one of the special tokens: it is not the one the model was trained with.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, architecture: Architecture, lengths: Lengths, *, end: str) -> None:
+        # Otherwise a typed "<rewrite>" would become the token of that name.
+        tokenizer.encode_special_tokens = True
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.tokenizer = tokenizer
+        self.architecture = architecture
+        self.lengths = lengths
+        self.end = self._id(end)
+        self.keep, self.rewrite = self._id(KEEP), self._id(REWRITE)
+        self._user, self._assistant, self._question = self._id(USER), self._id(ASSISTANT), self._id(QUESTION)
+
+    def source(self, conversation: Conversation, question: str) -> list[int]:
+        """Token ids of the input, at most `lengths.source`; the question is always there, the oldest turns give way."""
+        lengths = self.lengths
+        tail = [self._question, *self._encoded(question, lengths.question)]
+        if self.architecture == "seq2seq":
+            tail.append(self.end)
+        left = lengths.source - len(tail)
+        turns: list[list[int]] = []
+        for turn in reversed(conversation.turns[-lengths.turns :] if lengths.turns else ()):
+            user = turn.role == "user"
+            role = self._user if user else self._assistant
+            ids = [role, *self._encoded(turn.text, lengths.user if user else lengths.assistant)][:left]
+            if len(ids) < 2:
+                break
+            turns.append(ids)
+            left -= len(ids)
+        return [token for ids in reversed(turns) for token in ids] + tail
+
+    def target(self, rewrite: str | None) -> list[int]:
+        """Token ids of the output, the end token included; None stands for a question that is kept."""
+        if rewrite is None:
+            return [self.keep, self.end]
+        return [self.rewrite, *self._encoded(rewrite, self.lengths.target), self.end]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The question that decoded ids spell, on one line."""
+        return " ".join(str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).split())
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The names of ids, as CTranslate2 takes them."""
+        return [str(self.tokenizer.id_to_token(i)) for i in ids]
+
+    def ids(self, tokens: Sequence[str]) -> list[int]:
+        """The ids of names, as CTranslate2 gives them."""
+        return [found for token in tokens if (found := self.tokenizer.token_to_id(token)) is not None]
+
+    def _encoded(self, text: str, limit: int) -> list[int]:
+        text = " ".join(harmless(text[: CLIPPED_CHARS * limit]).split())
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids[:limit])
+
+    def _id(self, token: str) -> int:
+        found = self.tokenizer.token_to_id(token)
+        if found is None:
+            raise RunError(
+                f"The tokenizer has no token {token!r}: it does not belong to this model. "
+                "Restore the run folder's own tokenizer.json, or train again."
+            )
+        return int(found)

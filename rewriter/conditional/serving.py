@@ -1,0 +1,159 @@
+"""The conditional rewriter as a turn meets it: gate, phrase, guard, within its time.
+
+It decides by the calibrated gate, asks the engine for a rewrite where the gate opens, and lets the guard read what
+came. Whatever goes wrong, the typed question is used and the reason told.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter import guard
+from rewriter.conditional import folder as run_folder
+from rewriter.conditional.batching import Batcher, Late
+from rewriter.conditional.engine import Engine, Stop
+from rewriter.conditional.form import Form
+from rewriter.conditional.gate import Gate
+from rewriter.conversation import Conversation
+from rewriter.errors import RewriterError, RunError
+from rewriter.protocol import Rewrite
+
+if TYPE_CHECKING:
+    from rewriter.load import Serving
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """What the model makes of one source: probability that a rewrite is needed, and rewrites best first."""
+
+    probability: float
+    texts: tuple[str, ...]
+
+
+class ConditionalRewriter:
+    """Serves one model to many threads.
+
+    `alternatives` asks for that many further rewrites, by beam search; `timeout_seconds` bounds a turn, waiting
+    for others included. `name` is shown in traces.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        form: Form,
+        gate: Gate,
+        *,
+        name: str = "t5",
+        timeout_seconds: float = 2.0,
+        alternatives: int = 0,
+    ) -> None:
+        self.engine = engine
+        self.form = form
+        self.gate = gate
+        self._name = name
+        self._timeout = timeout_seconds
+        self._alternatives = alternatives
+        self._batcher = Batcher[list[int], _Proposal](self._propose)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """Decide and phrase; never raises. `confidence` is the gate's belief in its decision."""
+        if not conversation or not question.strip():
+            return Rewrite(question, "keep", confidence=1.0)
+        started = time.perf_counter()
+        try:
+            proposal = self._batcher.run(self.form.source(conversation, question), self._timeout)
+        except Late as late:
+            return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=str(late))
+        except Exception as error:  # a turn must never fall over its rewriter
+            log.exception("the rewriter failed")
+            reason = f"The rewriter failed ({type(error).__name__}: {error})."
+            return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=reason)
+        return replace(self._judged(conversation, question, proposal), seconds=time.perf_counter() - started)
+
+    def close(self) -> None:
+        """End the serving thread."""
+        self._batcher.close()
+
+    def _judged(self, conversation: Conversation, question: str, proposal: _Proposal) -> Rewrite:
+        p = proposal.probability
+        if p < self.gate.threshold:
+            return Rewrite(question, "keep", confidence=1 - p)
+        reason = "The model wrote nothing."
+        passed = list[str]()
+        for text in proposal.texts:
+            refused = guard.check(conversation, question, text)
+            if not refused:
+                passed.append(text)
+            elif not passed:
+                reason = refused
+        if not passed:
+            return Rewrite(question, "refused", confidence=p, reason=reason)
+        return Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]))
+
+    def _propose(self, sources: Sequence[list[int]], stop: Stop) -> list[_Proposal]:
+        """One greedy pass over all, a second one for those whose gate opens only by its threshold."""
+        limit = self.form.lengths.target
+        decided = self.engine.decide(sources, 0 if self._alternatives else limit, stop)
+        p = [self.gate.probability(one.difference) for one in decided]
+        texts: list[tuple[str, ...]] = [
+            (self.form.text(one.phrased),) if one.phrased and not self._alternatives else () for one in decided
+        ]
+        again = [i for i in range(len(sources)) if p[i] >= self.gate.threshold and not texts[i]]
+        if again and not stop():
+            made = self.engine.phrase([sources[i] for i in again], limit, 1 + self._alternatives, stop)
+            for i, sequences in zip(again, made, strict=True):
+                texts[i] = tuple(dict.fromkeys(text for ids in sequences if (text := self.form.text(ids))))
+        return [_Proposal(probability, text) for probability, text in zip(p, texts, strict=True)]
+
+
+def load(folder: Path, description: dict[str, Any], serving: Serving) -> ConditionalRewriter:
+    """The rewriter of a finished run folder. Raises RunError where its files are missing, damaged or of another run."""
+    run = run_folder.read(folder, description)
+    run_folder.verify(folder, description)
+    form = run.form(folder, turns=serving.history_turns)
+    gate = run.gate if serving.threshold is None else replace(run.gate, threshold=serving.threshold)
+    return ConditionalRewriter(
+        open_engine(folder, run, form, serving),
+        form,
+        gate,
+        name=run.family,
+        timeout_seconds=serving.timeout_seconds,
+        alternatives=serving.alternatives,
+    )
+
+
+def open_engine(folder: Path, run: run_folder.Run, form: Form, serving: Serving) -> Engine:
+    """CTranslate2 where the run has an export, else torch; on a GPU where one is asked for or found."""
+    from rewriter.conditional.ct2 import Ct2Engine, cuda_devices
+    from rewriter.conditional.plain_torch import TorchEngine
+
+    if run.exports:
+        found = cuda_devices()
+        if serving.device == "cuda" and not found:
+            raise RunError("No GPU can be used by CTranslate2 here; set the rewriter's device to `cpu` or `auto`.")
+        device = "cuda" if found and serving.device != "cpu" else "cpu"
+        kind = "float16" if device == "cuda" and "float16" in run.exports else run.exports[0]
+        try:
+            return Ct2Engine(folder / run_folder.EXPORT / kind, form, device, serving.threads)
+        except RewriterError:
+            if device == "cpu" or serving.device == "cuda":
+                raise
+            log.warning("the GPU cannot run the rewriter; it runs on the CPU", exc_info=True)
+            return Ct2Engine(folder / run_folder.EXPORT / run.exports[0], form, "cpu", serving.threads)
+    import torch
+
+    device = "cuda" if serving.device != "cpu" and torch.cuda.is_available() else "cpu"
+    if serving.device == "cuda" and device == "cpu":
+        raise RunError("No GPU can be used by torch here; set the rewriter's device to `cpu` or `auto`.")
+    return TorchEngine.open(folder / run_folder.WEIGHTS, form, device)

@@ -1,0 +1,107 @@
+"""What a trained model is worth on held-out text, through the engine that will serve it.
+
+Text metrics only, beside those of copying the question: retrieval is measured by the server's evaluation, which
+alone decides about promotion.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rewriter.conditional.engine import Engine
+from rewriter.conditional.gate import Gate, fit
+from rewriter.examples import RewriteExample, normalised
+
+if TYPE_CHECKING:
+    from rewriter.conditional.form import Form
+    from rewriter.protocol import Rewriter
+
+BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """Means over examples, 0 to 1; `gate_f1` is that of deciding to rewrite. Milliseconds are per turn."""
+
+    examples: int
+    rouge_l: float
+    exact: float
+    copy_rouge_l: float
+    copy_exact: float
+    gate_f1: float
+    gate_accuracy: float
+    refused: float
+    failed: float
+    p50_ms: float
+    p95_ms: float
+
+    def as_dict(self) -> dict[str, float]:
+        """For the run's description and card."""
+        return {key: round(value, 4) for key, value in asdict(self).items()}
+
+
+def fit_gate(engine: Engine, form: Form, dev: Sequence[RewriteExample]) -> Gate:
+    """The gate calibrated on `dev`; questions without a conversation are left out, no gate is asked about them."""
+    asked = [example for example in dev if example.history]
+    differences = list[float]()
+    for start in range(0, len(asked), BATCH):
+        sources = [form.source(example.conversation, example.question) for example in asked[start : start + BATCH]]
+        differences += [one.difference for one in engine.decide(sources, 0, lambda: False)]
+    return fit(differences, [example.needs_rewrite for example in asked])
+
+
+def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> TextScores | None:
+    """Scores of a rewriter on examples, one turn at a time; None without any example."""
+    if not examples:
+        return None
+    rouge, copied, exact, copied_exact = 0.0, 0.0, 0, 0
+    right, hits, claimed, needed, refused, failed = 0, 0, 0, 0, 0, 0
+    milliseconds = list[float]()
+    for example in examples:
+        started = time.perf_counter()
+        made = rewriter.rewrite(example.conversation, example.question)
+        milliseconds.append(1e3 * (time.perf_counter() - started))
+        # A refused rewrite was still a decision to rewrite.
+        says, needs = made.decision in ("rewrite", "refused"), example.needs_rewrite
+        rouge += rouge_l(made.text, example.rewrite)
+        copied += rouge_l(example.question, example.rewrite)
+        exact += normalised(made.text) == normalised(example.rewrite)
+        copied_exact += not needs
+        right += says == needs
+        hits += says and needs
+        claimed += says
+        needed += needs
+        refused += made.decision == "refused"
+        failed += made.decision == "failed"
+    n = len(examples)
+    ordered = sorted(milliseconds)
+    return TextScores(
+        examples=n,
+        rouge_l=rouge / n,
+        exact=exact / n,
+        copy_rouge_l=copied / n,
+        copy_exact=copied_exact / n,
+        gate_f1=2 * hits / (claimed + needed) if claimed + needed else 1.0,
+        gate_accuracy=right / n,
+        refused=refused / n,
+        failed=failed / n,
+        p50_ms=ordered[n // 2],
+        p95_ms=ordered[min(n - 1, int(0.95 * n))],
+    )
+
+
+def rouge_l(made: str, wanted: str) -> float:
+    """F1 of the longest common subsequence of words, case-folded, punctuation left out; 1 where both are empty."""
+    a, b = normalised(made).split(), normalised(wanted).split()
+    if not a or not b:
+        return float(a == b)
+    row = [0] * (len(b) + 1)
+    for word in a:
+        diagonal = 0
+        for j, other in enumerate(b, start=1):
+            diagonal, row[j] = row[j], diagonal + 1 if word == other else max(row[j], row[j - 1])
+    common = row[-1]
+    return 2 * common / (len(a) + len(b))

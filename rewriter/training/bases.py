@@ -1,0 +1,181 @@
+"""What a run starts from: a hub id, a folder, a GGUF file, or a configuration with fresh weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
+from rewriter.errors import RecipeError
+from rewriter.training.extras import need
+from rewriter.training.recipe import LoraPart, ModelPart
+from rewriter.training.vocabulary import END, PAD, train_vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+FRESH = "config:"
+T5_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 4},
+    "6m": {"d_model": 192, "d_kv": 32, "d_ff": 768, "num_layers": 4, "num_decoder_layers": 3, "num_heads": 6},
+    "10m": {"d_model": 256, "d_kv": 32, "d_ff": 1024, "num_layers": 4, "num_decoder_layers": 3, "num_heads": 8},
+    "16m": {"d_model": 320, "d_kv": 40, "d_ff": 1280, "num_layers": 5, "num_decoder_layers": 3, "num_heads": 8},
+    "31m": {"d_model": 384, "d_kv": 64, "d_ff": 1536, "num_layers": 6, "num_decoder_layers": 4, "num_heads": 6},
+    "60m": {"d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 8, "num_decoder_layers": 6, "num_heads": 8},
+}
+GPT2_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"n_embd": 64, "n_layer": 2, "n_head": 4},
+    "6m": {"n_embd": 256, "n_layer": 6, "n_head": 8},
+    "31m": {"n_embd": 512, "n_layer": 8, "n_head": 8},
+}
+MAMBA_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "state_size": 8},
+    "6m": {"hidden_size": 256, "num_hidden_layers": 8, "state_size": 16},
+    "31m": {"hidden_size": 512, "num_hidden_layers": 14, "state_size": 16},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A model ready to be trained and the form of its data. `tokenizer` is the fast one, special tokens added."""
+
+    model: Any
+    tokenizer: Tokenizer
+    form: Form
+    architecture: Architecture
+    end: str
+
+
+def architecture_of(part: ModelPart) -> Architecture:
+    """`t5` is any encoder-decoder; `causal` any decoder."""
+    return "seq2seq" if part.family == "t5" else "causal"
+
+
+def open_tokenizer(part: ModelPart, texts: Callable[[], Iterable[str]], seed: int) -> tuple[Tokenizer, str]:
+    """The base's own tokenizer, or one trained on `texts`, and its end token; gates and roles are added.
+
+    Raises RecipeError where the base has no fast tokenizer or cannot be opened.
+    """
+    if part.base.startswith(FRESH):
+        return train_vocabulary(texts(), part.vocabulary, seed), END
+    from transformers import AutoTokenizer
+
+    try:
+        wrapped = AutoTokenizer.from_pretrained(**_location(part.base))
+    except Exception as error:  # the hub's client, safetensors and transformers each raise their own
+        raise RecipeError(f"The tokenizer of {part.base} cannot be opened ({_first_line(error)}).") from error
+    tokenizer: Tokenizer | None = getattr(wrapped, "backend_tokenizer", None)
+    if tokenizer is None or wrapped.eos_token is None:
+        raise RecipeError(f"{part.base} has no fast tokenizer with an end token; choose another base.")
+    from tokenizers import AddedToken
+
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    return tokenizer, str(wrapped.eos_token)
+
+
+def open_base(part: ModelPart, tokenizer: Tokenizer, end: str, lora: LoraPart | None, seed: int) -> Base:
+    """The model with as many embeddings as the tokenizer has tokens, wrapped for LoRA where asked.
+
+    Fresh weights depend on `seed` alone. Raises RecipeError for an unknown size or a base that cannot be opened,
+    TrainingError where it does not fit into memory.
+    """
+    from transformers import set_seed
+
+    from rewriter.training.memory import out_of_memory
+
+    set_seed(seed)
+    architecture = architecture_of(part)
+    form = Form(tokenizer, architecture, part.bounds, end=end)
+    with out_of_memory(f"Opening {part.base}", "Choose a smaller base."):
+        model = _fresh(part, tokenizer, form) if part.base.startswith(FRESH) else _pretrained(part, architecture)
+        known = tokenizer.get_vocab_size()
+        if model.get_input_embeddings().weight.shape[0] < known:
+            model.resize_token_embeddings(known, mean_resizing=True)
+        if architecture == "causal":
+            model.config.pad_token_id = form.end
+            model.config.eos_token_id = form.end
+        if lora is not None:
+            model = _with_lora(model, lora, form)
+    return Base(model, tokenizer, form, architecture, end)
+
+
+def _fresh(part: ModelPart, tokenizer: Tokenizer, form: Form) -> Any:
+    import transformers as hf
+
+    name = part.base.removeprefix(FRESH)
+    kind, _, size = name.rpartition("-")
+    tables = {"t5": {"": T5_SIZES}, "causal": {"gpt2": GPT2_SIZES, "mamba": MAMBA_SIZES}}[part.family]
+    if kind not in tables or size not in tables[kind]:
+        known = [f"{FRESH}{k}{'-' if k else ''}{s}" for k, sizes in tables.items() for s in sizes]
+        raise RecipeError(f"There is no base {part.base!r} in the family {part.family}; there are {', '.join(known)}.")
+    shape: dict[str, Any] = dict(tables[kind][size])
+    vocabulary = tokenizer.get_vocab_size()
+    pad = tokenizer.token_to_id(PAD)
+    if part.family == "t5":
+        shape |= {"pad_token_id": pad, "eos_token_id": form.end, "decoder_start_token_id": pad}
+        return hf.T5ForConditionalGeneration(hf.T5Config(**shape, vocab_size=vocabulary, dropout_rate=part.dropout))
+    shape |= {"bos_token_id": form.end, "eos_token_id": form.end, "pad_token_id": pad, "vocab_size": vocabulary}
+    if kind == "gpt2":
+        shape |= dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), part.dropout)
+        positions = part.bounds.source + part.bounds.target + 8
+        return hf.GPT2LMHeadModel(hf.GPT2Config(**shape, n_positions=positions))
+    return hf.MambaForCausalLM(hf.MambaConfig(**shape))
+
+
+def _pretrained(part: ModelPart, architecture: Architecture) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    kind: Any = AutoModelForSeq2SeqLM if architecture == "seq2seq" else AutoModelForCausalLM
+    location = _location(part.base)
+    if "gguf_file" in location:
+        need("gguf")
+    try:
+        model = kind.from_pretrained(**location, dtype=torch.float32)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # the hub's client, safetensors and transformers each raise their own
+        raise RecipeError(
+            f"{part.base} cannot be opened as a {architecture} model ({_first_line(error)}). Give a hub id that can be "
+            f"reached, a folder, or {FRESH}<size>."
+        ) from error
+    if hasattr(model.config, "quantization_config"):
+        # What was read from a GGUF file is plain float32 by now.
+        del model.config.quantization_config
+    return model
+
+
+def _with_lora(model: Any, lora: LoraPart, form: Form) -> Any:
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    task = TaskType.SEQ_2_SEQ_LM if form.architecture == "seq2seq" else TaskType.CAUSAL_LM
+    new = [found for token in SPECIAL_TOKENS if (found := form.tokenizer.token_to_id(token)) is not None]
+    return get_peft_model(
+        model,
+        LoraConfig(
+            task_type=task,
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules="all-linear",
+            # Gates and roles are new to the base: their embeddings are learned in full.
+            trainable_token_indices=new,
+        ),
+    )
+
+
+def _location(base: str) -> dict[str, str]:
+    path = Path(base).expanduser()
+    if path.is_dir() and not (path / "config.json").is_file():
+        gguf = sorted(path.glob("*.gguf"))
+        if len(gguf) == 1:
+            path = gguf[0]
+    if path.suffix == ".gguf":
+        return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    return {"pretrained_model_name_or_path": str(path) if path.is_dir() else base}
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"

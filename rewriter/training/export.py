@@ -1,0 +1,74 @@
+"""From trained weights to what is served: CTranslate2 in int8, and in float16 where a GPU is at hand.
+
+An architecture CTranslate2 does not know is served by torch from its weights.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.conditional.folder import EXPORT, TOKENIZER, WEIGHTS
+from rewriter.errors import TrainingError
+
+if TYPE_CHECKING:
+    from rewriter.conditional.form import Form
+
+UNKNOWN_TO_CT2 = ("mamba",)
+
+
+def save_weights(folder: Path, model: Any, form: Form) -> None:
+    """Write `weights/` (safetensors, config, and the tokenizer for transformers' own use) and `tokenizer.json`."""
+    from transformers import PreTrainedTokenizerFast
+
+    weights = folder / WEIGHTS
+    model.save_pretrained(weights)
+    tokenizer = form.tokenizer
+    pad = model.config.pad_token_id
+    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        eos_token=tokenizer.id_to_token(form.end),
+        pad_token=tokenizer.id_to_token(pad if pad is not None else form.end),
+        **({"unk_token": "<unk>"} if tokenizer.token_to_id("<unk>") is not None else {}),
+    )
+    wrapped.save_pretrained(weights)
+    tokenizer.save(str(folder / TOKENIZER))
+
+
+def export(folder: Path, *, float16: bool) -> tuple[str, ...]:
+    """Convert `weights/` into `export/int8` and, where asked, `export/float16`; their names, none where torch serves.
+
+    Raises TrainingError where the conversion fails.
+    """
+    config = json.loads((folder / WEIGHTS / "config.json").read_text("utf-8"))
+    if config["model_type"] in UNKNOWN_TO_CT2:
+        return ()
+    kinds = ("int8", "float16") if float16 else ("int8",)
+    shutil.rmtree(folder / EXPORT, ignore_errors=True)
+    for kind in kinds:
+        try:
+            _converter()(str(folder / WEIGHTS)).convert(str(folder / EXPORT / kind), quantization=kind, force=True)
+        except (RuntimeError, ValueError, OSError, KeyError, AttributeError) as error:
+            raise TrainingError(
+                f"The weights in {folder / WEIGHTS} cannot be exported ({type(error).__name__}: {error})."
+            ) from error
+    return kinds
+
+
+def _converter() -> Any:
+    import torch
+    from ctranslate2.converters.transformers import TransformersConverter
+
+    class Converter(TransformersConverter):  # type: ignore[misc]
+        """Reads float32 and tells the converter where transformers 5 keeps the base of the rotary positions."""
+
+        def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
+            model = model_class.from_pretrained(model_name_or_path, **{**kwargs, "dtype": torch.float32})
+            rotary = getattr(model.config, "rope_parameters", None)
+            if isinstance(rotary, dict) and "rope_theta" in rotary and not hasattr(model.config, "rope_theta"):
+                model.config.rope_theta = rotary["rope_theta"]
+            return model
+
+    return Converter

@@ -1,0 +1,156 @@
+"""Recipes: what is trained on what, in which order, as a TOML file.
+
+A recipe names a base model, data, and stages that follow one another on the same weights (a curriculum). Paths of
+data are relative to the folder given when it is run. `rewriter/recipes` holds those that come with the project.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rewriter.conditional.form import Lengths
+from rewriter.errors import RecipeError
+
+PACKAGE = "rewriter.recipes"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataPart(_Part):
+    """One file in a mixture. `weight` is how often each example comes by in an epoch; fractions draw a sample.
+
+    `hold_out` is the share of conversations kept from training; one half of them is dev, the other is test.
+    `restore` makes pairs from plain text: sentences that lost what their paragraph still says.
+    """
+
+    path: str
+    task: Literal["rewrite", "restore"] = "rewrite"
+    weight: float = Field(1.0, gt=0)
+    limit: int | None = Field(None, ge=1)
+    hold_out: float = Field(0.0, ge=0, lt=1)
+
+
+class Stage(_Part):
+    """One pass of training. Give `steps` or `epochs`. `patience` evaluations without a better dev loss end it."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    data: tuple[DataPart, ...]
+    steps: int | None = Field(None, ge=1)
+    epochs: float | None = Field(None, gt=0)
+    batch: int = Field(16, ge=1)
+    accumulate: int = Field(1, ge=1)
+    learning_rate: float = Field(1e-3, gt=0)
+    schedule: Literal["linear", "cosine", "constant_with_warmup"] = "linear"
+    warmup: int = Field(50, ge=0)
+    weight_decay: float = Field(0.01, ge=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    evaluate_every: int = Field(200, ge=1)
+    save_every: int = Field(200, ge=1)
+    patience: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_end(self) -> Stage:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError(f"stage {self.name} needs either `steps` or `epochs`")
+        if self.patience and self.save_every % self.evaluate_every:
+            raise ValueError(f"stage {self.name}: with `patience`, `save_every` must be a multiple of `evaluate_every`")
+        return self
+
+
+class ModelPart(_Part):
+    """What is trained. `base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own."""
+
+    family: Literal["t5", "causal"] = "t5"
+    base: str
+    vocabulary: int = Field(8000, ge=300)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    lengths: dict[str, int] = {}
+
+    @property
+    def bounds(self) -> Lengths:
+        """The lengths in tokens, defaults filled in."""
+        return Lengths(**self.lengths)
+
+    @model_validator(mode="after")
+    def _known(self) -> ModelPart:
+        if unknown := set(self.lengths) - set(Lengths().as_dict()):
+            raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
+        return self
+
+
+class LoraPart(_Part):
+    """Low-rank adaptation: rank, scaling, dropout."""
+
+    rank: int = Field(16, ge=1)
+    alpha: int = Field(32, ge=1)
+    dropout: float = Field(0.05, ge=0, lt=1)
+
+
+class Recipe(_Part):
+    """Everything that decides a run's result, seed included."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    model: ModelPart
+    stage: tuple[Stage, ...] = Field(min_length=1)
+    dev: tuple[DataPart, ...] = ()
+    dev_examples: int = Field(600, ge=1)
+    lora: LoraPart | None = None
+    seed: int = 13
+
+    @model_validator(mode="after")
+    def _names(self) -> Recipe:
+        names = [stage.name for stage in self.stage]
+        if len(set(names)) < len(names):
+            raise ValueError("two stages have the same name")
+        return self
+
+
+def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Recipe:
+    """The recipe of that name that comes with the project, or the TOML file at that path; `changes` go on top.
+
+    Raises RecipeError, one line for each wrong value.
+    """
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        try:
+            text = path.read_text("utf-8")
+        except OSError as error:
+            raise RecipeError(f"The recipe {path} cannot be read ({error.strerror}).") from error
+    else:
+        file = resources.files(PACKAGE) / f"{name_or_path}.toml"
+        if not file.is_file():
+            raise RecipeError(
+                f"There is no recipe {name_or_path!r}; there are {', '.join(recipes())}, or give a .toml."
+            )
+        text = file.read_text("utf-8")
+    try:
+        return Recipe.model_validate(_merged(tomllib.loads(text), changes or {}))
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"The recipe {name_or_path} is no TOML: {error}.") from error
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in one['loc']) or 'recipe'}: {one['msg']}" for one in error.errors()
+        )
+        raise RecipeError(f"The recipe {name_or_path} cannot be used: {wrong}.") from error
+
+
+def recipes() -> list[str]:
+    """Names of the recipes that come with the project."""
+    return sorted(
+        file.name.removesuffix(".toml") for file in resources.files(PACKAGE).iterdir() if file.name.endswith(".toml")
+    )
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged

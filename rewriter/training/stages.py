@@ -1,0 +1,170 @@
+"""One stage of training: transformers' Trainer over a mixture, checkpointed so that a killed run goes on exactly.
+
+Order of the data, dropout and optimiser state all come back from the checkpoint: the losses after a resume are those
+the run would have had. Stages, export and the run's folder are `rewriter.training.run`'s business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.errors import TrainingError
+from rewriter.training.features import Collator, Features, LengthSampler
+from rewriter.training.memory import out_of_memory
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+    from rewriter.training.recipe import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a run computes. `threads` 0 leaves torch its own choice; `bars` draws progress bars."""
+
+    cpu_only: bool = False
+    threads: int = 0
+    bars: bool = True
+
+
+def bf16_pays(cpu_only: bool) -> bool:
+    """Whether the hardware multiplies bfloat16 natively: newer GPUs, and CPUs with AMX or AVX512-BF16."""
+    import torch
+
+    if torch.cuda.is_available() and not cpu_only:
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
+
+
+def run_stage(
+    model: Any,
+    stage: Stage,
+    train: Features,
+    dev: Features,
+    *,
+    pad: int,
+    folder: Path,
+    logs: Path,
+    seed: int,
+    machine: Machine,
+    told: Callable[[str], None],
+) -> list[dict[str, float]]:
+    """Train `model` in place through one stage, from the newest whole checkpoint in `folder` where there is one.
+
+    Returns Trainer's log, one entry each time it logged or evaluated. With `patience` the best checkpoint's
+    weights are left in the model. Raises TrainingError when memory runs out or the loss is no number.
+    """
+    from transformers import EarlyStoppingCallback, PrinterCallback, TrainingArguments
+    from transformers.integrations.integration_utils import TensorBoardCallback
+
+    patient = stage.patience > 0 and len(dev) > 0
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=stage.batch,
+        per_device_eval_batch_size=max(stage.batch, 16),
+        gradient_accumulation_steps=stage.accumulate,
+        learning_rate=stage.learning_rate,
+        lr_scheduler_type=stage.schedule,
+        warmup_steps=stage.warmup,
+        weight_decay=stage.weight_decay,
+        label_smoothing_factor=stage.label_smoothing,
+        max_steps=stage.steps or -1,
+        num_train_epochs=stage.epochs or 1.0,
+        logging_steps=max(1, min(20, stage.evaluate_every)),
+        eval_strategy="steps" if len(dev) else "no",
+        eval_steps=stage.evaluate_every,
+        save_steps=stage.save_every,
+        save_total_limit=2,
+        load_best_model_at_end=patient,
+        metric_for_best_model="eval_loss" if patient else None,
+        greater_is_better=False if patient else None,
+        restore_callback_states_from_checkpoint=True,
+        bf16=bf16_pays(machine.cpu_only),
+        use_cpu=machine.cpu_only,
+        seed=seed,
+        data_seed=seed,
+        prediction_loss_only=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        report_to=[],
+        disable_tqdm=not machine.bars,
+        log_level="error",
+    )
+    callbacks: list[Any] = [_watching(told)]
+    if arguments.process_index == 0:
+        from torch.utils.tensorboard import SummaryWriter
+
+        callbacks.append(TensorBoardCallback(SummaryWriter(log_dir=str(logs))))  # type: ignore[no-untyped-call]
+    if patient:
+        callbacks.append(EarlyStoppingCallback(early_stopping_patience=stage.patience))
+    trainer = _trainer_class()(
+        model=model,
+        args=arguments,
+        train_dataset=train,
+        eval_dataset=dev if len(dev) else None,
+        data_collator=Collator(pad),
+        callbacks=callbacks,
+    )
+    # It prints the log as dictionaries; `told` says the same in words.
+    trainer.remove_callback(PrinterCallback)
+    smaller = max(1, stage.batch // 2)
+    with out_of_memory(
+        f"Stage {stage.name}",
+        f"Set the stage's `batch` to {smaller} and `accumulate` to {stage.accumulate * (stage.batch // smaller)}: "
+        "the result is the same, and the run goes on from its last checkpoint.",
+    ):
+        trainer.train(resume_from_checkpoint=newest_checkpoint(folder))
+    return list(trainer.state.log_history)
+
+
+def newest_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end; Trainer's state is the last file it writes but one."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    for path in found:
+        try:
+            state = json.loads((path / "trainer_state.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        if state.get("global_step") and (path / "optimizer.pt").is_file() and (path / "scheduler.pt").is_file():
+            return str(path)
+    return None
+
+
+def _trainer_class() -> type[Trainer]:
+    from transformers import Trainer
+
+    class SeededTrainer(Trainer):
+        """Takes the order of its data from the seed and the epoch, and batches like lengths."""
+
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            arguments = self.args
+            batch = self._train_batch_size * max(1, arguments.world_size)
+            return LengthSampler(self.train_dataset, batch, arguments.seed)  # type: ignore[arg-type]
+
+    return SeededTrainer
+
+
+def _watching(told: Callable[[str], None]) -> Any:
+    from transformers import TrainerCallback
+
+    class Watching(TrainerCallback):
+        """Tells the log in words, and ends a run whose loss is no number any more."""
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            logs = logs or {}
+            for key in ("loss", "eval_loss"):
+                if key in logs and not float(logs[key]) < float("inf"):
+                    raise TrainingError(
+                        f"The loss is {logs[key]} at step {state.global_step}. Lower the stage's `learning_rate`."
+                    )
+            if "loss" in logs:
+                told(f"step {state.global_step}/{state.max_steps}: loss {float(logs['loss']):.3f}")
+            elif "eval_loss" in logs:
+                told(f"step {state.global_step}/{state.max_steps}: dev loss {float(logs['eval_loss']):.3f}")
+
+    return Watching()

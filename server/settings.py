@@ -92,11 +92,16 @@ class RetrievalSettings(_Group):
 class RewriterSettings(_Group):
     """What makes a follow-up stand alone."""
 
-    kind: Literal["none", "prompted"] = Field(
-        "none", description="`none` leaves the legs to it; `prompted` asks the LLM (costs seconds on a CPU)."
+    kind: Literal["auto", "none", "prompted"] = Field(
+        "auto",
+        description="`auto` takes a trained one (milliseconds); `none` leaves it to the legs; `prompted` asks the LLM "
+        "(seconds on a CPU).",
+    )
+    model: str = Field(
+        "", description="Folder or run id for `auto`; empty takes the promoted run, else the packaged one."
     )
     timeout_seconds: float = Field(8.0, gt=0, description="After this the typed question is used, in seconds.")
-    history_turns: int = Field(6, ge=0, description="Turns of history a rewriter sees, the newest kept.")
+    history_turns: int = Field(6, ge=0, description="Turns of history a rewriter that writes sees, the newest kept.")
 
 
 class LLMSettings(_Group):

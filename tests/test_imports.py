@@ -42,9 +42,15 @@ HEAVY = {
     "transformers",
     "xllamacpp",
 }
-# Modules that exist to speak a library's language and are themselves imported late: one defines a subclass, in the
-# other Gradio reads the annotations of event handlers.
-MAY_LOAD = {"index/retriever.py": {"langchain_core"}, "ui/app.py": {"gradio"}}
+# Modules that exist to speak a library's language and are themselves imported late: they define subclasses of its
+# classes, or, with Gradio, their annotations of event handlers are read.
+MAY_LOAD = {
+    "index/retriever.py": {"langchain_core"},
+    "rewriter/terms/judging.py": {"torch"},
+    "rewriter/terms/model.py": {"torch"},
+    "rewriter/terms/training.py": {"torch"},
+    "ui/app.py": {"gradio"},
+}
 
 MODULES = sorted(path for room in ROOMS for path in (REPOSITORY / room).rglob("*.py"))
 

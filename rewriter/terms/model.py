@@ -78,19 +78,31 @@ def word_means(tokens: Tensor, pieces: Tensor) -> Tensor:
     return (sums[rows, last] - sums[rows, first]) / (last - first)
 
 
-def pretrained(base: str) -> TermModel:
-    """A BERT-like encoder from a folder or of a hub id, with fresh heads and a type for every kind of text."""
+def pretrained(base: str, frozen: int = 0) -> TermModel:
+    """A BERT-like encoder from a folder or of a hub id, with fresh heads and a type for every kind of text.
+
+    The vectors of words stay as they are: a few thousand questions would only move the words that they hold.
+    With `frozen` above 0 so do all embeddings and so many layers, which halves the cost of a step.
+    """
     from transformers import AutoModel
 
     try:
-        encoder: Any = AutoModel.from_pretrained(base, add_pooling_layer=False)
+        encoder: Any = AutoModel.from_pretrained(
+            base, add_pooling_layer=False, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+        )
     except (OSError, ValueError, TypeError) as error:
         raise TrainingError(f"cannot load the encoder {base!r} to train from: {error}") from error
     old = encoder.embeddings.token_type_embeddings.weight.data
     types = nn.Embedding(TYPES, old.shape[1])
-    types.weight.data.copy_(old[:1].expand(TYPES, -1) + 0.01 * types.weight.data)
+    # Apart from the beginning, since frozen layers never learn to tell them apart, and by no more than words are.
+    apart = 0.5 * float(encoder.embeddings.word_embeddings.weight.data.std())
+    types.weight.data.copy_(old[:1].expand(TYPES, -1) + apart * types.weight.data)
     encoder.embeddings.token_type_embeddings = types
     encoder.config.type_vocab_size = TYPES
+    encoder.embeddings.word_embeddings.weight.requires_grad = False
+    if frozen:
+        for module in (encoder.embeddings, *encoder.encoder.layer[:frozen]):
+            module.requires_grad_(False)
     return TermModel(encoder, int(old.shape[1]))
 
 

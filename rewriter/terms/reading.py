@@ -43,10 +43,10 @@ class Window:
     """
 
     question: int = 64
-    history: int = 224
-    user: int = 56
-    assistant: int = 112
-    older: int = 48
+    history: int = 176
+    user: int = 48
+    assistant: int = 96
+    older: int = 40
     """An answer before the last one."""
 
 

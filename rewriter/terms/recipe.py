@@ -17,12 +17,15 @@ class Recipe:
 
     `held_out` is the share of dialogs kept for the gate's calibration and never trained on; `longer_answers`
     the share of answers that get further sentences of their dialog, since people's systems talk longer than
-    the dialogs do. Learning rates fall to zero over `epochs`; `positive` is the weight of words to be appended
+    the dialogs do. `dropout` stands before the heads only. Learning rates fall to zero over `epochs`;
+    `positive` is the weight of words to be appended
     over those that are not, `gate` that of the second head's loss.
     """
 
     base: str = "sentence-transformers/all-MiniLM-L6-v2"
     data: tuple[str, ...] = ()
+    frozen: int = 0
+    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
     epochs: int = 3
     batch: int = 16
     rate: float = 1e-4

@@ -69,7 +69,7 @@ def train(
     """
     torch.manual_seed(recipe.seed)
     if model is None:
-        model, tokenizer = pretrained(base or recipe.base), tokenizer_file(base or recipe.base)
+        model, tokenizer = pretrained(base or recipe.base, recipe.frozen), tokenizer_file(base or recipe.base)
     if tokenizer is None:
         raise TrainingError("a model of one's own needs its tokenizer")
     reader = Reader.open(tokenizer)
@@ -112,9 +112,7 @@ class _Run:
     ) -> None:
         self.recipe, self.folder, self.model, self.split, self.reader = recipe, folder, model, split, reader
         self.device = device
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = recipe.dropout
+        model.dropout.p = recipe.dropout
         self.per_epoch = math.ceil(len(split.train) / recipe.batch)
         self.steps = recipe.epochs * self.per_epoch
         self.optimiser = torch.optim.AdamW(_groups(model, recipe))
@@ -214,6 +212,8 @@ def _groups(model: TermModel, recipe: Recipe) -> list[dict[str, Any]]:
     """Parameters with their rates: the heads begin from nothing, and norms and biases do not decay."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         rate = recipe.head_rate if name.startswith(("term.", "gate.")) else recipe.rate
         decay = recipe.weight_decay if parameter.ndim > 1 else 0.0
         groups.setdefault((rate, decay), []).append(parameter)

@@ -27,6 +27,7 @@ from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
+from server.rewriters import RewriterKeeper
 from server.settings import Settings
 from server.store import Database, Runner
 from server.tracing import SpanExport, open_export
@@ -63,6 +64,7 @@ class ChatService(ConversationDesk, DocumentDesk):
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
         self.runner = JobRunner(database, runner)
         self.keeper = EngineKeeper(settings)
+        self.rewriters = RewriterKeeper(settings)
         self._admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self._around = Surroundings(settings, database, runner, self.metrics, export, self._turn_engine)
         self._reranker_problem = ""
@@ -144,6 +146,8 @@ class ChatService(ConversationDesk, DocumentDesk):
             waiting.append("the language model")
         elif not await asyncio.to_thread(engine.healthy):
             problems.append("The language model does not answer.")
+        if self.rewriters.problem:
+            problems.append(self.rewriters.problem)
         if self._reranker_problem:
             problems.append(self._reranker_problem)
         if not self.opened.is_open(name):
@@ -163,6 +167,7 @@ class ChatService(ConversationDesk, DocumentDesk):
         """Load what a first turn would load. What fails is tried again by whoever needs it."""
         engine = self.keeper.begin()
         try:
+            await asyncio.to_thread(self.rewriters.rewriter)
             await asyncio.to_thread(self._reranker)
             await asyncio.to_thread(self.opened.get, self.settings.collection)
         except IndexingError as error:
@@ -175,7 +180,7 @@ class ChatService(ConversationDesk, DocumentDesk):
         model = limited(engine.chat_model(), request.answer_tokens, self.settings)
         turn_engine = TurnEngine(
             collection=self.opened.get,
-            rewriter=self._rewriter(engine.chat_model()),
+            rewriter=await self._rewriter(engine.chat_model()),
             settings=self.settings,
             chat_model=lambda: model,
             reranker=await self._loaded_reranker(),
@@ -188,18 +193,16 @@ class ChatService(ConversationDesk, DocumentDesk):
         model = (await self.keeper.engine()).chat_model() if prompted else None
         return TurnSearch(
             collection=self.opened.get,
-            rewriter=self._rewriter(model),
+            rewriter=await self._rewriter(model),
             settings=self.settings,
             reranker=await self._loaded_reranker(),
         )
 
-    def _rewriter(self, model: BaseChatModel | None) -> Rewriter:
-        from rewriter import PassThroughRewriter, PromptedRewriter
-
-        rewriter = self.settings.rewriter
-        if rewriter.kind == "none" or model is None:
-            return PassThroughRewriter()
-        return PromptedRewriter(model, rewriter.timeout_seconds, rewriter.history_turns)
+    async def _rewriter(self, model: BaseChatModel | None) -> Rewriter:
+        """The rewriter of now, without the detour over a thread where there is nothing to load."""
+        if self.rewriters.at_hand:
+            return self.rewriters.rewriter(model)
+        return await asyncio.to_thread(self.rewriters.rewriter, model)
 
     async def _loaded_reranker(self) -> Reranker | None:
         """`_reranker`, without the detour over a thread where there is nothing to load."""

@@ -56,6 +56,8 @@ KNOWN_ERRORS = {
     "server.evaluation.errors.BelowThreshold": ExitCode.GATE,
     "server.evaluation.errors.MissingSet": ExitCode.NOT_FOUND,
     "server.evaluation.errors.EvaluationError": ExitCode.BAD_INPUT,
+    "rewriter.errors.RunError": ExitCode.MODEL,
+    "rewriter.errors.RewriterError": ExitCode.BAD_INPUT,
     "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
     "server.chat.errors.Conflict": ExitCode.BUSY,
     "server.chat.errors.QueueFull": ExitCode.BUSY,

@@ -52,12 +52,12 @@ def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
 @contextmanager
 def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
     """The rewriter a turn with these settings has; its language model runs as long as the context lasts."""
-    from rewriter import PassThroughRewriter, PromptedRewriter
     from server.cli.state import SettingsError
     from server.engines import open_engine
+    from server.rewriters import open_rewriter as open_chosen
 
-    if settings.rewriter.kind == "none":
-        yield PassThroughRewriter()
+    if settings.rewriter.kind != "prompted":
+        yield open_chosen(settings)
         return
     with state.err.status("starting the language model"):
         engine = open_engine(settings)
@@ -67,12 +67,8 @@ def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
         if model is None:
             raise SettingsError(
                 "The prompted rewriter needs a language model, but llm.model is `none`; "
-                "set llm.model or choose --rewriter none."
+                "set llm.model or choose another --rewriter."
             )
-        yield PromptedRewriter(
-            model,
-            timeout_seconds=settings.rewriter.timeout_seconds,
-            history_turns=settings.rewriter.history_turns,
-        )
+        yield open_chosen(settings, model)
     finally:
         engine.stop()

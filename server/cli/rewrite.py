@@ -26,6 +26,7 @@ GIVE_UP_AFTER = 20
 class RewriterKind(StrEnum):
     """What makes a follow-up stand alone."""
 
+    AUTO = "auto"
     NONE = "none"
     PROMPTED = "prompted"
 
@@ -69,7 +70,7 @@ def rewrite(
         from server.cli.opening import fetch_models, open_rewriter
         from server.cli.progress import progress
 
-        if settings.rewriter.kind != "none":
+        if settings.rewriter.kind == "prompted":
             fetch_models(settings, state, encoder=False, reranker=False, llm=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -98,7 +99,7 @@ def rewrite(
     with atomic_writer(out) as file:
         file.writelines(records[line.id].line() for line in lines)
     partial.unlink(missing_ok=True)
-    rewritten = sum(record.decision == "rewrite" for record in records.values())
+    rewritten = sum(record.decision in ("rewrite", "expand") for record in records.values())
     refused = sum(record.decision == "refused" for record in records.values())
     state.err.print(
         f"Wrote {out}: {len(lines)} questions, {rewritten} rewritten, {refused} rewrites refused, {failures} failed.",
@@ -113,6 +114,10 @@ def label_of(settings: Settings) -> str:
     kind = settings.rewriter.kind
     if kind == "none":
         return kind
+    if kind == "auto":
+        from server.rewriters import fingerprint
+
+        return fingerprint(settings)
     return ":".join((kind, settings.llm.model, settings.llm.remote_name, str(settings.rewriter.history_turns)))
 
 

@@ -1,0 +1,156 @@
+"""Which rewriter a turn has: the settings' choice, the promoted run, the packaged default, or none.
+
+The chat service and the commands open it here. Rewriters themselves are the `rewriter` room's; training runs
+and their promotion are written by `anaphora train` and `anaphora models`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.errors import RunError
+from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
+from rewriter.passthrough import PassThroughRewriter
+from server.settings import Settings
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from rewriter.protocol import Rewriter
+
+log = logging.getLogger(__name__)
+
+RUNS = "rewriters"
+PROMOTED = "promoted.json"
+
+
+def packaged_folder() -> Path | None:
+    """Where the rewriter lies that comes with Anaphora; None where an installation has none."""
+    folder = Path(str(files("rewriter") / "default"))
+    return folder if (folder / DESCRIPTION).is_file() else None
+
+
+def promoted_folder(home: Path) -> Path | None:
+    """The folder of the promoted run, None where none was promoted; raises RunError for a damaged note of it."""
+    path = home / RUNS / PROMOTED
+    try:
+        run = json.loads(path.read_text("utf-8"))["run"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(f"{path} cannot be read ({error!r}): promote a run again, or delete the file") from error
+    return home / RUNS / str(run) if run else None
+
+
+def chosen_folder(settings: Settings) -> Path | None:
+    """The folder of the rewriter that `rewriter.kind = "auto"` means now; None where there is none.
+
+    Raises RunError where the settings name a run that is not there.
+    """
+    named = settings.rewriter.model
+    if named:
+        for folder in (Path(named), settings.home / RUNS / named):
+            if folder.is_dir():
+                return folder
+        raise RunError(f"rewriter.model is {named!r}, but there is neither such a folder nor such a run")
+    promoted = promoted_folder(settings.home)
+    if promoted is not None:
+        return promoted
+    return packaged_folder()
+
+
+def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -> Rewriter:
+    """The rewriter of the settings. The prompted one needs `chat_model`; without, the legs are left to themselves.
+
+    Raises RunError where the folder that is wanted is missing, unfinished or damaged.
+    """
+    if settings.rewriter.kind == "prompted" and chat_model is not None:
+        from rewriter.prompted import PromptedRewriter
+
+        return PromptedRewriter(chat_model, settings.rewriter.timeout_seconds, settings.rewriter.history_turns)
+    folder = chosen_folder(settings) if settings.rewriter.kind == "auto" else None
+    return PassThroughRewriter() if folder is None else _trained(folder, settings)
+
+
+def fingerprint(settings: Settings) -> str:
+    """Names the trained rewriter of the settings by what is in its folder; raises RunError as opening it does."""
+    folder = chosen_folder(settings)
+    if folder is None:
+        return "none"
+    described = describe(folder)
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    for path in sorted(folder.iterdir()):
+        digest.update(f"{path.name}:{path.stat().st_size}".encode())
+    return f"{described['family']}:{digest.hexdigest()[:12]}"
+
+
+class RewriterKeeper:
+    """The rewriter of a running service: opened when first asked for, and again when another is promoted.
+
+    One that cannot be opened leaves the one before it at work, else none, and `problem` says why. Safe to call
+    from several threads; `rewriter` blocks while a model loads.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._state: tuple[str, int] | None = None
+        self._rewriter: Rewriter = PassThroughRewriter()
+        self.problem = ""
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether `rewriter` would return at once."""
+        return self._settings.rewriter.kind != "auto" or self._state == self._wanted()
+
+    def rewriter(self, chat_model: BaseChatModel | None = None) -> Rewriter:
+        """The rewriter a turn has now."""
+        if self._settings.rewriter.kind != "auto":
+            return open_rewriter(self._settings, chat_model)
+        wanted = self._wanted()
+        if wanted != self._state:
+            with self._lock:
+                if wanted != self._state:
+                    self._open()
+                    self._state = wanted
+        return self._rewriter
+
+    def _open(self) -> None:
+        try:
+            self._rewriter, self.problem = open_rewriter(self._settings), ""
+        except RunError as error:
+            if self._state is None:
+                self._rewriter = _packaged(self._settings)
+            self.problem = f"{error} Until then rewriter {self._rewriter.name!r} serves."
+            log.warning("%s", self.problem)
+
+    def _wanted(self) -> tuple[str, int]:
+        """Changes whenever another run is promoted."""
+        try:
+            changed = (self._settings.home / RUNS / PROMOTED).stat().st_mtime_ns
+        except OSError:
+            changed = 0
+        return self._settings.rewriter.model, changed
+
+
+def _packaged(settings: Settings) -> Rewriter:
+    """The packaged default, and where that cannot be opened either, none."""
+    folder = packaged_folder()
+    try:
+        return PassThroughRewriter() if folder is None else _trained(folder, settings)
+    except RunError as error:
+        log.warning("%s", error)
+        return PassThroughRewriter()
+
+
+def _trained(folder: Path, settings: Settings) -> Rewriter:
+    rewriter = settings.rewriter
+    return load_rewriter(
+        folder, Serving(timeout_seconds=rewriter.timeout_seconds, history_turns=rewriter.history_turns)
+    )

@@ -9,15 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from index.documents import Document
 from index.encoders import Encoder
-from synth.folder import Folder, write_documents
+from synth.dialogs.assemble import Rejected, assemble
+from synth.dialogs.beir import write_beir
+from synth.dialogs.checks import SeenQuestions
+from synth.dialogs.lists import make_lists
+from synth.dialogs.rows import Dialog, dialog_line
+from synth.dialogs.steps import CONTEXTUALISE, DIALOG, GROUND, contextualising, grounding, writing
+from synth.facts import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts
+from synth.folder import SIDES, Folder, write_documents, write_text
+from synth.prompts import chat_prompt
 from synth.propositions.build import Built, build
+from synth.propositions.extract import STEP as PROPOSITIONS
 from synth.propositions.extract import extraction
 from synth.propositions.store import write_rows
 from synth.propositions.windows import WINDOW_TOKENS, Window, windows
-from synth.running import Settler
+from synth.running import Outcome, Settler, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ def windows_of(documents: Sequence[Document], plan: Plan, encoder: Encoder) -> l
 
 def make_propositions(
     documents: Sequence[Document], plan: Plan, settler: Settler, encoder: Encoder, folder: Folder
-) -> Built:
+) -> tuple[Built, RunFacts]:
     """Ask for propositions and write `propositions.jsonl` and what was left out.
 
     Raises Paused while windows are open, or ModelFailed.
@@ -58,4 +68,69 @@ def make_propositions(
     )
     write_rows(folder.propositions, built.kept)
     write_rows(folder.left_out, built.left_out)
-    return built
+    facts = RunFacts(
+        model=settler.sampling.model,
+        temperature=settler.sampling.temperature,
+        seed=plan.seed,
+        list_size=plan.list_size,
+        window_tokens=plan.window_tokens,
+        documents=len(documents),
+        windows=len(shown),
+        steps={PROPOSITIONS: _facts_of(settler, tasks, outcomes, PROPOSITIONS)},
+        **proposition_facts(built),
+    )
+    return built, facts
+
+
+def make_dialogs(
+    built: Built, plan: Plan, settler: Settler, encoder: Encoder, folder: Folder, facts: RunFacts
+) -> RunFacts:
+    """Ask for dialogs over the propositions, and write them, their rejections, BEIR files and numbers.
+
+    A list whose dialog, wordings or grounding the model did not deliver is lost, and only that.
+
+    Raises Paused while a step is open, or ModelFailed.
+    """
+    lists, unused = make_lists(built.kept, plan.list_size, plan.seed)
+    writing_tasks = [writing(material, encoder.count_tokens) for material in lists]
+    drafts = settler.settle(writing_tasks)
+    written = [(material, draft.value) for material, draft in zip(lists, drafts, strict=True) if draft.value]
+    # Neither needs the other's answers: a batch of one carries both.
+    wording_tasks = [contextualising(material, draft, encoder.count_tokens) for material, draft in written]
+    ground_tasks = [grounding(material, draft) for material, draft in written]
+    both: list[Task[Any]] = [*wording_tasks, *ground_tasks]
+    settled = settler.settle(both)
+    wordings, groundings = settled[: len(written)], settled[len(written) :]
+
+    seen = SeenQuestions(encoder)
+    dialogs: dict[str, list[Dialog]] = {side: [] for side in SIDES}
+    rejected: list[Rejected] = []
+    for (material, draft), wording, ground in zip(written, wordings, groundings, strict=True):
+        if wording.value is None or ground.value is None:
+            continue
+        assembled = assemble(material, draft, wording.value, ground.value, seen, settler.sampling.model, plan.seed)
+        rejected += assembled.rejected
+        if assembled.dialog is not None:
+            dialogs[material.side].append(assembled.dialog)
+    for side in SIDES:
+        write_text(folder.dialogs(side), "".join(f"{dialog_line(dialog)}\n" for dialog in dialogs[side]))
+    write_rows(folder.rejected, rejected)
+    write_beir(folder, built.kept, dialogs)
+    pairs = sum(len(draft.pairs) for _, draft in written)
+    steps = {
+        DIALOG: _facts_of(settler, writing_tasks, drafts, DIALOG),
+        CONTEXTUALISE: _facts_of(settler, wording_tasks, wordings, CONTEXTUALISE),
+        GROUND: _facts_of(settler, ground_tasks, groundings, GROUND),
+    }
+    return RunFacts(
+        **{
+            **facts.model_dump(),
+            "steps": {**facts.steps, **steps},
+            **dialog_facts(lists, unused, pairs, dialogs, rejected),
+        }
+    )
+
+
+def _facts_of(settler: Settler, tasks: Sequence[Task[Any]], outcomes: Sequence[Outcome[Any]], prompt: str) -> StepFacts:
+    answers = [answer for task in tasks for answer in settler.answers(task)]
+    return step_facts(outcomes, answers, chat_prompt(prompt).version)

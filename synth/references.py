@@ -53,7 +53,8 @@ _PLACEHOLDER_IT = regex.compile(
 )
 _OPENING = regex.compile(
     r"^\s*(?:and|but|or|so|also|then|what about|how about|what if not|why not|same)\b"
-    r"|^\s*(?:why|how|when|where|who|how much|how many|how long|how so|since when|by whom|for whom|what else|who else|anything else|really)\s*[?.!]*\s*$",
+    r"|^\s*(?:why|how|when|where|who|how much|how many|how long|how so|since when|by whom|for whom|what else|who else"
+    r"|anything else|really)\s*[?.!]*\s*$",
     regex.IGNORECASE,
 )
 _POINTING = regex.compile(
@@ -132,12 +133,12 @@ _FUNCTION = frozenset(
 
 def reference(text: str) -> str:
     """The first words of `text` that point outside it, empty where there are none."""
-    plain = _QUOTED.sub(" X ", text)
+    plain = str(_QUOTED.sub(" X ", text))
     for pattern in (_OPENING, _POINTING, _THERE):
         if found := pattern.search(plain):
             return str(found.group()).strip()
-    plain = _PLACEHOLDER_IT.sub(" ", plain)
-    tokens = [token.casefold() for token in _WORD.findall(plain)]
+    plain = str(_PLACEHOLDER_IT.sub(" ", plain))
+    tokens = [str(token).casefold() for token in _WORD.findall(plain)]
     # Something is named before the pronoun, and a clause ends in between: "If I lose a card, how is it replaced?"
     named = clause = False
     for place, token in enumerate(tokens):

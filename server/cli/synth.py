@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.settings import Settings
     from synth.pipeline import Plan
+    from synth.running import Settler
     from synth.running.live import ChatAsker
     from synth.running.tasks import Progress, Sampling
 
@@ -224,7 +225,7 @@ class _Run:
         ):
             settler = Settler(journal, sampling, asker, attempts=self._attempts, report=report)
             try:
-                self._steps(settler, journal)
+                self._steps(settler)
             except Paused as paused:
                 self._state.err.print(f"{paused} Run the same command again to go on.", markup=False)
 
@@ -241,7 +242,7 @@ class _Run:
             asker = BatchAsker(batch_out, sampling, schema=schema)
             settler = Settler(journal, sampling, asker, attempts=self._attempts)
             try:
-                self._steps(settler, journal)
+                self._steps(settler)
             except Paused as paused:
                 told = f"{paused} "
                 if asker.written:
@@ -257,15 +258,26 @@ class _Run:
                     markup=False,
                 )
 
-    def _steps(self, settler: Any, journal: Any) -> None:
-        from synth.pipeline import make_propositions
+    def _steps(self, settler: Settler) -> None:
+        from synth.pipeline import make_dialogs, make_propositions
+        from synth.report.writing import write_reports
 
-        built = make_propositions(self._documents, self._plan, settler, self._encoder, self._folder)
+        folder, documents = self._folder, len(self._documents)
+        built, facts = make_propositions(self._documents, self._plan, settler, self._encoder, folder)
         self._state.out.print(
-            f"{len(built.kept)} propositions from {len(self._documents)} documents "
-            f"({len(built.left_out)} sentences left out, {built.duplicates} merged): {self._folder.propositions}",
+            f"{len(built.kept):,} propositions from {documents:,} documents ({len(built.left_out):,} sentences left "
+            f"out, {built.duplicates:,} merged): {folder.propositions}",
             markup=False,
         )
+        if self._until is Step.DIALOGS:
+            facts = make_dialogs(built, self._plan, settler, self._encoder, folder, facts)
+            rejected = sum(facts.rejected_pairs.values())
+            self._state.out.print(
+                f"{facts.dialogs:,} dialogs with {facts.questions:,} questions, {facts.share_needing_rewrite:.0%} of "
+                f"which need rewriting ({rejected:,} pairs rejected): {folder.path / 'report.html'}",
+                markup=False,
+            )
+        write_reports(folder, facts)
 
 
 @contextmanager

@@ -15,12 +15,14 @@ from synth.propositions.faithful import refusal
 from synth.propositions.merge import merged
 from synth.propositions.store import Proposition, Source, proposition_id
 from synth.propositions.windows import Window
+from synth.references import reference
 
 
 class LeftOut(BaseModel):
     """A sentence of the model that became no proposition, and why.
 
-    Reasons: `unaligned`, `number`, `name`, `negation`, `lost negation`, `too long`.
+    Reasons: `unaligned`, `reference` (it points at something it does not name), `number`, `name`, `negation`,
+    `lost negation`, `too long`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -57,6 +59,8 @@ def build(found: Iterable[tuple[Window, Sequence[str]]], encoder: Encoder, model
                 reason = "too long"
             elif span is None:
                 reason = "unaligned"
+            elif reference(text):
+                reason = "reference"
             else:
                 reason = refusal(text, window, span)
             if reason or span is None:

@@ -83,7 +83,7 @@ class Settler:
         self.ask(tasks)
         found = [self.state(task) for task in tasks]
         if left := sum(isinstance(state, Pending) for state in found):
-            raise Paused(tasks[0].step, left)
+            raise Paused(" + ".join(dict.fromkeys(task.step for task in tasks)), left)
         return [state for state in found if isinstance(state, Outcome)]
 
     def ask(self, tasks: Sequence[Task[T]]) -> None:
@@ -93,7 +93,8 @@ class Settler:
         outcomes = [state for state in states if isinstance(state, Outcome)]
         if not pending:
             return
-        tally = _Tally(pending[0].task.step, len(tasks), len(states) - len(pending), outcomes)
+        steps = " + ".join(dict.fromkeys(task.step for task in tasks))
+        tally = _Tally(steps, len(tasks), len(states) - len(pending), outcomes)
         self._report(tally.progress())
 
         def record(asked: Pending[Any], answer: Answer) -> Pending[Any] | None:
@@ -104,6 +105,10 @@ class Settler:
             return state if isinstance(state, Pending) else None
 
         self._asker.ask(pending, record)
+
+    def answers(self, task: Task[Any]) -> list[Answer]:
+        """Every answer a task was given, by attempt."""
+        return self._journal.answers(task.key(self.sampling))
 
     def state(self, task: Task[T]) -> Outcome[T] | Pending[T]:
         """A task's outcome, or its next attempt."""

@@ -1,0 +1,1 @@
+"""Dialogs: lists of propositions made into conversations by three prompts, checked, split and written."""

@@ -1,0 +1,78 @@
+"""A dialog's row: the same shape as other annotated dialogs, so that one reader reads both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rewriter.words import words
+from synth.errors import BadStore
+
+
+class Turn(BaseModel):
+    """One message.
+
+    A user's carries `rewrite` (the question in full, equal to `text` where that stands alone), `relevant`
+    (ids of the propositions that answer it) and their `documents`; `kind` tells a greeting or thanks from
+    a question.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Literal["user", "assistant"]
+    text: str
+    rewrite: str | None = None
+    relevant: tuple[str, ...] | None = None
+    documents: tuple[str, ...] | None = None
+    kind: Literal["question", "greeting", "thanks"] | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a question that propositions answer."""
+        return self.role == "user" and bool(self.relevant)
+
+    @property
+    def needs_rewrite(self) -> bool:
+        """Whether the question is not understood alone."""
+        return self.asks and words(self.text) != words(self.rewrite or "")
+
+
+class Dialog(BaseModel):
+    """A conversation and how it came about. `prompts` are prompt versions by step."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dialog_id: str
+    documents: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    prompts: dict[str, str] = {}
+    model: str = ""
+    seed: int = 0
+    made_by: str = "model"
+
+    def questions(self) -> list[Turn]:
+        """The user's questions, in order."""
+        return [turn for turn in self.turns if turn.asks]
+
+
+def dialog_line(dialog: Dialog) -> str:
+    """A dialog as a line of JSON, without what a turn does not have."""
+    return json.dumps(dialog.model_dump(exclude_none=True, mode="json"), ensure_ascii=False)
+
+
+def read_dialogs(path: Path) -> Iterator[Dialog]:
+    """The dialogs of a file. Raises BadStore naming a line that is none."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield Dialog.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise BadStore(f"{path}, line {number} is no dialog ({where}: {first['msg']}).") from None

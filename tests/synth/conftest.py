@@ -1,0 +1,180 @@
+"""A model that answers by a script, and documents small enough to know by heart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
+
+from index.documents import Document, Section
+from index.encoders import Vectors
+from index.tokenizer import tokenize
+
+Reply = str | tuple[str, str] | Exception
+"""What a script says: a text, a text and its finish reason, or an error."""
+
+
+class ScriptedModel(BaseChatModel):
+    """Answers each request with what `script` makes of its messages; notes what it was asked and how."""
+
+    script: Callable[[list[BaseMessage]], Reply]
+    asked: list[list[BaseMessage]] = Field(default_factory=list)
+    options: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        self.asked.append(messages)
+        self.options.append(kwargs)
+        reply = self.script(messages)
+        if isinstance(reply, Exception):
+            raise reply
+        text, finish = reply if isinstance(reply, tuple) else (reply, "stop")
+        usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+        message = AIMessage(text, usage_metadata=usage, response_metadata={"finish_reason": finish})
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def step_of(messages: Sequence[BaseMessage]) -> str:
+    """Which prompt a request was made from."""
+    from synth.prompts import NAMES, chat_prompt
+
+    return next(name for name in NAMES if chat_prompt(name).system == messages[0].content)
+
+
+@dataclass
+class WordEncoder:
+    """Each word points its own way, a text where its words do: alike words, alike vectors."""
+
+    name: str = "words"
+    dimension: int = 64
+    max_tokens: int = 256
+    _seen: dict[str, Vectors] = field(default_factory=dict)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for term in tokenize(text):
+                vectors[row] += self._direction(term)
+        vectors[~vectors.any(axis=1)] = 1.0
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    def _direction(self, term: str) -> Vectors:
+        if term not in self._seen:
+            seed = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest())
+            self._seen[term] = np.random.default_rng(seed).standard_normal(self.dimension).astype(np.float32)
+        return self._seen[term]
+
+
+@pytest.fixture
+def words() -> WordEncoder:
+    """An encoder that needs no model."""
+    return WordEncoder()
+
+
+def document(name: str, text: str, title: str = "", heading: tuple[str, ...] = ()) -> Document:
+    """A document of one section."""
+    return Document(name, title, text, (Section(heading, 0, len(text)),))
+
+
+PERMIT = (
+    "A parking permit costs $35 a year. You can order the permit online. The permit is not refundable. "
+    "Send the permit form to the town clerk by mail."
+)
+LIBRARY = "The town library opens at 9. Children need a library card. A library card is free for residents."
+POOL = "The town pool is closed in winter. A pool ticket costs $4. Swimmers must wear a cap in the pool."
+
+
+@pytest.fixture
+def documents() -> list[Document]:
+    """Three documents about a town, ten facts in all."""
+    return [
+        document("permit.md", PERMIT, "Parking permit"),
+        document("library.md", LIBRARY, "Town library"),
+        document("pool.md", POOL, "Town pool"),
+    ]
+
+
+PROPOSITIONS = {
+    PERMIT: [
+        "A parking permit costs $35 a year.",
+        "You can order a parking permit online.",
+        "A parking permit is not refundable.",
+        "You send the parking permit form to the town clerk by mail.",
+    ],
+    LIBRARY: [
+        "The town library opens at 9.",
+        "Children need a library card.",
+        "A library card is free for residents.",
+    ],
+    POOL: ["The town pool is closed in winter.", "A pool ticket costs $4.", "Swimmers must wear a cap in the pool."],
+}
+QUESTIONS = {
+    "A parking permit costs $35 a year.": ("What does a parking permit cost?", "It costs $35 a year."),
+    "You can order a parking permit online.": ("How do I order a parking permit?", "You can order a permit online."),
+    "A parking permit is not refundable.": ("Can I get a refund for a parking permit?", "No, it is not refundable."),
+    "You send the parking permit form to the town clerk by mail.": (
+        "Where do I send the parking permit form?",
+        "Send it to the town clerk by mail.",
+    ),
+    "The town library opens at 9.": ("When does the town library open?", "It opens at 9."),
+    "Children need a library card.": ("What do children need at the town library?", "They need a library card."),
+    "A library card is free for residents.": ("What does a library card cost?", "It is free for residents."),
+    "The town pool is closed in winter.": ("When is the town pool closed?", "It is closed in winter."),
+    "A pool ticket costs $4.": ("What does a pool ticket cost?", "It costs $4."),
+    "Swimmers must wear a cap in the pool.": ("What must swimmers wear in the pool?", "They must wear a cap."),
+}
+SHORTER = {
+    "How do I order a parking permit?": "How do I order it?",
+    "Can I get a refund for a parking permit?": "And can I get a refund?",
+    "Where do I send the parking permit form?": "Where do I send the form?",
+    "What do children need at the town library?": "What do children need there?",
+    "What does a pool ticket cost?": "What does a ticket cost?",
+}
+
+
+def sensible(messages: list[BaseMessage]) -> str:
+    """What a good model would answer about the town."""
+    step, material = step_of(messages), str(messages[1].content)
+    if step == "propositions":
+        return json.dumps({"propositions": next(found for text, found in PROPOSITIONS.items() if text in material)})
+    if step == "dialog":
+        facts = [line.partition(". ")[2] for line in material.splitlines() if line[:1].isdigit()]
+        pairs = [
+            {"question": QUESTIONS[fact][0], "answer": QUESTIONS[fact][1], "facts": [number]}
+            for number, fact in enumerate(facts, start=1)
+        ]
+        return json.dumps({"greeting": None, "pairs": pairs, "thanks": {"user": "Thanks!", "assistant": "Bye."}})
+    questions = [line.partition("Question: ")[2] for line in material.splitlines() if "Question: " in line]
+    if step == "contextualise":
+        return json.dumps({"questions": [SHORTER.get(question, question) for question in questions]})
+    facts = [line.partition(". ")[2] for line in material.partition("Pairs")[0].splitlines() if line[:1].isdigit()]
+    by_question = {QUESTIONS[fact][0]: number for number, fact in enumerate(facts, start=1)}
+    return json.dumps({"pairs": [{"facts": [by_question[one]], "accepted": True} for one in questions]})
+
+
+@pytest.fixture
+def town() -> ScriptedModel:
+    """A model that answers everything sensibly."""
+    return ScriptedModel(script=sensible)

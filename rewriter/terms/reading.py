@@ -166,8 +166,10 @@ def _words(text: str, spans: Sequence[tuple[int, int]], turn: int, offset: int, 
     """The words that are read in full, carry content, and are not in the question."""
     found: list[Word] = []
     position = 0
-    for match in _WORD.finditer(text, 0, spans[-1][1] if spans else 0):
+    for match in _WORD.finditer(text):
         start, end = match.span()
+        if not spans or start >= spans[-1][1]:
+            break
         while position < len(spans) and spans[position][1] <= start:
             position += 1
         first = position

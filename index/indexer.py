@@ -19,8 +19,7 @@ from index.errors import DocumentNotFound, LoadError
 from index.lexical import LexicalEngine
 from index.loaders import SourceFile, load, walk
 from index.manifest import FORMAT
-from index.passages import split
-from index.query import PassageKind
+from index.pools import Pool, remembered
 from index.records import FileRecord
 from index.versions import CollectionFolder
 from index.writer import Cancelled, IndexProgress, Report, VersionWriter
@@ -75,6 +74,7 @@ def index_paths(
     passage_tokens: int = PASSAGE_TOKENS,
     max_file_mb: float = MAX_FILE_MB,
     prune: bool = True,
+    pool: Pool | None = None,
     lexical: LexicalEngine = "bm25s",
     chroma_url: str = "",
     progress: Report | None = None,
@@ -84,9 +84,9 @@ def index_paths(
 
     A file whose bytes and splitting are as before is not read again. With `prune`, files that were
     indexed from under these paths and are no longer among them are deleted from the collection;
-    files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `lexical` is the engine
-    to prepare for; a collection can be opened with either. `cancelled` is asked between files and
-    between batches.
+    files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `pool` says which passages
+    are searched and is remembered: None takes the collection's last. `lexical` is the engine to prepare
+    for; a collection can be opened with either. `cancelled` is asked between files and between batches.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError or IndexingCancelled.
@@ -101,7 +101,11 @@ def index_paths(
         )
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
     with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
-        run = _Run(writer, encoder, window, max_file_mb, {_absolute(path) for path in paths})
+        if pool is None:
+            pool = remembered(folder.path)
+        else:
+            pool.remember(folder.path)
+        run = _Run(writer, encoder, window, max_file_mb, {_absolute(path) for path in paths}, pool)
         files: list[FileStatus] = []
         for done, source in enumerate(sources):
             writer.report("reading", done, len(sources), source.document_id)
@@ -118,24 +122,29 @@ def index_documents(
     documents: Iterable[Document],
     encoder: Encoder,
     *,
-    kind: PassageKind = "section",
+    pool: Pool | None = None,
     passage_tokens: int = PASSAGE_TOKENS,
     lexical: LexicalEngine = "bm25s",
     chroma_url: str = "",
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
-    """Index documents that a program made, each in the place of the one of its id; others stay."""
+    """Index documents that a program made, each in the place of the one of its id; others stay.
+
+    Their sections are searched, unless `pool` says otherwise.
+    """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
+    pool = pool or Pool()
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
     with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)
-            passages = split(document, window, encoder.count_tokens, kind)
+            passages, remarks = pool.passages(document, window, encoder.count_tokens)
             left_out = writer.staged.add_document(document, "", passages)
-            files.append(FileStatus("", document.id, "indexed", _repeated(left_out), len(passages) - left_out))
+            told = "; ".join(remark for remark in (*remarks, _repeated(left_out)) if remark)
+            files.append(FileStatus("", document.id, "indexed", told, len(passages) - left_out))
         return _finish(writer, files, bool(files), began)
 
 
@@ -183,13 +192,21 @@ class _Run:
     """One run over files: which of them changed, and what the staged version holds of each."""
 
     def __init__(
-        self, writer: VersionWriter, encoder: Encoder, window: int, max_file_mb: float, given: set[Path]
+        self,
+        writer: VersionWriter,
+        encoder: Encoder,
+        window: int,
+        max_file_mb: float,
+        given: set[Path],
+        pool: Pool,
     ) -> None:
         self._staged = writer.staged
         self._encoder = encoder
         self._window = window
         self._max_file_mb = max_file_mb
         self._given = given
+        self._pool = pool
+        self._pool_fingerprint = pool.fingerprint()
         self._files = self._staged.files()
         self._owners = self._staged.owners()
         self.changed = False
@@ -234,7 +251,8 @@ class _Run:
                     warnings.append(f"document {document.id!r} is already there from {owner}: left out")
                     continue
                 self._forget(owner)
-            passages = split(document, self._window, self._encoder.count_tokens)
+            passages, remarks = self._pool.passages(document, self._window, self._encoder.count_tokens)
+            warnings.extend(remarks)
             left_out = self._staged.add_document(document, str(path), passages)
             if left_out:
                 warnings.append(_repeated(left_out))
@@ -283,7 +301,7 @@ class _Run:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
             return ""
-        return f"{digest} {FORMAT} {self._window} {self._encoder.name}"
+        return f"{digest} {FORMAT} {self._window} {self._encoder.name}{self._pool_fingerprint}"
 
 
 def _marks() -> list[str]:

@@ -3,6 +3,7 @@
     <root>/<name>/current             id of the version that serves
     <root>/<name>/versions/<id>/      records.sqlite, vectors.npy, lexical/, dense/, manifest.json
     <root>/<name>/vectors.sqlite      vectors of an unfinished run
+    <root>/<name>/pool.json           which passages are searched, where these are not the sections
     <root>/<name>/lock, writer.json   held by the writer, and who that is
 
 The newest version serves and the one before it stays for readers that have not moved on. Any other

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -21,12 +22,24 @@ from server.cli.state import InputError, State, state_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from index.encoders import Encoder
     from index.indexer import IndexReport
+    from index.pools import Pool
     from index.writer import IndexProgress
     from server.settings import Settings
 
 SHOWN_FAILURES = 50
+AUTO = "auto"
 STAGES = {"reading": "reading files", "embedding": "embedding passages", "saving": "saving"}
+
+
+class PoolChoice(StrEnum):
+    """What of the documents is searched."""
+
+    SECTION = "section"
+    SENTENCE = "sentence"
+    PROPOSITION = "proposition"
+    BOTH = "both"
 
 
 def index(
@@ -40,6 +53,17 @@ def index(
         list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
     ] = None,
     prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
+    propositions: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|auto",
+            help="Propositions to search by, of `anaphora synth`; auto has the LLM write them first.",
+        ),
+    ] = "",
+    pool: Annotated[
+        PoolChoice | None,
+        typer.Option(help="What is searched; both: propositions and sections. The collection remembers it."),
+    ] = None,
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
     from index.errors import IndexingCancelled
@@ -56,6 +80,8 @@ def index(
     fetch_models(settings, state, reranker=False)
     encoder = Models(settings).encoder()
     wanted = settings.index
+    patterns = (*wanted.include, *(include or ())), (*wanted.exclude, *(exclude or ()))
+    searched = choose_pool(state, settings, given, patterns, encoder, propositions, pool)
     with stoppable() as stopped, progress(state) as report:
         try:
             done = index_paths(
@@ -63,11 +89,12 @@ def index(
                 settings.collection,
                 given,
                 encoder,
-                include=(*wanted.include, *(include or ())),
-                exclude=(*wanted.exclude, *(exclude or ())),
+                include=patterns[0],
+                exclude=patterns[1],
                 passage_tokens=wanted.passage_tokens,
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
+                pool=searched,
                 lexical=wanted.lexical,
                 chroma_url=wanted.chroma_url,
                 progress=report,
@@ -79,6 +106,47 @@ def index(
     if not any(file.status in ("indexed", "unchanged") for file in done.files):
         raise typer.Exit(ExitCode.BAD_INPUT)
     remember(settings, given)
+
+
+def choose_pool(
+    state: State,
+    settings: Settings,
+    given: Sequence[Path],
+    patterns: tuple[Sequence[str], Sequence[str]],
+    encoder: Encoder,
+    propositions: str,
+    pool: PoolChoice | None,
+) -> Pool | None:
+    """The pool of these options, None where they say nothing and the collection's own is taken.
+
+    With `auto` the propositions are written first, into `synth/<collection>` of the home folder, going on where an
+    earlier run stopped. Raises InputError for options that contradict each other.
+    """
+    from index.pools import Pool, read_pool, remembered
+    from index.versions import CollectionFolder
+
+    needs_propositions = pool in (PoolChoice.PROPOSITION, PoolChoice.BOTH)
+    if not propositions:
+        if pool is None:
+            return None
+        if not needs_propositions:
+            return Pool(pool.value)
+        known = remembered(CollectionFolder(settings.home / "collections", settings.collection).path)
+        if not known.propositions:
+            raise InputError(f"--pool {pool.value} needs propositions: name a file with --propositions, or `auto`.")
+        return Pool(pool.value, known.propositions)
+    if pool is not None and not needs_propositions:
+        raise InputError(
+            f"--pool {pool.value} searches no propositions; leave --propositions out or choose another pool."
+        )
+    path = Path(propositions).expanduser()
+    if propositions == AUTO:
+        from server.cli.synth import write_propositions
+
+        path = write_propositions(state, settings, given, patterns, encoder)
+    elif not path.is_file():
+        raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")
+    return read_pool(path, pool.value if pool is not None else "proposition")
 
 
 def remember(settings: Settings, given: Sequence[Path]) -> None:

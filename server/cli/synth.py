@@ -280,6 +280,34 @@ class _Run:
         write_reports(folder, facts)
 
 
+def write_propositions(
+    state: State,
+    settings: Settings,
+    paths: Sequence[Path],
+    patterns: tuple[Sequence[str], Sequence[str]],
+    encoder: Encoder,
+) -> Path:
+    """Have the settings' language model write propositions for a collection; returns their file.
+
+    What was written for it before is kept; only new and changed documents are asked about.
+    """
+    from synth.folder import Folder
+    from synth.pipeline import Plan, make_propositions
+    from synth.running import Journal, Settler
+
+    folder = Folder(settings.home / "synth" / settings.collection)
+    documents = read(state, paths, *patterns)
+    with (
+        Journal(folder.journal) as journal,
+        open_asker(settings, state, temperature=0.0, seed=0) as (asker, sampling),
+        progress(state) as report,
+    ):
+        settler = Settler(journal, sampling, asker, report=report)
+        built, _ = make_propositions(documents, Plan(), settler, encoder, folder)
+    state.err.print(f"{len(built.kept):,} propositions from {len(documents):,} documents.", markup=False)
+    return folder.propositions
+
+
 @contextmanager
 def open_asker(
     settings: Settings,

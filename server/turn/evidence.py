@@ -8,10 +8,11 @@ business.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from index.documents import Document
-from index.query import Hit
+from index.pools import SECTION_END, SECTION_START
+from index.query import Hit, Passage
 from server.turn.events import Evidence
 from server.turn.tokens import count_tokens
 
@@ -33,7 +34,7 @@ def select_evidence(
     """At most `limit` of `hits` within `budget` tokens; the first hit always, even where it alone is larger.
 
     `document` looks a document up by id; it is asked only for passages whose text is not their source
-    text (propositions), to show the source beside them.
+    text (propositions), which are shown as the section they come from, each section once.
     """
     chosen: list[Evidence] = []
     spent = 0
@@ -41,13 +42,17 @@ def select_evidence(
     for hit in hits:
         if len(chosen) == limit:
             break
-        place = (hit.passage.document_id, hit.passage.start, hit.passage.end)
-        cost = passage_tokens(hit)
-        if place in seen or (chosen and spent + cost > budget):
+        start, end = _place(hit.passage)
+        place = (hit.passage.document_id, start, end)
+        if place in seen:
+            continue
+        shown = _shown(hit, document)
+        cost = passage_tokens(shown)
+        if chosen and spent + cost > budget:
             continue
         seen.add(place)
         spent += cost
-        chosen.append(_number(len(chosen) + 1, hit, document))
+        chosen.append(_number(len(chosen) + 1, shown))
     return Selection(tuple(chosen), spent)
 
 
@@ -56,11 +61,24 @@ def passage_tokens(hit: Hit) -> int:
     return HEADER_TOKENS + count_tokens(hit.passage.indexed_text)
 
 
-def _number(n: int, hit: Hit, document: Callable[[str], Document] | None) -> Evidence:
+def _place(passage: Passage) -> tuple[int, int]:
+    """What of the document is shown for a passage: itself, or the section around a proposition's source."""
+    if passage.kind != "proposition":
+        return passage.start, passage.end
+    around = passage.metadata.get(SECTION_START, passage.start), passage.metadata.get(SECTION_END, passage.end)
+    return int(around[0]), int(around[1])
+
+
+def _shown(hit: Hit, document: Callable[[str], Document] | None) -> Hit:
+    if hit.passage.kind != "proposition" or document is None:
+        return hit
+    start, end = _place(hit.passage)
+    text = document(hit.passage.document_id).text[start:end]
+    return replace(hit, passage=replace(hit.passage, text=text, start=start, end=end))
+
+
+def _number(n: int, hit: Hit) -> Evidence:
     passage = hit.passage
-    text = passage.text
-    if passage.kind == "proposition" and document is not None:
-        text = document(passage.document_id).text[passage.start : passage.end]
     return Evidence(
         n=n,
         passage_id=passage.id,
@@ -70,7 +88,7 @@ def _number(n: int, hit: Hit, document: Callable[[str], Document] | None) -> Evi
         page=passage.page,
         start=passage.start,
         end=passage.end,
-        text=text,
+        text=passage.text,
         source=str(passage.metadata.get("source", "")),
         score=hit.score,
         ranks=dict(hit.ranks),

@@ -49,5 +49,19 @@ def test_a_proposition_is_shown_with_its_source_text() -> None:
     assert shown.text == document.text[5 : 5 + len(source)]
 
 
+def test_propositions_of_one_section_show_it_once() -> None:
+    text = "Well. It may be sent by fax. It may be sent by mail."
+    around = {"section_start": 0, "section_end": len(text)}
+    found = [
+        Hit(passage(said, id=said, start=start, end=end, kind="proposition", metadata=around), 1.0)
+        for said, start, end in (("Form PL-7 may be faxed.", 6, 28), ("Form PL-7 may be mailed.", 29, len(text)))
+    ]
+    document = Document("d1.md", "Handbook", text, (Section((), 0, len(text)),))
+    selection = select_evidence(found, limit=5, budget=500, document=lambda _: document)
+
+    (shown,) = selection.passages
+    assert (shown.text, shown.start, shown.end) == (text, 0, len(text))
+
+
 def test_nothing_found_is_no_evidence() -> None:
     assert select_evidence([], limit=5, budget=500).passages == ()

@@ -67,7 +67,7 @@ class RunningTurn(AsyncIterator[Event]):
         self._rewrite: RewriteEvent | None = None
         self._evidence: EvidenceEvent | None = None
         self._answer: list[str] = []
-        self._checkpointed = 0.0
+        self._checkpointed = time.monotonic()
         self._problem = ""
         self._ended = False
         self._limit: asyncio.Timeout | None = None

@@ -17,7 +17,7 @@ def open_engine(settings: Settings) -> Engine:
     model = settings.llm.model
     if model.casefold() == "none":
         return NoEngine()
-    if model.startswith(("http://", "https://")):
+    if settings.llm.remote:
         return RemoteEngine(settings)
     return LocalEngine(settings)
 

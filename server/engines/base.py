@@ -80,11 +80,12 @@ def openai_chat_model(
 
     The key is the one of the settings: `OPENAI_API_KEY` of the environment is not sent to whoever is configured.
     """
-    from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
+    from server.engines.streaming import StreamingChatOpenAI
+
     key = settings.api_key.get_secret_value()
-    return ChatOpenAI(
+    return StreamingChatOpenAI(
         base_url=base_url,
         model=model,
         api_key=SecretStr(key or "none"),

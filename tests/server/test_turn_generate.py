@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 async def opened(url: str, **llm: Any) -> AsyncIterator[TurnEngine]:
     """A turn engine over the model at `url`; its connections end with it."""
     import httpx
-    from langchain_openai import ChatOpenAI
+
+    from server.engines.streaming import StreamingChatOpenAI
 
     async with httpx.AsyncClient() as client:
-        model = ChatOpenAI(
+        model = StreamingChatOpenAI(
             base_url=url,
             api_key=SecretStr("none"),
             model="fake",

@@ -56,6 +56,14 @@ class Step(StrEnum):
     DIALOGS = "dialogs"
 
 
+class Side(StrEnum):
+    """A side of the split."""
+
+    TRAIN = "train"
+    DEV = "dev"
+    TEST = "test"
+
+
 class StructuredOutput(StrEnum):
     """Whether the server holds answers to a JSON schema."""
 
@@ -120,6 +128,53 @@ def make(
         run.by_files(name, temperature, batch_out, batch_in, schema=structured is not StructuredOutput.TEXT)
     else:
         run.live(temperature, concurrency, structured.value, minutes)
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", show_default=False)],
+    side: Annotated[list[Side] | None, typer.Option(help="Only dialogs of this side; repeatable.")] = None,
+) -> None:
+    """Search propositions and sentences with the run's questions: typed with history, typed, and in full."""
+    import tempfile
+
+    from synth.compare import compare as compare_pools
+    from synth.compare import table
+    from synth.dialogs.rows import read_dialogs
+    from synth.folder import Folder, read_documents, write_text
+    from synth.propositions.store import read_propositions
+
+    state = state_of(context)
+    folder = Folder(out.expanduser().absolute())
+    documents = read_documents(folder.documents)
+    paths = [folder.dialogs(one.value) for one in side or Side]
+    dialogs = [dialog for path in paths if path.is_file() for dialog in read_dialogs(path)]
+    if not any(dialog.questions() for dialog in dialogs):
+        raise InputError(f"{folder.path} holds no questions; run `anaphora synth` until its dialogs are written.")
+    propositions = list(read_propositions(folder.propositions))
+    encoder = open_encoder(state.settings(), state)
+    with tempfile.TemporaryDirectory() as workplace, state.err.status("comparing") as status:
+        cells = compare_pools(documents, propositions, dialogs, encoder, Path(workplace), status.update)
+    told = table(cells)
+    write_text(folder.path / "compare.md", told)
+    state.out.print(f"{cells[0].questions:,} questions, {len(documents):,} documents", markup=False)
+    state.out.print(told, markup=False)
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", show_default=False)],
+) -> None:
+    """Write a run's reports again, from its files."""
+    from synth.facts import read_facts
+    from synth.folder import Folder
+    from synth.report.writing import write_reports
+
+    folder = Folder(out.expanduser().absolute())
+    write_reports(folder, read_facts(folder.facts))
+    state_of(context).out.print(str(folder.path / "report.html"), markup=False)
 
 
 def read(state: State, paths: Sequence[Path], include: Sequence[str], exclude: Sequence[str]) -> list[Document]:

@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from ui import admonitions
 from ui.annotations import Annotation, Marked, annotate_plain
 
 LONGEST = 60_000
@@ -31,7 +32,7 @@ ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "stron
 """What Markdown may become; everything else is dropped, its text kept."""
 
 _SCHEMES = {"http", "https", "mailto"}
-_CLASSES = {"span": {"image", "host", "inert"}, "div": {"table"}}
+_CLASSES = {"span": {"image", "host", "inert"}, "div": {"table", admonitions.BOX}, "p": {admonitions.TITLE}}
 _HOST = re.compile(r"[^\s%\\<>\"'`]+")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
@@ -93,6 +94,7 @@ def _open_link(token: Token, open_links: list[tuple[str, str | None]]) -> None:
 @cache
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    admonitions.install(markdown)
     # Addresses are judged in `_tame`: a refused one still shows its text as the author wrote it.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.add_render_rule("image", _describe_image)

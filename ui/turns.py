@@ -191,6 +191,8 @@ class TurnView:
             notices.append(Notice("refused", said))
         if self.done and self.done.finish_reason == "length":
             notices.append(Notice("", "The answer reached the longest length that is set and was cut."))
+        if self.done and self.done.warning:
+            notices.append(Notice("warning", self.done.warning))
         if self.done and self.done.dropped_citations:
             many = self.done.dropped_citations
             said = "1 citation" if many == 1 else f"{many} citations"

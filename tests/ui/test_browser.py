@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from server.chat import QueueFull
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -129,6 +132,46 @@ def test_an_uploaded_file_can_be_asked_about(visitor: Visitor, tmp_path: Path) -
     visitor.ask("What is the saucer made of?")
     page.click(".turn:last-child .chip")
     assert "made of oak" in page.locator(".source.selected mark").first.inner_text()
+
+
+def test_sending_a_file_shows_how_much_has_been_sent(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.page
+    file = tmp_path / "long.txt"
+    file.write_text("Nothing to see in this file.\n" * 20_000, encoding="utf-8")
+    slow = page.context.new_cdp_session(page)
+    slow.send("Network.enable")
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 300_000}
+    slow.send("Network.emulateNetworkConditions", limits)
+    page.set_input_files("#files", str(file))
+    page.wait_for_function("(value => value > 0 && value < 1)(document.querySelector('.sending progress')?.value)")
+    assert page.locator(".sending .name").inner_text() == "long.txt"
+    assert "%" in page.locator(".sending .meta").inner_text()
+    page.wait_for_selector(".job[data-state]")
+    assert page.locator(".sending").count() == 0
+    page.wait_for_selector('.job[data-state="done"]')
+
+
+def test_a_refused_retry_brings_back_what_it_would_have_replaced(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    visitor.ask("How often should I descale the kettle?")
+    visitor.ask("How often, with hard water?")
+    before = [turn.get_attribute("data-turn") for turn in page.locator(".turn").all()]
+
+    admission, places = site.service._admission, []
+    with contextlib.suppress(QueueFull):
+        while True:
+            places.append(admission.enter())
+    page.click('.turn:first-child [data-action="retry"]')
+    page.wait_for_selector('.turn[data-state="failed"]')
+    assert "Try again in" in visitor.last(".banner")
+    assert [turn.get_attribute("data-turn") for turn in page.locator(".turn").all()] == [*before, ""]
+    for place in places:
+        place.release()
+
+    page.click('.turn:first-child [data-action="retry"]')
+    page.wait_for_selector('.turn:only-child[data-state="answered"]')
+    conversation = page.url.partition("?c=")[2]
+    assert len(site.ask(site.service.conversation(conversation)).messages) == 1
 
 
 def test_a_poisoned_document_and_answer_do_nothing(visitor: Visitor) -> None:

@@ -23,6 +23,9 @@ ATTRIBUTES = {
 }
 
 HOSTILE = [
+    '!!! note "<script>alert(1)</script>"\n    <img src=x onerror=alert(1)>',
+    "/// tip | <img src=x onerror=alert(1)>\n<script>alert(1)</script>\n///",
+    ':::x"onclick=alert(1)[<svg/onload=alert(1)>]\n[x](javascript:alert(1))\n:::',
     "<script>window.owned=1</script>",
     "<img src=x onerror=alert(1)>",
     "<svg/onload=alert(1)>",
@@ -223,3 +226,23 @@ def test_text_direction_cannot_be_turned() -> None:
 
 def test_cleaning_drops_what_is_not_listed() -> None:
     assert clean('<p onclick="x" style="color:red">a<script>b</script><img src=c></p>') == "<p>a</p>"
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ('!!! note "Mind <b> this"\n    The lid is *hot*.\n', "Mind &lt;b&gt; this"),
+        ("??? warning\n    The lid is *hot*.\n", "Warning"),
+        ("/// tip | Use a cloth\nThe lid is *hot*.\n///\n", "Use a cloth"),
+        ("/// tip\nThe lid is *hot*.\n", "Tip"),
+        (":::danger[Mind this]\nThe lid is *hot*.\n:::\n", "Mind this"),
+        ("::: info\nThe lid is *hot*.\n:::\n", "Info"),
+    ],
+)
+def test_admonitions_are_boxes_with_a_title(source: str, title: str) -> None:
+    html = render_markdown(source, [Highlight(0, source.index("hot") + 3, 0)])
+    box = html[html.index('<div class="admonition">') : html.index("</div>")]
+    assert f'<p class="admonition-title">{title}</p>' in box
+    assert '<em><mark data-citation="0">hot</mark></em>' in box
+    for markup in ("!!!", "???", "///", ":::", "note &"):
+        assert markup not in html

@@ -122,6 +122,14 @@ def test_dropped_citations_and_a_cut_answer_are_told() -> None:
     assert "was cut" in view.html()
 
 
+def test_a_warning_is_shown_as_text() -> None:
+    view = played(Answer("Yes [1]."))
+    assert view.done is not None
+    assert "Check <b>" not in view.html()
+    view.add(view.done.model_copy(update={"warning": "Check <b> this."}))
+    assert '<p class="banner warning">Check &lt;b&gt; this.</p>' in view.html()
+
+
 def test_a_turn_that_failed_before_its_first_word_shows_only_the_error() -> None:
     view = TurnView("key", "q", "docs")
     error: Event = ErrorEvent(turn_id="t", conversation_id=None, code="llm_unreachable", message="Start it again.")

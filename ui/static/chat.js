@@ -86,10 +86,17 @@ function ask(text, { place = null, searchFor = null } = {}) {
   text = text.trim();
   if (!text || running) return;
   const stream = crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) + Date.now();
-  const instead = place?.dataset.turn || null;
+  const instead = place?.dataset.turn || place?.dataset.instead || null;
+  const replaced = [];
   if (place) {
-    while (turns.lastElementChild && turns.lastElementChild !== place) turns.lastElementChild.remove();
-    place.remove();
+    // A refused retry stands behind the turns it was to replace: once more means their place, not its own.
+    const first = [...turns.children].find((turn) => turn.dataset.turn === instead) || place;
+    while (turns.lastElementChild) {
+      const last = turns.lastElementChild;
+      last.remove();
+      if (last.dataset.turn) replaced.unshift(last);
+      if (last === first) break;
+    }
   }
   part("welcome").replaceChildren();
   const article = document.createElement("article");
@@ -103,7 +110,8 @@ function ask(text, { place = null, searchFor = null } = {}) {
   box.append(asked);
   article.append(box);
   turns.appendChild(article);
-  running = { stream, article, conversation };
+  if (instead) article.dataset.instead = instead;
+  running = { stream, article, conversation, replaced };
   turns.setAttribute("aria-busy", "true");
   settle();
   toEnd();
@@ -145,6 +153,8 @@ function draw(picture) {
     else latest.hidden = atEnd();
   }
   if (!picture.final) return;
+  // What never began replaced nothing: the turns that made room for it come back.
+  if (!picture.kept && article.isConnected) article.before(...running.replaced);
   running = null;
   turns.removeAttribute("aria-busy");
   if (!picture.kept && conversation && !picture.conversation) here(null, "");

@@ -84,14 +84,40 @@ async function remove(row, button) {
   list();
 }
 
+// The bytes of one file to Gradio's upload folder; `told` hears which share has been sent. Gives its path there.
+function transfer(file, told) {
+  return new Promise((resolve, reject) => {
+    const form = new FormData();
+    form.append("files", file);
+    const request = new XMLHttpRequest();
+    request.open("POST", new URL("gradio_api/upload", document.baseURI));
+    request.responseType = "json";
+    request.upload.onprogress = ({ loaded, total }) => total && told(loaded / total);
+    request.onload = () => (request.status === 200 && request.response?.[0] ? resolve(request.response[0]) : reject());
+    request.onerror = request.onabort = reject;
+    request.send(form);
+  });
+}
 async function send(chosen) {
   for (const file of chosen) {
-    const row = document.createElement("p");
-    row.className = "meta";
-    row.textContent = `Sending ${file.name}…`;
-    part("jobs").prepend(row);
+    const row = document.createElement("div");
+    row.className = "job sending";
+    const words = document.createElement("p"), name = document.createElement("span"), sent = document.createElement("span");
+    name.className = "name";
+    name.textContent = file.name;
+    sent.className = "meta";
+    sent.textContent = "sending";
+    words.append(name, sent);
+    const bar = document.createElement("progress");
+    bar.max = 1;
+    bar.setAttribute("aria-label", `Sending ${file.name}`);
+    row.append(words, bar);
+    part("jobs").before(row);
     try {
-      const { path } = await upload(file);
+      const path = await transfer(file, (share) => {
+        bar.value = share;
+        sent.textContent = `sending, ${Math.floor(100 * share)} %`;
+      });
       const answer = await anaphora.call(server, "upload_file", { collection: collection.value, path, name: file.name });
       if (answer) jobs[answer.job] = file.name;
     } catch {

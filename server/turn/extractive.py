@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import regex
+
 from server.turn.events import Evidence
 from server.turn.support import Encode, Support, SupportScorer
 
@@ -21,6 +23,8 @@ PER_PASSAGE = 2
 LONGEST = 600
 """Characters of one quotation; a longer sentence or code block is not quoted."""
 _RANK_DISCOUNT = 0.03
+_RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
+"""A line that separates a table's header from its body, or underlines a heading."""
 
 
 def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode | None = None) -> list[Support]:
@@ -54,16 +58,21 @@ def _ranked(question: str, evidence: Sequence[Evidence], encode: Encode | None) 
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            if len(quote.quote) <= LONGEST and not match.quote.lstrip().startswith(("#", "```", "|")):
+            if len(quote.quote) <= LONGEST and not _is_frame(match.quote):
                 found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
     return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
 
 
 def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
-    if sequel is None or not match.quote.rstrip().endswith((":", "：")):
+    if sequel is None or _RULE.search(sequel.quote) or not match.quote.rstrip().endswith((":", "：")):
         return match
     text = passage.text[match.start - passage.start : sequel.end - passage.start]
     return Support(match.n, match.score, text, match.start, sequel.end) if len(text) <= LONGEST else match
+
+
+def _is_frame(quote: str) -> bool:
+    """Whether a quote is a heading, code, a row of a table or a table's header, which say nothing alone."""
+    return quote.lstrip().startswith(("#", "```", "|")) or _RULE.search(quote) is not None
 
 
 def _overlap(one: Support, other: Support) -> bool:

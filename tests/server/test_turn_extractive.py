@@ -49,3 +49,20 @@ def test_at_most_three_and_none_twice() -> None:
     quotes = best_sentences("parental leave lasts how long", evidence(LEAVE, LEAVE, LEAVE, LEAVE))
 
     assert len({quote.quote for quote in quotes}) == len(quotes) <= 3
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Request limit of the plan | Plan |\n|---|---:|\n| ten requests | free |",
+        "Request limit of the plan | Plan\n--- | ---\nten requests | free",
+        "=========================  ====\nRequest limit of the plan  Plan\n=========================  ====\nten  free\n"
+        "=========================  ====",
+    ],
+)
+def test_the_header_of_a_table_is_never_quoted(table: str) -> None:
+    text = f"The request limit depends on the plan:\n\n{table}\n\nThe request limit of a plan is counted each day."
+    quotes = [quote.quote for quote in best_sentences("What is the request limit of the plan?", evidence(text))]
+
+    assert "The request limit depends on the plan:" in quotes
+    assert not any("Plan" in quote or "--" in quote or "==" in quote for quote in quotes)

@@ -7,7 +7,7 @@ until `refresh` moves it to a newer one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from index.generation import Generation
 from index.lexical import LexicalEngine, Mask
 from index.query import Hit, Query, Where
 from index.records import DocumentInfo
+from index.subject import subject
 from index.versions import CollectionFolder
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
@@ -218,19 +219,35 @@ def _search(
     lexical = _lexical(generation, queries, depth, mask)
     dense = dict(zip(vectors, _dense(generation, list(vectors.values()), depth, mask), strict=True))
     rankings: list[tuple[str, float, list[int]]] = []
+    spoken: list[tuple[str, float, list[int]]] = []
+    strength = 0.0
     for query in queries:
         text = _clean(query.text)
+        if query.documents > 0:
+            strength = max(strength, query.documents)
         factor = 1.0
         if query.clarity > 0 and text in dense:
             nearest = dense[text][: clarity.RANK]
             factor = clarity.factor(generation.similarities(vectors[text], nearest), query.clarity)
+        found = spoken if query.documents > 0 else rankings
         if query.lexical > 0:
-            rankings.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
+            found.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
-            rankings.append((f"{query.name}/dense", factor * query.dense, dense[text]))
-    best = fuse(rankings, rrf_k, k)
+            found.append((f"{query.name}/dense", factor * query.dense, dense[text]))
+    ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
+    best = fuse(rankings, rrf_k, k, ranked)
     passages = generation.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
+
+
+def _documents(
+    generation: Generation, spoken: Sequence[tuple[str, float, list[int]]], weight: float, rrf_k: int
+) -> tuple[str, float, Callable[[int], int | None]] | None:
+    """The ranking of a passage by its document, where queries say which documents are spoken of."""
+    if not spoken:
+        return None
+    about = subject(spoken, generation.document_of, rrf_k)
+    return "document", weight * about.certainty, lambda row: about.ranks.get(generation.document_of(row))
 
 
 def _lexical(generation: Generation, queries: Sequence[Query], depth: int, mask: Mask | None) -> dict[str, list[int]]:

@@ -49,6 +49,7 @@ class Generation:
             self.matrix = open_matrix(version.vectors, manifest.passages, manifest.dimension)
             self._ids = self.records.passage_ids()
             self._row = {name: row for row, name in enumerate(self._ids)}
+            self._documents = self.records.documents_by_row()
             self._lexical = self._open_lexical(version, lexical)
             self._dense = self._open_dense(version) if self._ids else None
         except BaseException:
@@ -103,6 +104,10 @@ class Generation:
         """Cosines of one vector, `(dimension,)`, to these rows, in their order."""
         similar: list[float] = (self.matrix[list(rows)] @ vector).tolist()
         return similar
+
+    def document_of(self, row: int) -> int:
+        """A number for the document of a row."""
+        return int(self._documents[row])
 
     def passages(self, rows: Sequence[int]) -> list[Passage]:
         return self.records.passages(rows)

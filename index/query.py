@@ -47,7 +47,9 @@ class Query:
 
     A weight of 0 skips that ranking altogether. `name` labels the leg in `Hit.ranks`. With a
     `clarity` above 0 both weights follow how clearly the text points at something in the collection
-    (`index.clarity`): up when a few passages stand out, down when none does.
+    (`index.clarity`): up when a few passages stand out, down when none does. With `documents` above 0
+    the query finds no passages: its rankings say which documents are spoken of (`index.subject`), which
+    weighs at most `documents` times as much as all that finds passages.
     """
 
     text: str
@@ -55,6 +57,7 @@ class Query:
     lexical: float = 1.0
     dense: float = 1.0
     clarity: float = 0.0
+    documents: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,11 @@ class Hit:
     """A found passage, its fused score, and the rank (from 1) each ranking gave it.
 
     `ranks` has keys like `"typed/bm25"`, `"typed/dense"` and `"rerank"`; a ranking that did not
-    return the passage has no key.
+    return the passage has no key. `relevance` is what a cross-encoder said of the passage (its raw
+    score, higher is better, comparable between questions), None where none read it.
     """
 
     passage: Passage
     score: float
     ranks: Mapping[str, int] = field(default_factory=dict)
+    relevance: float | None = None

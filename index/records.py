@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,12 @@ class Records:
     def passage_ids(self) -> list[str]:
         """Ids of all passages, row by row."""
         return [row[0] for row in self._all('SELECT id FROM passages ORDER BY "row"')]
+
+    def documents_by_row(self) -> array[int]:
+        """A number for the document of each passage, row by row."""
+        numbers: dict[str, int] = {}
+        rows = self._all('SELECT document_id FROM passages ORDER BY "row"')
+        return array("q", (numbers.setdefault(row[0], len(numbers)) for row in rows))
 
     def passages(self, rows: Sequence[int]) -> list[Passage]:
         """The passages of these rows, in this order."""

@@ -1,0 +1,69 @@
+"""Which documents a conversation is about, and what that does to a search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from index.collection import Collection
+from index.fusion import fuse
+from index.indexer import index_paths
+from index.query import Query
+from index.subject import subject
+from tests.index.conftest import WordEncoder
+
+DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}
+
+
+def test_documents_rank_by_their_best_passage() -> None:
+    about = subject([("x", 1.0, ["b1", "a2", "a1", "c1"])], DOCUMENTS.__getitem__)
+    assert about.ranks == {"b": 1, "a": 2, "c": 3}
+
+
+def test_certainty_falls_as_the_found_passages_scatter() -> None:
+    one = subject([("x", 1.0, list(range(10)))], lambda row: 0)
+    half = subject([("x", 1.0, list(range(10)))], lambda row: row // 5)
+    each = subject([("x", 1.0, list(range(10)))], lambda row: row)
+    assert [one.certainty, half.certainty, each.certainty] == pytest.approx([1.0, 0.25, 0.01])
+
+
+def test_nothing_found_is_about_nothing() -> None:
+    about = subject([("x", 1.0, [])], DOCUMENTS.__getitem__)
+    assert (about.ranks, about.certainty) == ({}, 0.0)
+
+
+def test_a_ranking_of_documents_lifts_all_their_passages_and_adds_none() -> None:
+    ranks = {"a": 1, "b": 2}
+    found = fuse(
+        [("typed", 1.0, ["c1", "b1", "a2", "a3"])], ranked=("document", 4.0, lambda name: ranks.get(DOCUMENTS[name]))
+    )
+    assert [item.id for item in found] == ["a2", "a3", "b1", "c1"]
+    assert found[0].ranks == {"typed": 3, "document": 1}
+    assert found[3].ranks == {"typed": 1}
+
+
+def test_a_ranking_of_documents_without_weight_changes_nothing() -> None:
+    plain = fuse([("typed", 1.0, ["c1", "b1"])])
+    assert fuse([("typed", 1.0, ["c1", "b1"])], ranked=("document", 0.0, lambda name: 1)) == plain
+
+
+def test_passages_of_the_document_that_is_spoken_of_move_up(tmp_path: Path, words: WordEncoder) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name in ("boat", "car"):
+        parts = [f"# {name}\n\nAll about the {name} licence.\n"]
+        parts += [f"## Part {n}\n\nThe {name} licence, part {n}: {name} office {n}.\n" for n in range(12)]
+        (docs / f"{name}.md").write_text("\n".join([*parts, "## Fees\n\nThe fee is paid by fax.\n"]))
+    index_paths(tmp_path, "docs", [docs], words, passage_tokens=64)
+    collection = Collection.open(tmp_path, "docs", words)
+    typed = Query("the fee by fax", "typed")
+    alone = [hit.passage.document_id for hit in collection.search([typed], k=100)]
+    for name in ("boat", "car"):
+        spoken = Query(f"the {name} licence", "said", documents=1.0)
+        hits = collection.search([typed, spoken], k=100)
+        assert hits[0].passage.document_id.startswith(name)
+        assert hits[0].passage.heading[-1] == "Fees"
+        assert hits[0].ranks["document"] == 1
+        assert sorted(hit.passage.document_id for hit in hits) == sorted(alone)
+    collection.close()

@@ -11,130 +11,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from synth.rules.clauses import Clause
-from synth.rules.lexicon import inflected, is_plural
+from synth.rules.lexicon import inflected, is_plural, word_list
 from synth.rules.phrases import Chunk, chunks, phrase_of, uncapitalised, user_words
 from synth.rules.questions import Case, Optional, Part, Question, Ref, question, rendered
 from synth.rules.tagging import Token
 
-_DROPPABLE = frozenset(
-    [
-        "for",
-        "of",
-        "in",
-        "at",
-        "on",
-        "with",
-        "from",
-        "under",
-        "after",
-        "during",
-        "before",
-        "to",
-        "within",
-        "into",
-        "by",
-        "through",
-    ]
+_DROPPABLE = word_list("for of in at on with from under after during before to within into by through")
+_UNITS = word_list(
+    "day days week weeks month months year years hour hours minute minutes second seconds time times business"
 )
-_UNITS = frozenset(
-    [
-        "day",
-        "days",
-        "week",
-        "weeks",
-        "month",
-        "months",
-        "year",
-        "years",
-        "hour",
-        "hours",
-        "minute",
-        "minutes",
-        "second",
-        "seconds",
-        "time",
-        "times",
-        "business",
-    ]
-)
-_TEMPORAL = frozenset({"within", "for", "after", "before", "until", "by", "at", "in", "every", "per", "on", "during"})
+_TEMPORAL = word_list("within for after before until by at in every per on during")
 _MEANS = frozenset({"by", "through", "via", "using"})
 _PLACES = frozenset({"at", "in", "on", "from"})
-_PLACE_HEADS = frozenset(
-    [
-        "office",
-        "center",
-        "hospital",
-        "school",
-        "page",
-        "section",
-        "menu",
-        "file",
-        "folder",
-        "directory",
-        "website",
-        "site",
-        "portal",
-        "account",
-        "database",
-        "server",
-        "store",
-        "bank",
-        "clinic",
-        "library",
-        "form",
-        "card",
-        "portal",
-        "dashboard",
-        "console",
-        "terminal",
-        "repository",
-        "header",
-        "configuration",
-        "module",
-    ]
+_PLACE_HEADS = word_list(
+    "office center hospital school page section menu file folder directory website site portal account database "
+    "server store bank clinic library form card dashboard console terminal repository header configuration module"
 )
 _WE = frozenset({"we", "our", "us", "i", "my", "me", "let"})
-_UNBOUND = frozenset(
-    {
-        "it",
-        "its",
-        "they",
-        "them",
-        "their",
-        "he",
-        "him",
-        "his",
-        "she",
-        "her",
-        "this",
-        "that",
-        "these",
-        "those",
-        "here",
-        "above",
-        "below",
-        "following",
-    }
-)
-_STATIVE = frozenset(
-    [
-        "be",
-        "have",
-        "need",
-        "want",
-        "know",
-        "mean",
-        "depend",
-        "belong",
-        "contain",
-        "include",
-        "consist",
-        "seem",
-        "become",
-        "allow",
-    ]
-)
+_UNBOUND = word_list("it its they them their he him his she her this that these those here above below following")
+_STATIVE = word_list("be have need want know mean depend belong contain include consist seem become allow")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class Dialog:
     rewrite: str = ""
     answer: Sentence | None = None
     about: Phrase | None = None
+    gender: str = "she"
     used: set[str] = field(default_factory=set)
     mentioned: dict[str, tuple[int, Phrase]] = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -64,7 +64,7 @@ class Triple:
         """The JSON row that `rewriter.examples.read_examples` reads, with its rules and document besides."""
         return {
             "id": self.id,
-            "history": [asdict(turn) for turn in self.history],
+            "history": [{"role": turn.role, "text": turn.text} for turn in self.history],
             "question": self.question,
             "rewrite": self.rewrite,
             "source": SOURCE,
@@ -120,7 +120,7 @@ def _conversation(
     made: int,
 ) -> Iterator[Triple]:
     """One conversation, a row for each of its questions that can be told from what is seen of it."""
-    dialog = Dialog(material, others, rng)
+    dialog = Dialog(material, others, rng, gender=rng.choice(("she", "he")))
     answers = rng.random() >= proportions.without_answers
     length = min(rng.choice((2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9)), proportions.longest)
     known: set[str] = set()
@@ -161,11 +161,10 @@ _ADDED = frozenset(
 """Stems that a rewrite may add of its own: words of question templates that an ellipsis leaves out."""
 
 
-def _next(dialog: Dialog, moves: dict[str, tuple[Move, float]]) -> Step | None:
-    names = list(moves)
-    weights = [moves[name][1] for name in names]
+def _next(dialog: Dialog, moves: tuple[tuple[Move, float], ...]) -> Step | None:
+    choices, weights = zip(*moves, strict=True)
     for _ in range(_TRIES):
-        step = moves[dialog.random.choices(names, weights)[0]][0](dialog)
+        step: Step | None = dialog.random.choices(choices, weights)[0](dialog)
         if step is not None and 1 <= len(step.question) <= 400 and len(step.rewrite) <= 300:
             return step
     return None

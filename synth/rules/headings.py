@@ -11,11 +11,13 @@ from dataclasses import replace
 
 import regex
 
-from synth.rules.lexicon import readings, verb_forms
+from synth.rules.lexicon import readings, verb_forms, word_list
 from synth.rules.phrases import Phrase, chunks, phrase_of, user_words
 from synth.rules.questions import Optional, Question, Ref, question
 from synth.rules.tagging import tagged
 
+_SPACES = regex.compile(r"\s+")
+_HOW_TO = regex.compile(r"(?:how (?:to|do i|can i)|ways to)\s+(.+)")
 _NUMBERING = regex.compile(r"^(?:\d+(?:\.\d+)*[.):]?|[a-z][.)]|step \d+:?|part \d+:?)\s+", regex.IGNORECASE)
 _CODE = regex.compile(r"[{}<>|=\\^~@#\[\]]|https?:")
 # Facets of the thing named by the heading above, and how they are asked for.
@@ -48,36 +50,10 @@ _FACETS: dict[str, tuple[str, ...]] = {
     "troubleshooting": ("How does troubleshooting work", "What can go wrong"),
     "payment": ("How do payments work", "When are payments made"),
 }
-_POINTING = frozenset(
-    ["it", "its", "this", "that", "these", "those", "they", "them", "their", "here", "we", "our", "us"]
-)
-_EMPTY = frozenset(
-    [
-        "introduction",
-        "overview",
-        "notes",
-        "note",
-        "related",
-        "links",
-        "see",
-        "also",
-        "next",
-        "recap",
-        "summary",
-        "conclusion",
-        "more",
-        "contents",
-        "description",
-        "synopsis",
-        "inputs",
-        "outputs",
-        "examples",
-        "parameters",
-        "about",
-        "faq",
-        "index",
-        "home",
-    ]
+_POINTING = word_list("it its this that these those they them their here we our us")
+_EMPTY = word_list(
+    "introduction overview notes note related links see also next recap summary conclusion more contents "
+    "description synopsis inputs outputs examples parameters about faq index home"
 )
 
 
@@ -86,7 +62,7 @@ def heading_topic(heading: str) -> Phrase | None:
     tokens = tagged(_cleaned(heading))
     if not 1 <= len(tokens) <= 7 or heading.lower() in _EMPTY:
         return None
-    found = chunks(tokens)
+    found = chunks(tokens, opens=True)
     if len(found) == 1 and found[0].start == 0 and found[0].end == len(tokens):
         phrase = _uncapitalised_phrase(found[0].phrase)
         if phrase.named or phrase.plural or phrase.text != phrase.core or not phrase.kind or phrase.kind == "process":
@@ -109,7 +85,7 @@ def heading_questions(heading: str, above: str, answer: int) -> Iterator[Questio
             yield question(tuple(_with_phrases(text)), _kind(tokens[0].lower), "faq", answer)
         return
     lower = text.lower()
-    how_to = regex.match(r"(?:how (?:to|do i|can i)|ways to)\s+(.+)", lower)
+    how_to = _HOW_TO.match(lower)
     if how_to:
         tokens = tagged(text[how_to.start(1) :])
     if (len(tokens) > 1 and tokens[0].tag in {"VB", "VBG"}) or how_to:
@@ -196,7 +172,7 @@ def _kind(first: str) -> str:
 
 
 def _cleaned(heading: str) -> str:
-    return regex.sub(r"\s+", " ", _NUMBERING.sub("", heading.strip(" :-–—*."))).strip()
+    return _SPACES.sub(" ", _NUMBERING.sub("", heading.strip(" :-–—*."))).strip()
 
 
 def _lower_words(text: str) -> str:

@@ -17,44 +17,45 @@ Tag: TypeAlias = Literal[
 """Tags in the manner of the Penn Treebank, with own ones for auxiliaries, subordinators and "there"."""
 
 
-def _words(text: str) -> frozenset[str]:
+def word_list(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
     return frozenset(text.split())
 
 
-DETERMINERS = _words(
+DETERMINERS = word_list(
     "a an the this that these those each every any some no another all both either neither most many several few"
 )
-PRONOUNS = _words(
+PRONOUNS = word_list(
     "i you he she it we they me him her us them himself herself itself myself yourself yourselves ourselves themselves "
     "mine yours hers ours theirs someone somebody anyone anybody everyone everybody something anything everything nothing"
 )
-POSSESSIVES = _words("my your his her its our their")
-MODALS = _words("can could may might must shall should will would cannot")
-BE = _words("am is are was were be been being")
-HAVE = _words("have has had having")
-DO = _words("do does did")
-PREPOSITIONS = _words(
+POSSESSIVES = word_list("my your his her its our their")
+MODALS = word_list("can could may might must shall should will would cannot")
+BE = word_list("am is are was were be been being")
+HAVE = word_list("have has had having")
+DO = word_list("do does did")
+PREPOSITIONS = word_list(
     "of in on at by for with from into onto about over under above below between among through throughout during against "
     "within without across along behind beyond near off per toward towards upon via like except despite inside outside "
     "around plus regarding concerning including as than up down out"
 )
-SUBORDINATORS = _words(
+SUBORDINATORS = word_list(
     "if when whenever while because since unless until although though whereas once after before whether that so"
 )
-WH = _words("what which who whom whose where why how")
-CONJUNCTIONS = _words("and or but nor")
-NEGATIONS = _words("not n't never")
-ADVERBS = _words(
+WH = word_list("what which who whom whose where why how")
+CONJUNCTIONS = word_list("and or but nor")
+NEGATIONS = word_list("not n't never")
+ADVERBS = word_list(
     "also only just already still even then now often always usually sometimes soon again too very more less most least "
     "not currently automatically directly online once twice here there however therefore instead otherwise later first "
     "generally normally typically simply well together apart away back ago almost quite rather perhaps maybe"
 )
-NUMBERS = _words(
+NUMBERS = word_list(
     "zero one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty ninety hundred "
     "thousand million billion dozen half"
 )
 # Words whose verb reading is too rare to be worth a wrong guess.
-_NEVER_VERB = _words(
+_NEVER_VERB = word_list(
     "people time day days year years month months week weeks number numbers way ways information data system systems person "
     "case cases fact part parts section sections page pages family children child office offices agency state states example "
     "version versions type types method methods value values class classes parameter parameters one ones status better best "
@@ -62,11 +63,11 @@ _NEVER_VERB = _words(
     "total level levels business money insurance health service services doctor area hour hours minute minutes item items "
     "default defaults language languages term terms age ages school schools program programs website evidence amount amounts"
 )
-_PREFERRED_VERB = _words(
+_PREFERRED_VERB = word_list(
     "need needs want wants get gets make makes use uses apply applies require requires include includes allow allows"
 )
-_NEVER_NOUN = _words("make get want include includes allow must can will may could should take use be go see")
-_IRREGULAR_PLURAL = _words("people children men women data criteria media alumni feet teeth indices vertices")
+_NEVER_NOUN = word_list("make get want include includes allow must can will may could should take use be go see")
+_IRREGULAR_PLURAL = word_list("people children men women data criteria media alumni feet teeth indices vertices")
 
 
 @lru_cache(maxsize=60_000)
@@ -122,7 +123,7 @@ def is_plural(word: str) -> bool:
         return True
     lemmas = readings(word).get("NOUN")
     if lemmas:
-        return word not in lemmas and word.endswith(("s", "en", "i", "a"))
+        return any(lemma != word for lemma in lemmas) and word.endswith(("s", "en", "i", "a"))
     return len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "as", "os"))
 
 
@@ -131,7 +132,7 @@ def singular(word: str) -> str:
     """A noun's lemma, or the word itself."""
     lemmas = readings(word).get("NOUN")
     if lemmas:
-        return lemmas[0]
+        return next((lemma for lemma in lemmas if lemma != word), word) if is_plural(word) else word
     return word[:-1] if is_plural(word) else word
 
 

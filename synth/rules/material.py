@@ -15,6 +15,7 @@ from rewriter.harmless import harmless
 from synth.rules.asking import Action, asked, purposes
 from synth.rules.clauses import clause_of, listed
 from synth.rules.headings import heading_questions, heading_topic
+from synth.rules.lexicon import word_list
 from synth.rules.phrases import Phrase, chunks
 from synth.rules.questions import Part, Question, rendered
 from synth.rules.tagging import tagged
@@ -54,8 +55,6 @@ _CONTRACTIONS: tuple[tuple[regex.Pattern[str], str], ...] = tuple(
         (r"\bwe['’](?:re|ll|ve)\b", "we are"),
         (r"\bthey['’]re\b", "they are"),
         (r"\b(it|that|there|what|here)['’]s\b", r"\1 is"),
-        (r"\s([,.;:?!])", r"\1"),
-        (r" +", " "),
     )
 )
 _LOST_APOSTROPHE = regex.compile(
@@ -64,37 +63,13 @@ _LOST_APOSTROPHE = regex.compile(
 _LOOSE_HYPHEN = regex.compile(
     r"(?<=[\p{L}\d]) - (?=[\p{Ll}\d])(?!(?:it|this|that|they|you|the|a|an|if|so|and|but|for|in|we|or|not|as|with)\b)"
 )
+_LETTERS = regex.compile(r"\p{L}+")
+_SPACES = regex.compile(r"\s+")
+_LOOSE_MARK = regex.compile(r"\s+([,.;:?!])")
+_CODE = regex.compile(r"`[^`]{1,60}`")
 _LABEL = regex.compile(r"^(?:Note|Important|Tip|Warning|Caution|Hint|NOTE|Remember|Example)s?: ")
-_ENGLISH = frozenset(
-    [
-        "the",
-        "of",
-        "to",
-        "and",
-        "a",
-        "in",
-        "is",
-        "for",
-        "you",
-        "your",
-        "that",
-        "or",
-        "with",
-        "be",
-        "are",
-        "on",
-        "as",
-        "can",
-        "this",
-        "if",
-        "by",
-        "not",
-        "from",
-        "it",
-        "an",
-        "at",
-        "will",
-    ]
+_ENGLISH = word_list(
+    "the of to and a in is for you your that or with be are on as can this if by not from it an at will"
 )
 MIN_ENGLISH = 0.12
 """Least share of common English words in a document that is read at all."""
@@ -276,7 +251,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _english(text: str) -> bool:
-    words = regex.findall(r"\p{L}+", text[:6_000].lower())
+    words = _LETTERS.findall(text[:6_000].lower())
     return len(words) > 15 and sum(word in _ENGLISH for word in words) / len(words) >= MIN_ENGLISH
 
 
@@ -285,12 +260,12 @@ def _plain(text: str) -> str:
     text = _IMAGE.sub(" ", text)
     text = _LOOSE_HYPHEN.sub("-", _LOST_APOSTROPHE.sub("'", text))
     text = _LINK.sub(lambda match: match.group(1) or match.group(2), _FOOTNOTE.sub("", text))
-    return regex.sub(r"\s+", " ", _EMPHASIS.sub("", _TAG.sub(" ", text))).strip()
+    return _SPACES.sub(" ", _EMPHASIS.sub("", _TAG.sub(" ", text))).strip()
 
 
 def _sentences(paragraph: str) -> Iterator[str]:
     for part in _END.split(_plain(paragraph)):
-        text = regex.sub(r"\s+([,.;:?!])", r"\1", _LABEL.sub("", part.strip()))
+        text = _LOOSE_MARK.sub(r"\1", _LABEL.sub("", part.strip()))
         if (
             20 <= len(text) <= 260
             and text[-1] in ".!"
@@ -301,10 +276,13 @@ def _sentences(paragraph: str) -> Iterator[str]:
 
 
 def _code_free(text: str) -> str:
-    return regex.sub(r"`[^`]{1,60}`", "", text)
+    return _CODE.sub("", text) if "`" in text else text
 
 
 def _expanded(text: str) -> str:
+    """Contractions written out, which the tagger need not know then."""
+    if "'" not in text and "’" not in text:
+        return text
     for pattern, put in _CONTRACTIONS:
         text = pattern.sub(put, text)
     return text

@@ -10,236 +10,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from synth.rules.lexicon import CLOSED, is_plural, readings, singular
+from synth.rules.lexicon import CLOSED, is_plural, readings, singular, word_list
 from synth.rules.tagging import Token
 
 MAX_WORDS = 7
 _MODIFIERS = frozenset({"JJ", "CD", "NN", "NNS", "NNP", "VBN", "VBG", "RB"})
 _HEADS = frozenset({"NN", "NNS", "NNP"})
 _OPENERS = frozenset({"DT", "PRP$"})
-_POINTING = frozenset(
-    [
-        "this",
-        "these",
-        "those",
-        "that",
-        "each",
-        "every",
-        "any",
-        "some",
-        "no",
-        "another",
-        "all",
-        "both",
-        "either",
-        "neither",
-        "most",
-        "many",
-        "several",
-        "few",
-    ]
+_POINTING = word_list(
+    "this these those that each every any some no another all both either neither most many several few"
 )
 # Heads that name nothing one could ask about, and modifiers that point elsewhere.
-_EMPTY_HEADS = frozenset(
-    [
-        "time",
-        "times",
-        "way",
-        "ways",
-        "example",
-        "examples",
-        "thing",
-        "things",
-        "case",
-        "cases",
-        "number",
-        "numbers",
-        "lot",
-        "part",
-        "parts",
-        "kind",
-        "kinds",
-        "type",
-        "types",
-        "one",
-        "ones",
-        "bit",
-        "note",
-        "notes",
-        "step",
-        "steps",
-        "section",
-        "sections",
-        "page",
-        "pages",
-        "reason",
-        "reasons",
-        "fact",
-        "result",
-        "results",
-        "item",
-        "items",
-        "following",
-        "point",
-        "points",
-        "area",
-        "areas",
-        "place",
-        "places",
-        "day",
-        "days",
-        "week",
-        "weeks",
-        "month",
-        "months",
-        "year",
-        "years",
-        "hour",
-        "hours",
-        "minute",
-        "minutes",
-        "second",
-        "seconds",
-        "other",
-        "others",
-        "more",
-        "less",
-        "first",
-        "second",
-        "last",
-        "half",
-        "most",
-        "same",
-        "use",
-        "order",
-        "addition",
-        "general",
-        "particular",
-        "figure",
-        "table",
-        "below",
-        "above",
-        "here",
-        "there",
-        "piece",
-        "pieces",
-        "set",
-        "sets",
-        "list",
-        "lists",
-        "line",
-        "lines",
-        "side",
-        "end",
-        "top",
-        "bottom",
-        "rest",
-        "moment",
-        "thousand",
-        "million",
-        "let",
-        "sure",
-        "please",
-        "anything",
-        "everything",
-        "something",
-        "nothing",
-        "yes",
-        "no",
-        "people",
-        "person",
-        "anyone",
-        "someone",
-        "everyone",
-        "name",
-        "names",
-        "chapter",
-        "click",
-        "link",
-        "links",
-        "rather",
-        "instead",
-        "able",
-        "due",
-        "etc",
-        "e.g",
-        "i.e",
-        "vs",
-        "example.com",
-        "mail",
-        "phone",
-        "email",
-        "fax",
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "january",
-        "february",
-        "march",
-        "april",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "turn",
-        "download",
-        "advantage",
-        "amount",
-        "tip",
-        "tips",
-        "warning",
-        "info",
-        "information",
-        "details",
-        "detail",
-    ]
+_EMPTY_HEADS = word_list(
+    "time times way ways example examples thing things case cases number numbers lot part parts kind kinds type "
+    "types one ones bit note notes step steps section sections page pages reason reasons fact result results item "
+    "items following point points area areas place places day days week weeks month months year years hour hours "
+    "minute minutes second seconds other others more less first last half most same use order addition general "
+    "particular figure table below above here there piece pieces set sets list lists line lines side end top bottom "
+    "rest moment thousand million let sure please anything everything something nothing yes no people person anyone "
+    "someone everyone name names chapter click link links rather instead able due etc e.g i.e vs example.com mail "
+    "phone email fax monday tuesday wednesday thursday friday saturday sunday january february march april june "
+    "july august september october november december turn download advantage amount tip tips warning info "
+    "information details detail"
 )
-_POINTING_MODIFIERS = frozenset(
-    [
-        "same",
-        "other",
-        "such",
-        "following",
-        "above",
-        "previous",
-        "next",
-        "more",
-        "first",
-        "last",
-        "own",
-        "certain",
-        "various",
-        "different",
-        "several",
-        "second",
-        "third",
-        "many",
-        "few",
-        "additional",
-        "further",
-        "few",
-        "enough",
-        "named",
-        "called",
-        "latter",
-        "former",
-        "another",
-        "certain",
-        "particular",
-        "respective",
-        "given",
-        "corresponding",
-        "good",
-        "great",
-        "only",
-    ]
+_POINTING_MODIFIERS = word_list(
+    "same other such following above previous next more first last own certain various different several second "
+    "third many few additional further enough named called latter former another particular respective given "
+    "corresponding good great only"
 )
 
 _CLASSES: dict[str, str] = {
@@ -271,42 +68,12 @@ _TO_USER = {
     "you": "I", "your": "my", "yours": "mine", "yourself": "myself", "yourselves": "ourselves",
     "we": "you", "our": "your", "us": "you", "ours": "yours",
 }  # fmt: skip
-_MASS = frozenset(
-    [
-        "insurance",
-        "coverage",
-        "aid",
-        "assistance",
-        "support",
-        "compensation",
-        "relief",
-        "metadata",
-        "software",
-        "tuition",
-        "equipment",
-        "income",
-        "training",
-        "education",
-        "housing",
-        "interest",
-        "money",
-        "access",
-        "security",
-        "privacy",
-        "traffic",
-        "storage",
-        "memory",
-        "fraud",
-        "identity",
-        "property",
-        "mail",
-        "medicare",
-        "medicaid",
-    ]
+_MASS = word_list(
+    "insurance coverage aid assistance support compensation relief metadata software tuition equipment income "
+    "training education housing interest money access security privacy traffic storage memory fraud identity "
+    "property mail medicare medicaid"
 )
-_FORM_NAMES = frozenset(
-    {"form", "part", "title", "chapter", "section", "publication", "schedule", "class", "version", "type"}
-)
+_FORM_NAMES = word_list("form part title chapter section publication schedule class version type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,11 +156,16 @@ def uncapitalised(word: str) -> str:
     return word
 
 
-def chunks(tokens: Sequence[Token], *, opens: bool = False) -> list[Chunk]:
+def chunks(tokens: Sequence[Token], *, opens: bool = False) -> tuple[Chunk, ...]:
     """The noun phrases worth asking about, in order; "of" joins two ("a change of address").
 
     With `opens` the tokens begin a sentence, so that the first capital says nothing.
     """
+    return _chunks(tuple(tokens), opens)
+
+
+@lru_cache(maxsize=256)  # a clause is looked at once for each question it may answer
+def _chunks(tokens: tuple[Token, ...], opens: bool) -> tuple[Chunk, ...]:
     found: list[Chunk] = []
     at = 0
     while at < len(tokens):
@@ -409,7 +181,7 @@ def chunks(tokens: Sequence[Token], *, opens: bool = False) -> list[Chunk]:
         if phrase is not None:
             found.append(Chunk(phrase, at, end))
         at = end
-    return found
+    return tuple(found)
 
 
 def _mass(lemma: str) -> bool:
@@ -457,6 +229,8 @@ def phrase_of(tokens: Sequence[Token], *, opens: bool = False) -> Phrase | None:
     if head.tag not in _HEADS or head.lower in _EMPTY_HEADS or lemma in _EMPTY_HEADS:
         return None
     if any(token.lower in _POINTING_MODIFIERS or token.lower in _POINTING for token in body):
+        return None
+    if "`" in head.text and sum(letter.isalpha() for letter in head.text) < 2:
         return None
     if len(head.text) < 3 and head.text[0] != "`" and not head.text.isupper():
         return None

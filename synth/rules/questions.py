@@ -99,12 +99,10 @@ def _named(ref: Ref, forms: Mapping[str, str]) -> str:
         text = ref.phrase.text
         return possessive(text) if ref.case == "possessive" else text
     if ref.case == "possessive":
-        return {"it": "its", "they": "their", "them": "their", "that": "its", "those": "their", "this": "its"}.get(
-            words, possessive(words)
-        )
+        return {"it": "its", "they": "their", "that": "its", "he": "his", "she": "her"}.get(words, possessive(words))
     if ref.case == "object":
-        return {"they": "them"}.get(words, words)
-    return {"them": "they"}.get(words, words)
+        return {"they": "them", "he": "him", "she": "her"}.get(words, words)
+    return words
 
 
 def possessive(text: str) -> str:

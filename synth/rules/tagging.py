@@ -15,6 +15,7 @@ from synth.rules.lexicon import CLOSED, Tag, candidates, prefers_verb, readings,
 _TOKEN = regex.compile(
     r"`[^`\n]{1,60}`"
     r"|\$\d[\d,]*(?:\.\d+)?(?:\s(?:million|billion))?"
+    r"|\d+(?:-\p{L}{2,})+"
     r"|\d+(?:[.,:/-]\d+)*(?:%|(?:st|nd|rd|th)\b)?"
     r"|(?:[A-Z]\.){2,}"
     r"|\p{L}[\p{L}\p{N}_]*(?:[-./&+#]\p{L}?[\p{L}\p{N}_]+)*(?:['’]t\b)?"
@@ -67,7 +68,7 @@ def _tag(text: str, lowers: list[str], tags: list[Tag], place: int, finite: bool
     if word in {"'s", "'"}:
         return "PRP$" if word == "'s" else "SYM"
     if text[0] in "$0123456789":
-        return "CD"
+        return "JJ" if text[-1].isalpha() and "-" in text else "CD"
     if not text[0].isalpha():
         return "SYM"
     if word in CLOSED:

@@ -115,13 +115,21 @@ Will {s} contact me?
 Can I write to {o}?
 """,
     "person": """
-What do {s} have to do?
+What {does} {s} have to do?
 Who counts as {o}?
-What rights do {s} have?
+What rights {does} {s} have?
 Are there special rules[ for {o}]?
 Can {s} apply online?
 What help is there[ for {o}]?
-What do {s} need?
+What {does} {s} need?
+How {does} {s} apply?
+Who can help {o}?
+What happens to {o}?
+How much {does} {s} get?
+How much {does} {s} pay?
+{does} {s} have to sign anything?
+Where can {s} get help?
+What {is} {p} responsibilities?
 Is it free[ for {o}]?
 Which programs are there[ for {o}]?
 """,

@@ -76,10 +76,7 @@ class EngineKeeper:
             return
         await asyncio.wait({self._starting})
         if engine := self.running:
-            # Its connections belong to this event loop, and `stop` runs in a thread.
-            client = getattr(engine.chat_model(), "http_async_client", None)
-            if client is not None:
-                await client.aclose()
+            await engine.aclose()
             await asyncio.to_thread(engine.stop)
 
 

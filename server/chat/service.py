@@ -22,6 +22,7 @@ from server.chat.documents import DocumentDesk, in_thread
 from server.chat.engine import EngineKeeper, limited
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.models import Models
+from server.chat.retention import forget_old_traces
 from server.chat.turns import RunningTurn, Surroundings
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
@@ -304,9 +305,12 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         export = await asyncio.to_thread(open_export, endpoint) if endpoint else None
         service = ChatService(settings, database, runner, export)
         warming = asyncio.create_task(service.warm()) if warm else None
+        forgetting = asyncio.create_task(forget_old_traces(database, settings.trace.days))
         try:
             yield service
         finally:
+            forgetting.cancel()
+            await asyncio.wait({forgetting})
             if warming is not None:
                 await asyncio.wait({warming})
             await asyncio.to_thread(service.runner.close)

@@ -30,6 +30,9 @@ class Engine(Protocol):
     def stop(self) -> None:
         """End what `start` began."""
 
+    async def aclose(self) -> None:
+        """Close the connections that belong to the event loop in which the chat model was asked; before `stop`."""
+
     def healthy(self) -> bool:
         """Whether a request would be answered now; blocks for two seconds at most."""
 
@@ -56,6 +59,9 @@ class StartStop:
 
     def stop(self) -> None:
         """Nothing to stop."""
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
 
     def __enter__(self) -> Self:
         self.start()

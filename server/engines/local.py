@@ -86,6 +86,10 @@ class LocalEngine(StartStop):
             running.client.close()
             shutil.rmtree(running.folder, ignore_errors=True)
 
+    async def aclose(self) -> None:
+        if running := self._running:
+            await running.async_client.aclose()
+
     def healthy(self) -> bool:
         import httpx
 

@@ -70,6 +70,10 @@ class RemoteEngine(StartStop):
         if clients is not None:
             clients[0].close()
 
+    async def aclose(self) -> None:
+        if clients := self._clients:
+            await clients[1].aclose()
+
     def healthy(self) -> bool:
         import httpx
 

@@ -136,6 +136,21 @@ def trace(connection: sqlite3.Connection, turn_id: str) -> Trace | None:
     return Trace.model_validate_json(row["trace"]) if row else None
 
 
+def forget_traces(connection: sqlite3.Connection, before: float, limit: int) -> int:
+    """Delete traces of turns begun before that time, `limit` at most; returns how many were found.
+
+    A turn of no conversation is kept for its trace alone, and goes with it unless somebody rated it.
+    """
+    found = connection.execute(
+        "SELECT t.id, t.conversation_id IS NULL AND f.turn_id IS NULL FROM turns t JOIN traces r ON r.turn_id = t.id "
+        "LEFT JOIN feedback f ON f.turn_id = t.id WHERE t.created < ? LIMIT ?",
+        (before, limit),
+    ).fetchall()
+    connection.executemany("DELETE FROM traces WHERE turn_id = ?", [(key,) for key, _ in found])
+    connection.executemany("DELETE FROM turns WHERE id = ?", [(key,) for key, alone in found if alone])
+    return len(found)
+
+
 def _turn(row: sqlite3.Row) -> StoredTurn:
     status, ending = row["status"], row["ending"]
     feedback = None

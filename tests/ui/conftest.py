@@ -87,7 +87,7 @@ ANSWERS = {
     "form": "Send the form W-17 with the receipt [[form W-17]].",
     "glaze": POISONED_ANSWER,
     "saucer": "The saucer is made of oak [[made of oak]].",
-    "story": "Once upon a time there was a kettle [[kettle]]. " * 120,
+    "story": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(120)),
 }
 
 

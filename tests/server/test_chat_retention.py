@@ -1,0 +1,116 @@
+"""Traces older than the settings allow are forgotten, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.chat.retention import AT_ONCE, forget_old_traces
+from server.store import Database, conversations, feedback, turns
+from server.store.records import Trace
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "anaphora.db")
+    yield database
+    database.close()
+
+
+def keep(database: Database, turn_id: str, days: float, conversation_id: str | None = None) -> None:
+    """A turn of so many days ago, with its trace."""
+    trace = Trace(
+        turn_id=turn_id,
+        conversation_id=conversation_id,
+        collection="docs",
+        collection_version="1",
+        engine="none",
+        status="answered",
+        created=time.time() - days * DAY,
+        seconds=0.1,
+        steps=(),
+    )
+
+    def write(connection: sqlite3.Connection) -> None:
+        turns.begin(
+            connection,
+            turn_id=turn_id,
+            conversation_id=conversation_id,
+            collection="docs",
+            question="Why?",
+            search_for=None,
+            regenerate_of=None,
+            title="Why?",
+            runner="me",
+        )
+        turns.finish(
+            connection,
+            turn_id,
+            status="answered",
+            answer="Because.",
+            rewrite=None,
+            evidence=None,
+            ending=None,
+            trace=trace,
+        )
+
+    database.write_blocking(write)
+    database.write_blocking(lambda c: c.execute("UPDATE turns SET created = ? WHERE id = ?", (trace.created, turn_id)))
+
+
+def forget(database: Database, days: int) -> None:
+    """What a server does in its first half second."""
+
+    async def begin() -> None:
+        forgetting = asyncio.create_task(forget_old_traces(database, days))
+        await asyncio.wait({forgetting}, timeout=0.5)
+        forgetting.cancel()
+        await asyncio.wait({forgetting})
+
+    asyncio.run(begin())
+
+
+def kept(database: Database, turn_id: str) -> tuple[bool, bool]:
+    """Whether the turn is there, and whether its trace is."""
+    found = database.read_blocking(lambda c: (turns.find(c, turn_id), turns.trace(c, turn_id)))
+    return found[0] is not None, found[1] is not None
+
+
+def test_old_traces_go_and_conversations_stay(database: Database) -> None:
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", "")).id
+    keep(database, "old", 31, conversation)
+    keep(database, "new", 29, conversation)
+    forget(database, 30)
+    assert kept(database, "old") == (True, False)
+    assert kept(database, "new") == (True, True)
+
+
+def test_a_turn_of_no_conversation_goes_with_its_trace_unless_it_was_rated(database: Database) -> None:
+    keep(database, "alone", 31)
+    keep(database, "rated", 31)
+    keep(database, "recent", 1)
+    database.write_blocking(lambda c: feedback.give(c, "rated", "down", "Wrong", ""))
+    forget(database, 30)
+    assert kept(database, "alone") == (False, False)
+    assert kept(database, "rated") == (True, False)
+    assert kept(database, "recent") == (True, True)
+
+
+def test_more_than_one_transaction_holds(database: Database) -> None:
+    for n in range(AT_ONCE + 1):
+        keep(database, f"turn-{n}", 2)
+    forget(database, 1)
+    assert database.read_blocking(lambda c: c.execute("SELECT count(*) FROM traces").fetchone()[0]) == 0
+
+
+def test_no_days_keep_everything(database: Database) -> None:
+    keep(database, "ancient", 5000)
+    forget(database, 0)
+    assert kept(database, "ancient") == (True, True)

@@ -7,7 +7,7 @@ Everything is seeded and repeats exactly. What is measured does not matter here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,3 +88,19 @@ def _sums(values: Numbers, clusters: Sequence[Hashable]) -> tuple[Numbers, Numbe
     sums = np.zeros((len(places), values.shape[1]))
     np.add.at(sums, where, values)
     return sums, np.bincount(where).astype(np.float64)
+
+
+def estimate_of(
+    statistic: Callable[[Sequence[int]], float], clusters: Sequence[Hashable], resamples: int = 300
+) -> Estimate:
+    """`estimate` for what is no mean: `statistic` is given the places of the questions drawn."""
+    members: dict[Hashable, list[int]] = {}
+    for place, cluster in enumerate(clusters):
+        members.setdefault(cluster, []).append(place)
+    groups = list(members.values())
+    if not groups:
+        return Estimate(0.0, 0.0, 0.0, 0)
+    drawn = np.random.default_rng(SEED).integers(0, len(groups), (resamples, len(groups)))
+    values = [statistic([place for group in row for place in groups[group]]) for row in drawn]
+    low, high = np.percentile(values, (2.5, 97.5))
+    return Estimate(float(statistic(range(len(clusters)))), float(low), float(high), len(clusters))

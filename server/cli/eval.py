@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.cli.eval_answerability import answerability
+from server.cli.eval_answers import answers
+from server.cli.eval_options import Data, Every, FailUnder, Name, Out, bench, conclude, listed, runs_folder
 from server.cli.state import State, state_of
 
 if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
     from server.evaluation.retrieval import Bench
-    from server.evaluation.runs import Run
     from server.settings import Settings
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
 
-Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
-Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
-FailUnder = Annotated[
-    list[str] | None,
-    typer.Option(metavar="MEASURE=NUMBER", help="Exit with code 10 if a measure is below; may be repeated."),
-]
-Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
+app.command()(answers)
+app.command()(answerability)
 
 
 @app.command()
@@ -56,64 +53,45 @@ def retrieval(
 
     state = state_of(context)
     gates = [parse_gate(gate) for gate in fail_under or ()]
-    parsed = list(dict.fromkeys(map(parse, _listed(systems) or DEFAULT_SYSTEMS)))
+    parsed = list(dict.fromkeys(map(parse, listed(systems) or DEFAULT_SYSTEMS)))
     against = parse(baseline).name
     settings = state.settings({"collection": collection} if collection else {})
-    chosen = [load_set(one, data).every(every) for one in _listed(sets)]
+    chosen = [load_set(one, data).every(every) for one in listed(sets)]
     if questions is not None:
         chosen.append(beir.own_questions(questions).every(every))
     if not chosen:
         raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
-    writer = create_run(_runs(settings, out), "retrieval", name)
+    writer = create_run(runs_folder(settings, out), "retrieval", name)
     with ExitStack() as stack:
-        bench = stack.enter_context(_bench(settings, state, any(one.rerank != "never" for one in parsed)))
+        measuring = stack.enter_context(bench(settings, state, any(one.rerank != "never" for one in parsed)))
         for one in chosen:
             rewrites = {
-                form: _rewrites(form, one.judged, settings, state, bench)
+                form: _rewrites(form, one.judged, settings, state, measuring)
                 for form in dict.fromkeys(system.rewriter for system in parsed if system.rewriter)
             }
             own = one.corpus is None
-            where = settings.home / "collections" if own else bench.root
-            from dataclasses import replace
-
+            where = settings.home / "collections" if own else measuring.root
             evaluate_set(
                 one,
                 parsed,
                 rewrites,
-                replace(bench, root=where),
+                replace(measuring, root=where),
                 writer,
                 baseline=against,
                 name=settings.collection if own else "",
             )
     run = writer.finish(settings)
     state.out.print(tables.summary(run), markup=False, soft_wrap=True)
-    _conclude(run, state, gates)
+    conclude(run, state, gates)
 
 
-@contextmanager
-def _bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
-    from server.chat.models import Models
-    from server.cli.opening import fetch_models
-    from server.cli.progress import stages
-    from server.evaluation.embeddings import CachedEncoder
-    from server.evaluation.retrieval import Bench
-
-    fetch_models(settings, state, reranker=rerank)
-    models = Models(settings)
-    folder = settings.home / "eval"
-    with (
-        stages(state.err) as progress,
-        CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
-    ):
-        reranker = models.reranker() if rerank else None
-        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress)
-
-
-def _rewrites(form: str, questions: Sequence[Any], settings: Settings, state: State, bench: Bench) -> dict[str, Any]:
+def _rewrites(
+    form: str, questions: Sequence[Any], settings: Settings, state: State, measuring: Bench
+) -> dict[str, Any]:
     from server.evaluation.retrieval import collect_rewrites
 
     with _rewriter(form, settings, state) as rewriter:
-        return collect_rewrites(rewriter, questions, bench.progress)
+        return collect_rewrites(rewriter, questions, measuring.progress)
 
 
 @contextmanager
@@ -127,22 +105,38 @@ def _rewriter(form: str, settings: Settings, state: State) -> Iterator[Rewriter]
         yield rewriter
 
 
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+@app.command()
+def rewriting(
+    context: typer.Context,
+    sets: Annotated[str, typer.Option(help="Sets with rewrites by people, or JSONL files of examples, by commas.")],
+    data: Data = None,
+    rewriters: Annotated[
+        str, typer.Option(help="Rewriters by commas: none, auto, prompted, a run's id or a folder; tests: first.")
+    ] = "none,auto",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Compare rewriters with what people wrote: text measures, the decision to rewrite, calibration, time."""
+    from server.evaluation import rewriting as measured
+    from server.evaluation import tables
+    from server.evaluation.gates import parse_gate
+    from server.evaluation.runs import create_run
 
-
-def _runs(settings: Settings, out: Path | None) -> Path:
-    return out or settings.home / "eval" / "runs"
-
-
-def _conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
-    """Say where the run lies and what has to be known of it; then the gates."""
-    from server.evaluation.gates import check
-
-    for note in run.notes:
-        state.err.print(f"Note: {note}", style="yellow", markup=False)
-    state.err.print(f"Wrote {run.folder}.", markup=False)
-    check(run.metrics, gates)
+    state = state_of(context)
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    settings = state.settings()
+    chosen = {one: measured.questions(measured.load_examples(one, data, every)) for one in listed(sets)}
+    writer = create_run(runs_folder(settings, out), "rewriting", name)
+    with bench(settings, state, rerank=False) as measuring:
+        for set_name, asked in chosen.items():
+            made = {form: _rewrites(form, asked, settings, state, measuring) for form in listed(rewriters)}
+            measured.measure(Path(set_name).name, asked, made, measuring.encoder, writer)
+        writer.notes.append(f"similarity is the cosine of embeddings by {measuring.plain.name}.")
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    conclude(run, state, gates)
 
 
 @app.command()
@@ -188,13 +182,13 @@ def compare(
     from server.evaluation.runs import read_run
 
     state = state_of(context)
-    pairs = [pair.rsplit("=", 1) for pair in _listed(systems)]
+    pairs = [pair.rsplit("=", 1) for pair in listed(systems)]
     if any(len(pair) != 2 for pair in pairs):
         raise EvaluationError("--systems takes pairs such as typed:rrf=auto:rrf, by commas.")
     found = compared(
         read_run(before),
         read_run(after),
-        measures=_listed(measures),
+        measures=listed(measures),
         systems={old: new for old, new in pairs} or None,
         shown=shown,
     )

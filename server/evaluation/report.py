@@ -6,6 +6,7 @@ All texts come from data sets, documents and models; the template escapes every 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -41,7 +42,7 @@ def html(run: Run, comparison: Comparison | None = None, extra: Sequence[Markup]
         .render(
             run=run,
             charts=[*_charts(run), *extra],
-            summary=_summary(run),
+            summaries=_summaries(run),
             tests=_tests(run),
             parts=_parts(run),
             comparison=comparison,
@@ -103,12 +104,23 @@ def _by_depth(run: Run, set_name: str, level: str, measure: str, systems: Sequen
     return [charts.lines(title, "turn", name, present, series)] if len(present) > 1 else []
 
 
-def _summary(run: Run) -> Table:
-    measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in run.metrics))
-    rows = []
-    for key, values in by_system([metric for metric in run.metrics if metric.part == "all"]).items():
-        rows.append([*key, *(_interval(values.get(measure)) for measure in measures)])
-    return Table(["set", "level", "system", *(HEADINGS.get(m, m) for m in measures)], rows)
+def _summaries(run: Run) -> list[Table]:
+    """One table for all levels that measure the same."""
+    groups: dict[tuple[str, ...], list[Metric]] = {}
+    found = [metric for metric in run.metrics if metric.part == "all"]
+    for level in dict.fromkeys(metric.level for metric in found):
+        here = [metric for metric in found if metric.level == level]
+        groups.setdefault(SHOWN.get(run.kind) or tuple(dict.fromkeys(m.measure for m in here)), []).extend(here)
+    return [
+        Table(
+            ["set", "level", "system", *(HEADINGS.get(m, m) for m in measures)],
+            [
+                [*key, *(_interval(values.get(measure)) for measure in measures)]
+                for key, values in by_system(metrics).items()
+            ],
+        )
+        for measures, metrics in groups.items()
+    ]
 
 
 def _tests(run: Run) -> Table:
@@ -160,8 +172,15 @@ def difference_rows(comparison: Comparison) -> list[list[str]]:
     ]
 
 
+def _ends(metric: Metric) -> tuple[float, float]:
+    """The interval, or just the value where there is none."""
+    return (metric.mean, metric.mean) if math.isnan(metric.low) else (metric.low, metric.high)
+
+
 def _interval(metric: Metric | None) -> str:
-    return f"{metric.mean:.3f} ({metric.low:.3f}–{metric.high:.3f})" if metric else ""
+    if metric is None:
+        return ""
+    return f"{metric.mean:.3f}" + ("" if math.isnan(metric.low) else f" ({metric.low:.3f}–{metric.high:.3f})")
 
 
 def _table(table: Table) -> Markup:

@@ -38,15 +38,14 @@ DEFAULT_SYSTEMS = (
 )  # fmt: skip
 
 _NONE = LegWeights(lexical=0, dense=0)
-_REWRITE_ALONE = LegsSettings(
-    typed=_NONE,
-    rewritten=LegWeights(lexical=1, dense=1),
-    users=_NONE,
-    exchange=_NONE,
-    opening=_NONE,
-    conversation=_NONE,
-    clarity=0,
-)
+
+
+def rewrite_alone() -> LegsSettings:
+    """The rewritten text and no other leg, with weights that follow nothing."""
+    legs = LegsSettings()
+    others = {name: _NONE for name, weights in legs if isinstance(weights, LegWeights)}
+    alone = {"rewritten": LegWeights(lexical=1, dense=1), "clarity": 0.0}
+    return legs.model_copy(update={**others, **alone})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class System:
         """`settings` with the legs and the reranking of this system."""
         changes: dict[str, object] = {"rerank": self.rerank}
         if self.retriever != "legs":
-            changes["legs"] = _REWRITE_ALONE
+            changes["legs"] = rewrite_alone()
         return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update=changes)})
 
     def collection(self, collection: Searchable) -> Searchable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from server.evaluation.runs import Metric, Run
@@ -27,12 +28,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def summary(run: Run, part: str = "all", *, intervals: bool = False) -> str:
-    """Every system of every set and level, one row each."""
-    measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in run.metrics))
-    found = by_system([metric for metric in run.metrics if metric.part == part])
+    """Every system of every set, one row each; levels that measure different things in tables of their own."""
+    shown = [metric for metric in run.metrics if metric.part == part]
+    groups: dict[tuple[str, ...], list[Metric]] = {}
+    for level in dict.fromkeys(metric.level for metric in shown):
+        here = [metric for metric in shown if metric.level == level]
+        measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in here))
+        groups.setdefault(measures, []).extend(here)
+    return "\n\n".join(_summary(run, metrics, measures, intervals) for measures, metrics in groups.items())
+
+
+def _summary(run: Run, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> str:
     latencies = {(one.set, one.system): one for one in run.latencies}
     rows = []
-    for (set_name, level, system), values in found.items():
+    for (set_name, level, system), values in by_system(metrics).items():
         row: list[object] = [set_name, level, system]
         row += [_shown(values.get(measure), intervals=intervals) for measure in measures]
         timed = latencies.get((set_name, system))
@@ -90,4 +99,6 @@ def p_value(p: float) -> str:
 def _shown(metric: Metric | None, *, intervals: bool = False) -> str:
     if metric is None:
         return ""
-    return f"{metric.mean:.3f} ({metric.low:.3f}-{metric.high:.3f})" if intervals else f"{metric.mean:.3f}"
+    if not intervals or math.isnan(metric.low):
+        return f"{metric.mean:.3f}"
+    return f"{metric.mean:.3f} ({metric.low:.3f}-{metric.high:.3f})"

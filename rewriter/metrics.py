@@ -1,0 +1,140 @@
+"""Rewriting measured: how near a rewrite comes to a person's, and how well the decision to rewrite is taken.
+
+Texts are compared by rouge-score and sacrebleu, which come with the `eval` extra; the rest is counted here. A
+rewrite that reads well need not search well: retrieval is measured elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rewriter.errors import MissingExtra
+from rewriter.examples import normalised
+from rewriter.protocol import Rewrite
+
+Encode: TypeAlias = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+"""Texts to `(n, d)` float32, L2-normalised."""
+
+BINS = 10
+
+
+def exact_match(text: str, reference: str) -> float:
+    """1 where both say the same words in the same order; case, punctuation and spacing aside."""
+    return float(normalised(text) == normalised(reference))
+
+
+def token_f1(text: str, reference: str) -> float:
+    """F1 over the words both share, counted as often as they occur; 1 where both are empty."""
+    own, wanted = normalised(text).split(), normalised(reference).split()
+    if not own or not wanted:
+        return float(own == wanted)
+    shared = sum((Counter(own) & Counter(wanted)).values())
+    return 2 * shared / (len(own) + len(wanted))
+
+
+def rouge(
+    texts: Sequence[str], references: Sequence[str], kinds: Sequence[str] = ("rougeL",)
+) -> list[dict[str, float]]:
+    """F1 of each kind for each pair, by rouge-score as its command has it (no stemming). Raises MissingExtra."""
+    scorer = _rouge_scorer(tuple(kinds))
+    found = []
+    for text, reference in zip(texts, references, strict=True):
+        scores = scorer.score(reference, text)
+        found.append({kind: float(scores[kind].fmeasure) for kind in kinds})
+    return found
+
+
+def sentence_bleu(texts: Sequence[str], references: Sequence[str]) -> list[float]:
+    """SacreBLEU of each text alone, 0 to 100, effective order. Raises MissingExtra."""
+    sacrebleu = _sacrebleu()
+    bleu = sacrebleu.BLEU(effective_order=True)
+    pairs = zip(texts, references, strict=True)
+    return [float(bleu.sentence_score(text, [reference]).score) for text, reference in pairs]
+
+
+def corpus_bleu(texts: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """SacreBLEU over all texts together, 0 to 100, and its signature. Raises MissingExtra."""
+    if not texts:
+        return 0.0, ""
+    bleu = _sacrebleu().BLEU()
+    score = float(bleu.corpus_score(list(texts), [list(references)]).score)
+    return score, str(bleu.get_signature())
+
+
+def similarities(texts: Sequence[str], references: Sequence[str], encode: Encode) -> list[float]:
+    """Cosine of each text with its reference."""
+    if not texts:
+        return []
+    return [float(value) for value in (encode(texts) * encode(references)).sum(axis=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How well it was decided whether to rewrite; `rewrite` counts as positive."""
+
+    precision: float
+    recall: float
+    f1: float
+    accuracy: float
+    changed: float
+    """Share of questions the rewriter changed."""
+
+
+def gate(changed: Sequence[bool], needed: Sequence[bool]) -> Gate:
+    """`changed[i]`: the rewriter changed question `i`; `needed[i]`: a person did. 0 where nothing can be said."""
+    pairs = list(zip(changed, needed, strict=True))
+    right = sum(own and wanted for own, wanted in pairs)
+    precision = right / max(1, sum(changed))
+    recall = right / max(1, sum(needed))
+    f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+    count = max(1, len(pairs))
+    return Gate(precision, recall, f1, sum(own == wanted for own, wanted in pairs) / count, sum(changed) / count)
+
+
+def is_change(rewrite: Rewrite, question: str) -> bool:
+    """Whether what will be searched for says something else than the question."""
+    return normalised(rewrite.text) != normalised(question)
+
+
+def calibration_error(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> float:
+    """Expected calibration error: how far confidence and accuracy lie apart, over `bins` of equal width.
+
+    A confidence of exactly 1 belongs to the highest bin. 0 without a confidence.
+    """
+    if not confidences:
+        return 0.0
+    values = np.asarray(confidences, dtype=np.float64)
+    hits = np.asarray(right, dtype=np.float64)
+    place = np.minimum((values * bins).astype(int), bins - 1)
+    error = 0.0
+    for one in range(bins):
+        inside = place == one
+        if inside.any():
+            error += inside.mean() * abs(values[inside].mean() - hits[inside].mean())
+    return float(error)
+
+
+def _rouge_scorer(kinds: tuple[str, ...]) -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise _missing("rouge-score") from error
+    return RougeScorer(list(kinds), use_stemmer=False)
+
+
+def _sacrebleu() -> Any:
+    try:
+        import sacrebleu
+    except ImportError as error:
+        raise _missing("sacrebleu") from error
+    return sacrebleu
+
+
+def _missing(package: str) -> MissingExtra:
+    return MissingExtra(f"{package} is not installed: pip install 'anaphora[eval]'.")

@@ -1,0 +1,63 @@
+"""What the subcommands of `anaphora eval` share: their options, the models they measure with, how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.cli.state import State
+
+if TYPE_CHECKING:
+    from server.evaluation.retrieval import Bench
+    from server.evaluation.runs import Run
+    from server.settings import Settings
+
+Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
+Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
+FailUnder = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MEASURE=NUMBER", help="Exit with code 10 if a measure is below; may be repeated."),
+]
+Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
+
+
+@contextmanager
+def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
+    from server.chat.models import Models
+    from server.cli.opening import fetch_models
+    from server.cli.progress import stages
+    from server.evaluation.embeddings import CachedEncoder
+    from server.evaluation.retrieval import Bench
+
+    fetch_models(settings, state, reranker=rerank)
+    models = Models(settings)
+    folder = settings.home / "eval"
+    with (
+        stages(state.err) as progress,
+        CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
+    ):
+        reranker = models.reranker() if rerank else None
+        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress)
+
+
+def listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def runs_folder(settings: Settings, out: Path | None) -> Path:
+    return out or settings.home / "eval" / "runs"
+
+
+def conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
+    """Say where the run lies and what has to be known of it; then the gates."""
+    from server.evaluation.gates import check
+
+    for note in run.notes:
+        state.err.print(f"Note: {note}", style="yellow", markup=False)
+    state.err.print(f"Wrote {run.folder}.", markup=False)
+    check(run.metrics, gates)

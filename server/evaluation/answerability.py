@@ -1,0 +1,131 @@
+"""Fitting the answerability of `server.turn.answerability`, and its precision and recall over thresholds.
+
+Questions people marked as unanswerable are few, so a second kind is added: questions of one corpus asked to
+another, which cannot answer them. The two are always shown apart, because the second is the easier. All curves
+are cross-validated: no question is judged by a model that saw a question of its conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from server.turn.answerability import BASE, WITH_RELEVANCE, Model
+
+FOLDS = 5
+RIDGE = 0.02
+SEED = 5
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Signals of one question's search. `foreign`: asked to another corpus than its own."""
+
+    id: str
+    dialog: str
+    signals: Mapping[str, float]
+    answerable: bool
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What refusing below a threshold would do; refusing an unanswerable question counts as right."""
+
+    threshold: float
+    precision: float
+    recall: float
+    false_refusals: float
+    """Share of answerable questions refused."""
+
+
+def fit(cases: Sequence[Case], names: Sequence[str], rounds: int = 30) -> Model:
+    """Logistic regression by Newton's method, both classes weighing the same, weights held small."""
+    raw, y = _matrix(cases, names), np.array([float(case.answerable) for case in cases])
+    mean, spread = raw.mean(axis=0), raw.std(axis=0) + 1e-9
+    x = np.hstack([np.ones((len(raw), 1)), (raw - mean) / spread])
+    share = max(1, int(y.sum())), max(1, int(len(y) - y.sum()))
+    weight = np.where(y > 0, 0.5 / share[0], 0.5 / share[1])
+    ridge = RIDGE * np.eye(x.shape[1])
+    ridge[0, 0] = 1e-6
+    beta = np.zeros(x.shape[1])
+    for _ in range(rounds):
+        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        gradient = x.T @ (weight * (y - p)) - ridge @ beta
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge
+        step = np.linalg.solve(hessian, gradient)
+        beta += step
+        if np.abs(step).max() < 1e-8:
+            break
+    slopes = beta[1:] / spread
+    return Model(
+        round(float(beta[0] - slopes @ mean), 4), {n: round(float(s), 4) for n, s in zip(names, slopes, strict=True)}
+    )
+
+
+def cross_validated(cases: Sequence[Case], names: Sequence[str]) -> list[float]:
+    """The probability of every case by a model fitted on the conversations of other folds."""
+    dialogs = sorted({case.dialog for case in cases})
+    order = np.random.default_rng(SEED).permutation(len(dialogs))
+    fold = {dialogs[place]: rank % FOLDS for rank, place in enumerate(order)}
+    found = [0.5] * len(cases)
+    for one in range(FOLDS):
+        others = [case for case in cases if fold[case.dialog] != one]
+        if len({case.answerable for case in others}) < 2:
+            continue
+        model = fit(others, names)
+        for place, case in enumerate(cases):
+            if fold[case.dialog] == one:
+                found[place] = model.probability(case.signals)
+    return found
+
+
+def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[Place]:
+    """Every threshold that changes something, from refusing nobody to refusing everybody."""
+    places = []
+    unanswerable = answerable.count(False) if isinstance(answerable, list) else sum(not a for a in answerable)
+    for threshold in (0.0, *sorted({round(p, 3) + 0.001 for p in probabilities})):
+        refused = [not own for p, own in zip(probabilities, answerable, strict=True) if p < threshold]
+        right = sum(refused)
+        places.append(
+            Place(
+                threshold,
+                right / len(refused) if refused else 1.0,
+                right / max(1, unanswerable),
+                (len(refused) - right) / max(1, len(answerable) - unanswerable),
+            )
+        )
+    return places
+
+
+def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
+    """Area under the ROC curve: the chance that an answerable question gets the higher probability."""
+    good = [p for p, own in zip(probabilities, answerable, strict=True) if own]
+    bad = [p for p, own in zip(probabilities, answerable, strict=True) if not own]
+    if not good or not bad:
+        return 0.5
+    wins = sum((a > b) + 0.5 * (a == b) for a in good for b in bad)
+    return wins / (len(good) * len(bad))
+
+
+def as_toml(models: Mapping[str, Model]) -> str:
+    """The fitted models as the file `server.turn.answerability` reads."""
+    lines = ["# Fitted by `anaphora eval answerability`; what the signals mean stands in answerability.py."]
+    for name, model in models.items():
+        table = name.replace(" ", "_")
+        lines += ["", f"[{table}]", f"bias = {model.bias}", "", f"[{table}.weights]"]
+        lines += [f'"{signal}" = {weight}' for signal, weight in model.weights.items()]
+    return "\n".join(lines) + "\n"
+
+
+KINDS = {"base": BASE, "with relevance": WITH_RELEVANCE}
+"""The models that are fitted, and their signals."""
+
+
+def _matrix(cases: Sequence[Case], names: Sequence[str]) -> Numbers:
+    return np.array([[case.signals[name] for name in names] for case in cases], dtype=np.float64)

@@ -174,7 +174,12 @@ def _fused(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
     fused = fuse([("rerank", 1.0, order), ("list", 1.0, list(range(len(hits))))], DEFAULT_K)
     fused.sort(key=lambda item: item.id >= read)
     return [
-        replace(hits[item.id], score=item.score, ranks=_with_rerank(hits[item.id], item.ranks.get("rerank")))
+        replace(
+            hits[item.id],
+            score=item.score,
+            ranks=_with_rerank(hits[item.id], item.ranks.get("rerank")),
+            relevance=scores[item.id] if item.id < read else None,
+        )
         for item in fused
     ]
 

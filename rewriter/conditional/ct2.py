@@ -27,21 +27,23 @@ def cuda_devices() -> int:
 
 
 class Ct2Engine:
-    """One loaded export. `device` is `cpu` or `cuda`; `threads` is per batch.
+    """One loaded export. `device` is `cpu` or `cuda`, `compute` CTranslate2's type for it; `threads` is per batch.
 
     Raises RunError where the export is damaged or the device cannot run it.
     """
 
-    def __init__(self, folder: Path, form: Form, device: str = "cpu", threads: int = 1) -> None:
+    def __init__(
+        self, folder: Path, form: Form, device: str = "cpu", threads: int = 1, compute: str | None = None
+    ) -> None:
         import ctranslate2
 
         self._form = form
         self._seq2seq = form.architecture == "seq2seq"
-        self._device = device
+        self._device, self._compute = device, compute or COMPUTE[device]
         kind = ctranslate2.Translator if self._seq2seq else ctranslate2.Generator
         try:
             self._model: Any = kind(
-                str(folder), device=device, compute_type=COMPUTE[device], inter_threads=1, intra_threads=threads
+                str(folder), device=device, compute_type=self._compute, inter_threads=1, intra_threads=threads
             )
         except (RuntimeError, ValueError) as error:
             raise RunError(
@@ -53,15 +55,17 @@ class Ct2Engine:
 
     @property
     def name(self) -> str:
-        return f"ctranslate2 {COMPUTE[self._device]} {self._device}"
+        return f"ctranslate2 {self._compute} {self._device}"
 
     def decide(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[Decided]:
         """As `Engine.decide`."""
         results = self._run(sources, [[] for _ in sources], limit + 1, 1, stop, logits=True)
         form = self._form
         decided = list[Decided]()
-        for result in results:
-            first = _row(result.logits[0][0])
+        # A causal batch reads what its prompts are longer than the shortest one token by token, with logits for each.
+        shortest = min(map(len, sources), default=0)
+        for source, result in zip(sources, results, strict=True):
+            first = _row(result.logits[0][0 if self._seq2seq else len(source) - shortest])
             ids = self._ids(result)[0]
             phrased = tuple(ids[1:]) if ids[:1] == [form.rewrite] else None
             decided.append(Decided(float(first[form.rewrite] - first[form.keep]), phrased))
@@ -93,7 +97,7 @@ class Ct2Engine:
         if n == 1:
             options["callback"] = lambda step: stop()
         if self._seq2seq:
-            options |= {"max_decoding_length": limit, "max_input_length": 0}
+            options |= {"max_decoding_length": limit, "min_decoding_length": 0, "max_input_length": 0}
             return list(self._model.translate_batch(tokens, prefixes if any(prefixes) else None, **options))
         prompts = [source + prefix for source, prefix in zip(tokens, prefixes, strict=True)]
         options |= {"max_length": limit, "include_prompt_in_result": False}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FRESH = "config:"
 T5_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 4},
+    "3m": {"d_model": 160, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 5},
     "6m": {"d_model": 192, "d_kv": 32, "d_ff": 768, "num_layers": 4, "num_decoder_layers": 3, "num_heads": 6},
     "10m": {"d_model": 256, "d_kv": 32, "d_ff": 1024, "num_layers": 4, "num_decoder_layers": 3, "num_heads": 8},
     "16m": {"d_model": 320, "d_kv": 40, "d_ff": 1280, "num_layers": 5, "num_decoder_layers": 3, "num_heads": 8},

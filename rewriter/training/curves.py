@@ -27,6 +27,6 @@ def draw(path: Path, title: str, stages: Sequence[tuple[str, Sequence[dict[str, 
     axes.set_xlabel("step")
     axes.set_ylabel("loss (nats per token)")
     axes.set_title(title)
-    if axes.lines:
+    if axes.get_legend_handles_labels()[0]:
         axes.legend()
     figure.savefig(path, dpi=110)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.conditional.folder import EXPORT, TOKENIZER, WEIGHTS
 from rewriter.errors import TrainingError
+from rewriter.training.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from rewriter.conditional.form import Form
@@ -26,26 +27,27 @@ def save_weights(folder: Path, model: Any, form: Form) -> None:
     weights = folder / WEIGHTS
     model.save_pretrained(weights)
     tokenizer = form.tokenizer
-    pad = model.config.pad_token_id
+    end, pad = str(tokenizer.id_to_token(form.end)), model.config.pad_token_id
+    # CTranslate2 wants a name for each of these, also where the model has no such token.
     wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
-        eos_token=tokenizer.id_to_token(form.end),
-        pad_token=tokenizer.id_to_token(pad if pad is not None else form.end),
-        **({"unk_token": "<unk>"} if tokenizer.token_to_id("<unk>") is not None else {}),
+        bos_token=end,
+        eos_token=end,
+        pad_token=end if pad is None else tokenizer.id_to_token(pad),
+        unk_token=UNKNOWN if tokenizer.token_to_id(UNKNOWN) is not None else end,
     )
     wrapped.save_pretrained(weights)
     tokenizer.save(str(folder / TOKENIZER))
 
 
-def export(folder: Path, *, float16: bool) -> tuple[str, ...]:
-    """Convert `weights/` into `export/int8` and, where asked, `export/float16`; their names, none where torch serves.
+def export(folder: Path, kinds: tuple[str, ...] = ("int8",)) -> tuple[str, ...]:
+    """Convert `weights/` into `export/<kind>` for each of CTranslate2's kinds; their names, none where torch serves.
 
     Raises TrainingError where the conversion fails.
     """
     config = json.loads((folder / WEIGHTS / "config.json").read_text("utf-8"))
     if config["model_type"] in UNKNOWN_TO_CT2:
         return ()
-    kinds = ("int8", "float16") if float16 else ("int8",)
     shutil.rmtree(folder / EXPORT, ignore_errors=True)
     for kind in kinds:
         try:

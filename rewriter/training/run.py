@@ -64,7 +64,7 @@ def train(
     if machine.threads:
         torch.set_num_threads(machine.threads)
     # The bars of saving and loading a model say nothing at these sizes.
-    hf_logging.disable_progress_bar()
+    hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     first = os.environ.get("RANK", "0") == "0"
     clock = _Clock(folder)
     mixture = Mixture(recipe, root)
@@ -105,7 +105,7 @@ def refinish(folder: Path, told: Callable[[str], None] = print) -> None:
     if not (folder / WEIGHTS).is_dir() or not path.is_file():
         raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
     description = json.loads(path.read_text("utf-8"))
-    exports = export(folder, float16="float16" in description["exports"])
+    exports = export(folder, tuple(description["exports"]) or ("int8",))
     _describe(folder, description | {"exports": list(exports)})
     told(f"{folder.name}: exported {', '.join(exports) or 'nothing; torch serves it'}.")
 
@@ -156,7 +156,7 @@ def _finish(
     model = base.model.merge_and_unload() if recipe.lora else base.model
     told("exporting")
     save_weights(folder, model.cpu(), base.form)
-    exports = export(folder, float16=torch.cuda.is_available())
+    exports = export(folder, ("int8", "float16") if torch.cuda.is_available() else ("int8",))
     run = run_folder.Run(recipe.model.family, base.architecture, recipe.model.bounds, base.end, Gate(), exports)
     form: Form = run.form(folder)
     engine = open_engine(folder, run, form, Serving(device="cpu"))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "</s>"
-SENTENCES = 300_000
-"""At most so many texts are read; more change the pieces little and take long."""
+TEXTS = 40_000
+"""At most so many different texts are read, evenly spread; more change the pieces little and take long."""
 
 
 def train_vocabulary(texts: Iterable[str], size: int, seed: int) -> Tokenizer:
@@ -28,7 +28,8 @@ def train_vocabulary(texts: Iterable[str], size: int, seed: int) -> Tokenizer:
     import sentencepiece
 
     model = io.BytesIO()
-    unique = list(dict.fromkeys(" ".join(text.split()) for text in texts))[:SENTENCES]
+    unique = list(dict.fromkeys(" ".join(text.split()) for text in texts))
+    unique = unique[:: 1 + len(unique) // TEXTS]
     try:
         sentencepiece.set_random_generator_seed(seed)
         sentencepiece.SentencePieceTrainer.train(

@@ -23,6 +23,7 @@ from server.cli.rewrite import rewrite
 from server.cli.search import search
 from server.cli.serve import serve
 from server.cli.state import State
+from server.cli.train import train
 
 app = typer.Typer(
     name="anaphora",
@@ -69,6 +70,7 @@ app.command()(serve)
 app.command()(ask)
 app.command()(search)
 app.command()(rewrite)
+app.command()(train)
 app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")

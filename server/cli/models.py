@@ -1,6 +1,6 @@
-"""`anaphora models`: what the catalogue has, what is fetched, and fetching it.
+"""`anaphora models`: what the catalogue has and what is fetched; which rewriters were trained and which one serves.
 
-The fetching itself is `server.catalogue`'s.
+The fetching itself is `server.catalogue`'s, promotion is `server.promotion`'s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import typer
 
 from server.cli.state import State, state_of
 
-app = typer.Typer(help="List and fetch the models the catalogue knows.")
+app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters.")
 
+SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms")
+"""The scores of a run that its line in the list shows."""
+
+Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
 Name = Annotated[str, typer.Argument(help="A name from `anaphora models`.", show_default=False)]
 
 
@@ -65,6 +69,64 @@ def path(ctx: typer.Context, name: Name) -> None:
     if not model.fetched(home):
         raise ModelNotFetched(f"{name} is not in {home}. Fetch it with `anaphora models fetch {name}`.")
     state.out.print(str(model.path(home)), soft_wrap=True, highlight=False, markup=False)
+
+
+@app.command()
+def runs(ctx: typer.Context) -> None:
+    """List trained rewriters, newest first: family, size, scores on held-out text, and which one serves."""
+    import time
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from server.promotion import list_runs, promoted_run
+    from server.rewriters import packaged_folder
+
+    state = state_of(ctx)
+    home = _home(state)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("run", "family", "size", "made", "scores", "serves"):
+        table.add_column(column, justify="right" if column == "size" else "left", overflow="fold")
+    for run in list_runs(home):
+        scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
+        serves = "yes" if run.promoted else ""
+        table.add_row(
+            Text(run.name), run.family, f"{run.size / 1e6:,.0f} MB", made, Text(run.problem or scores), Text(serves)
+        )
+    packaged = "" if packaged_folder() is None else "yes" if not promoted_run(home) else "no"
+    table.add_row("(packaged default)" if packaged else "(no packaged default)", "", "", "", "", packaged)
+    state.out.print(table)
+
+
+@app.command()
+def promote(ctx: typer.Context, run: Run) -> None:
+    """Make a run serve. A running server changes over with its next turn."""
+    from server.promotion import promote as make_serve
+
+    state = state_of(ctx)
+    before = make_serve(_home(state), run)
+    state.err.print(f"{run} serves now, in place of {before or 'the packaged default'}.", markup=False)
+
+
+@app.command()
+def rollback(ctx: typer.Context) -> None:
+    """Bring back what served before the last promotion."""
+    from server.promotion import rollback as bring_back
+
+    state = state_of(ctx)
+    run = bring_back(_home(state))
+    state.err.print(f"{run or 'The packaged default'} serves again.", markup=False)
+
+
+@app.command()
+def export(ctx: typer.Context, run: Run) -> None:
+    """Make the export of a finished run again from its weights."""
+    from rewriter.training.run import refinish
+    from server.promotion import run_folder
+
+    state = state_of(ctx)
+    refinish(run_folder(_home(state), run), lambda text: state.err.print(text, markup=False))
 
 
 def _home(state: State) -> Path:

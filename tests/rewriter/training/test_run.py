@@ -1,0 +1,183 @@
+"""Whole training runs of tiny models: what they leave behind, and that killing them changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rewriter.errors import RecipeError, TrainingError
+from rewriter.load import load_rewriter
+from rewriter.training.recipe import Recipe
+from rewriter.training.run import refinish
+
+Recipes = Callable[..., Recipe]
+Runs = Callable[[Recipe, Path, Path], Path]
+
+
+def quiet(_: str) -> None:
+    """Says nothing."""
+
+
+def losses(folder: Path) -> list[tuple[int, str, float]]:
+    log = json.loads((folder / "stages" / "papers" / "log.json").read_text("utf-8"))
+    return [
+        (int(entry["step"]), key, float(entry[key])) for entry in log for key in ("loss", "eval_loss") if key in entry
+    ]
+
+
+def test_a_finished_run_is_a_folder_that_tells_everything(trained: Path) -> None:
+    assert {path.name for path in trained.iterdir()} >= {
+        "rewriter.json", "tokenizer.json", "weights", "export", "logs", "curves.png", "README.md", "recipe.json",
+    }  # fmt: skip
+    assert (trained / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert list((trained / "logs").rglob("events.out.tfevents.*"))
+    assert not list(trained.rglob("checkpoint-*"))
+    card = (trained / "README.md").read_text("utf-8")
+    sources = json.loads((trained / "data.json").read_text("utf-8"))
+    assert sources[0]["sha256"] in card
+    assert '"seed": 13' in card
+    description = json.loads((trained / "rewriter.json").read_text("utf-8"))
+    assert description["metrics"]["gate_f1"] > 0.6
+    assert description["metrics"]["failed"] == 0
+    assert set(description["files"]) >= {"tokenizer.json", "export/int8/model.bin"}
+
+
+def test_a_finished_run_is_not_trained_again(trained: Path, papers: Path, recipe_of: Recipes, run: Runs) -> None:
+    before = (trained / "rewriter.json").stat().st_mtime_ns
+    run(recipe_of(), papers, trained)
+    assert (trained / "rewriter.json").stat().st_mtime_ns == before
+
+
+def test_two_runs_of_one_seed_are_the_same(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
+    recipe = recipe_of(stage={"steps": 6})
+    one, other = (run(recipe, papers, tmp_path / name) for name in "ab")
+    assert losses(one) == losses(other)
+    third = run(recipe.model_copy(update={"seed": 14}), papers, tmp_path / "c")
+    assert losses(third) != losses(one)
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_loss(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
+    """Killed with SIGKILL after its second checkpoint, between two others, with dropout and several epochs."""
+    recipe = recipe_of(stage={"steps": 60, "save_every": 10, "evaluate_every": 10}, model={"dropout": 0.1})
+    whole = run(recipe, papers, tmp_path / "whole")
+    killed = tmp_path / "killed"
+    spec = tmp_path / "recipe.json"
+    spec.write_text(recipe.model_dump_json(), "utf-8")
+    script = (
+        "import sys; from pathlib import Path; from rewriter.training.recipe import Recipe\n"
+        "from rewriter.training.run import train; from rewriter.training.stages import Machine\n"
+        "train(Recipe.model_validate_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]),\n"
+        "      machine=Machine(cpu_only=True, threads=1, bars=False))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(spec), str(papers), str(killed)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    state = killed / "stages" / "papers" / "checkpoint-20" / "trainer_state.json"
+    until = time.monotonic() + 120
+    while not state.is_file():
+        assert process.poll() is None, "it ended by itself"
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "rewriter.json").exists()
+    run(recipe, papers, killed)
+    assert losses(killed) == losses(whole)
+    assert (killed / "weights" / "model.safetensors").read_bytes() == (
+        whole / "weights" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_run_goes_on_only_with_its_own_recipe_and_data(
+    papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs
+) -> None:
+    folder = tmp_path / "run"
+    run(recipe_of(stage={"steps": 2}), papers, folder)
+    (folder / "rewriter.json").unlink()
+    with pytest.raises(RecipeError, match="another recipe"):
+        run(recipe_of(stage={"steps": 3}), papers, folder)
+    changed = tmp_path / "data"
+    changed.mkdir()
+    rows = (papers / "papers.jsonl").read_text("utf-8").splitlines()
+    (changed / "papers.jsonl").write_text("\n".join(rows[:-1]) + "\n", "utf-8")
+    with pytest.raises(RecipeError, match="data of run changed"):
+        run(recipe_of(stage={"steps": 2}), changed, folder)
+
+
+def test_early_stopping_ends_a_stage_and_keeps_its_best(
+    papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs
+) -> None:
+    stage = {"steps": 400, "learning_rate": 0.5, "evaluate_every": 2, "save_every": 2, "patience": 2}
+    folder = run(recipe_of(stage=stage), papers, tmp_path / "run")
+    assert max(step for step, _, _ in losses(folder)) < 400
+
+
+@pytest.mark.parametrize(
+    ("base", "exports"), [("config:gpt2-tiny", ["int8"]), ("config:mamba-tiny", [])], ids=["gpt2", "mamba"]
+)
+def test_causal_models_go_through_the_same_run(
+    papers: Path, tmp_path: Path, base: str, exports: list[str], recipe_of: Recipes, run: Runs
+) -> None:
+    recipe = recipe_of(model={"family": "causal", "base": base}, stage={"steps": 3}, dev_examples=6)
+    folder = run(recipe, papers, tmp_path / "run")
+    description = json.loads((folder / "rewriter.json").read_text("utf-8"))
+    assert (description["family"], description["exports"]) == ("causal", exports)
+    load_rewriter(folder)
+
+
+def test_lora_trains_few_weights_and_is_merged_into_the_base(
+    trained: Path, papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs
+) -> None:
+    recipe = recipe_of(model={"base": str(trained / "weights")}, lora={"rank": 4, "alpha": 8}, stage={"steps": 4})
+    folder = run(recipe, papers, tmp_path / "run")
+    card = (folder / "README.md").read_text("utf-8")
+    assert "with LoRA" in card
+    from safetensors import safe_open
+
+    def names(run: Path) -> set[str]:
+        with safe_open(run / "weights" / "model.safetensors", "pt") as file:
+            return set(file.keys())
+
+    assert names(folder) == names(trained)
+    load_rewriter(folder)
+
+
+def test_a_lost_export_is_made_again(copied: Path) -> None:
+    before = json.loads((copied / "rewriter.json").read_text("utf-8"))["files"]
+    (copied / "export" / "int8" / "model.bin").write_bytes(b"")
+    refinish(copied, quiet)
+    assert json.loads((copied / "rewriter.json").read_text("utf-8"))["files"] == before
+    load_rewriter(copied)
+
+
+def test_a_base_that_cannot_be_opened_is_an_error(
+    papers: Path, tmp_path: Path, monkeypatch: Any, recipe_of: Recipes, run: Runs
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for base, says in (("config:vast", "There is no base"), (str(tmp_path), "cannot be opened")):
+        with pytest.raises(RecipeError, match=says):
+            run(recipe_of(model={"base": base}), papers, tmp_path / "run")
+        (tmp_path / "run" / "recipe.json").unlink()
+
+
+def test_a_loss_that_is_no_number_ends_the_run(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
+    stage = {"steps": 30, "learning_rate": 1e30, "warmup": 0, "evaluate_every": 2}
+    with pytest.raises(TrainingError, match="Lower the stage's `learning_rate`"):
+        run(recipe_of(stage=stage), papers, tmp_path / "run")
+
+
+def test_data_without_examples_is_an_error(tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
+    (tmp_path / "papers.jsonl").write_text("", "utf-8")
+    with pytest.raises(RecipeError, match="nothing to train on"):
+        run(recipe_of(), tmp_path, tmp_path / "run")

@@ -44,9 +44,10 @@ _CLAUSE = frozenset(
     ]
 )
 _PLACEHOLDER_IT = regex.compile(
-    r"\b(?:is|was|does|would|will|if|that|make|makes|take|takes|find|how long does|what does) it "
+    r"\b(?:is|was|does|would|will|if|that|make|makes|find) it "
     r"(?:\w+ )?(?:possible|necessary|required|important|better|safe|legal|illegal|allowed|okay|ok|true|mandatory|easy"
-    r"|hard|recommended|take|cost|mean|matter|easier|harder)\b"
+    r"|hard|recommended|easier|harder)\b"
+    r"|\bdoes it (?:take|cost|mean|matter)\b(?=.*\b(?:to|if|when|that|for)\b)"
     r"|\bit(?:'s| is| was) (?:\w+ )?(?:possible|necessary|required|important|better|best|a good idea|your)\b"
     r"|\bit (?:takes?|costs?)\b.*\bto\b",
     regex.IGNORECASE,

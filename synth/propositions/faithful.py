@@ -9,15 +9,17 @@ from collections.abc import Iterator
 
 import regex
 
-from rewriter.words import negations, numbers, stems, words
+from rewriter.words import negations, numbers, words
 from synth.propositions.align import Aligned
 from synth.propositions.windows import Window
 
 # A number that belongs to a name ("Form 1040", "HTTP 404") may come from anywhere the name may.
-_NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0]\p{Nd}[\p{Nd}.,]*")
+_NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0-]\p{Nd}[\p{Nd}.,]*")
 _NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}_]*(?:['’.-][\p{L}\p{N}_]+)*|`[^`\n]+`|\b\p{L}[\p{L}\p{N}]*_[\p{L}\p{N}_]+")
 _CLAUSE = regex.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|and|or|unless|although|aber|und|oder|mais|et|ou|pero|y|o)\b")
 _CLAUSE_WORDS = 3
+# What goes with a “not” and is gone without it: “does not expire”, “expires”.
+_AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "no", "never", "cannot", "nor", "any"})
 
 
 def refusal(proposition: str, window: Window, aligned: Aligned) -> str:
@@ -54,10 +56,15 @@ def _names(text: str) -> set[str]:
 
 def _denied(proposition: str, source: str) -> bool:
     """Whether the source says all of this with a “not”."""
-    said = set(stems(proposition))
+    said = _plain(proposition)
     for clause in _CLAUSE.split(source):
         if clause and negations(clause):
-            denied = set(stems(clause))
+            denied = _plain(clause)
             if len(denied) >= _CLAUSE_WORDS and denied <= said:
                 return True
     return False
+
+
+def _plain(text: str) -> set[str]:
+    """Words without what a “not” brings with it and without a final s."""
+    return {word.rstrip("s") for word in words(text) if word not in _AUXILIARIES}

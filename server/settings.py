@@ -52,10 +52,17 @@ class LegWeights(_Group):
 
     lexical: float = Field(1.0, ge=0, description="Weight of the leg's BM25 ranking.")
     dense: float = Field(1.0, ge=0, description="Weight of the leg's dense ranking.")
+    leaning: float = Field(
+        0.0,
+        ge=-10,
+        le=10,
+        description="How both follow a rewriter's belief that the question needs its history: they are multiplied by "
+        "exp(leaning × (belief − 0.5)).",
+    )
 
 
-def _leg(lexical: float, dense: float, description: str) -> LegWeights:
-    weights: LegWeights = Field(LegWeights(lexical=lexical, dense=dense), description=description)
+def _leg(lexical: float, dense: float, description: str, leaning: float = 0.0) -> LegWeights:
+    weights: LegWeights = Field(LegWeights(lexical=lexical, dense=dense, leaning=leaning), description=description)
     return weights
 
 
@@ -68,6 +75,9 @@ class LegsSettings(_Group):
     exchange: LegWeights = _leg(1.5, 0.5, "The previous question, its answer, and the question.")
     opening: LegWeights = _leg(1.5, 1, "The question the conversation began with, and the question.")
     conversation: LegWeights = _leg(1, 1, "Everything said so far, the question and the newest first.")
+    subject: float = Field(
+        1.0, ge=0, description="How much passages of the document that the conversation is about are favoured."
+    )
     user_turns: int = Field(1, ge=1, description="User turns in the `users` leg.")
     clarity: float = Field(
         10.0, ge=0, description="How strongly the typed question's weights follow how clearly it points at passages."
@@ -119,11 +129,23 @@ class LLMSettings(_Group):
     temperature: float = Field(0.0, ge=0, le=2, description="Sampling temperature of answers.")
     answer_tokens: int = Field(400, ge=16, description="Longest answer, in tokens.")
     context_tokens: int = Field(4096, ge=512, description="Context window of one request, in tokens.")
-    evidence_tokens: int = Field(700, ge=100, description="Budget of the numbered passages, in tokens.")
+    evidence_tokens: int = Field(
+        0, ge=0, description="Tokens of the passages a model reads; 0 takes 450 for one that runs here, 2,400 at a URL."
+    )
     parallel: int = Field(2, ge=1, description="Requests the local engine answers at once.")
     threads: int = Field(0, ge=0, description="Threads of the local engine; 0 takes every core.")
     first_token_seconds: float = Field(150.0, gt=0, description="Longest wait for the first token, in seconds.")
     total_seconds: float = Field(300.0, gt=0, description="Longest answer, in seconds.")
+
+    @property
+    def remote(self) -> bool:
+        """Whether the model is asked at an address."""
+        return self.model.startswith(("http://", "https://"))
+
+    @property
+    def shown_evidence_tokens(self) -> int:
+        """Tokens of evidence a model reads: `evidence_tokens`, or what suits where it runs."""
+        return self.evidence_tokens or (2400 if self.remote else 450)
 
 
 class ServerSettings(_Group):

@@ -23,6 +23,7 @@ class EngineKeeper:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._starting: asyncio.Task[Engine] | None = None
+        self._warming: asyncio.Task[None] | None = None
 
     def begin(self) -> asyncio.Task[Engine]:
         """Start in the background, unless that was done already and has not failed."""
@@ -39,7 +40,23 @@ class EngineKeeper:
             engine.start()
             return engine
 
-        return await asyncio.to_thread(start)
+        engine = await asyncio.to_thread(start)
+        self._warming = asyncio.create_task(self._warm(engine), name="engine-warming")
+        return engine
+
+    async def _warm(self, engine: Engine) -> None:
+        """Have a model that runs here read the instructions, which it then keeps for the first question."""
+        from langchain_core.messages import HumanMessage, SystemMessage
+
+        from server.turn.prompt import instructions
+
+        model = limited(engine.chat_model(), 1, self._settings)
+        if model is None or self._settings.llm.remote:
+            return
+        try:
+            await model.ainvoke([SystemMessage(instructions().text), HumanMessage("")])
+        except Exception as error:  # noqa: BLE001  (whatever a client raises: nothing was lost but a head start)
+            log.info("the language model did not read ahead: %s", error)
 
     async def engine(self) -> Engine:
         """The running engine. Raises Unavailable when it cannot be started."""
@@ -75,6 +92,9 @@ class EngineKeeper:
         if self._starting is None:
             return
         await asyncio.wait({self._starting})
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait({self._warming})
         if engine := self.running:
             await engine.aclose()
             await asyncio.to_thread(engine.stop)

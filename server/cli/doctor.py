@@ -150,7 +150,7 @@ def check_llm(settings: Settings) -> Iterator[Finding]:
     model = settings.llm.model
     if model == "none":
         yield Finding("answers", "ok", "no language model: the best sentences are quoted")
-    elif model.startswith(("http://", "https://")):
+    elif settings.llm.remote:
         yield _remote(settings)
     else:
         from importlib.util import find_spec

@@ -52,6 +52,8 @@ class AnswerReader:
         self._citations: list[CitationEvent] = []
         self._support: list[SupportEvent] = []
         self._uncited: list[Statement] = []
+        self._said: set[str] = set()
+        self._repeated = False
         self._whole = True
 
     @property
@@ -64,6 +66,16 @@ class AnswerReader:
         """Whether the model declined before it said anything of substance: nothing more is worth reading."""
         token = self._refusal.found and not self._citations and len(self._shown.split()) < 6
         return token or self._opening.refused
+
+    @property
+    def repeating(self) -> bool:
+        """Whether the model says again what it said: small ones go on like that to their limit."""
+        return self._repeated
+
+    @property
+    def scorer(self) -> SupportScorer:
+        """What compares sentences with the evidence of this turn."""
+        return self._scorer
 
     def feed(self, text: str) -> list[AnswerEvent]:
         """The events that one more piece of the model's text brings."""
@@ -120,13 +132,22 @@ class AnswerReader:
             self._judge(self._tracker.text(blank))
             self._show(blank)
         support = self._scorer.best(self._tracker.current, [marker.n])
-        self._tracker.marker(marker.n, marker.text)
-        self._show(marker.text)
-        self._add_citation(marker.n, support, marker.text)
+        n, attributed = marker.n, False
+        if support is not None and support.score < SUPPORTED:
+            better = self._scorer.best(self._tracker.current, self._evidence)
+            if better is not None and better.score >= ATTRIBUTED:
+                support, n, attributed = better, better.n, True
+        text = f"[{n}]"
+        self._tracker.marker(n, text)
+        self._show(text)
+        self._add_citation(n, support, text, attributed=attributed)
 
     def _judge(self, statements: Iterable[Statement]) -> None:
         """A statement that neither cites nor can be attributed waits: the next marker of its line speaks for it."""
         for statement in statements:
+            said = " ".join(statement.text.casefold().split())
+            self._repeated |= said in self._said
+            self._said.add(said)
             if self._uncited and self._uncited[-1].line != statement.line:
                 self._leave_uncited()
             if not statement.cited:

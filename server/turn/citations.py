@@ -25,7 +25,7 @@ _ENDS_CLAUSE = frozenset(".,;:!?。，；：！？\n[【")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A citation of evidence number `n`, shown as `text` (`[n]`, or empty where the text already shows it)."""
+    """A citation of evidence number `n`, shown as `text` (`[n]`)."""
 
     n: int
     text: str

@@ -53,6 +53,10 @@ class RewriteEvent(_Event):
     confidence: float | None = None
     alternatives: list[str] = []
     reason: str = ""
+    expansion: list[str] = Field(default=[], description="Terms of the conversation that were added to the question.")
+    needs_history: float | None = Field(
+        default=None, description="Calibrated probability that the question cannot be understood alone."
+    )
     rewriter: str
     legs: list[Leg]
     seconds: float

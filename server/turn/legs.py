@@ -8,6 +8,8 @@ and the typed question's own clarity settles more. The weights were chosen by me
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from index.query import Query
@@ -29,37 +31,46 @@ class Legs:
     queries: tuple[Query, ...]
     rerank_question: str | None
 
+    @property
+    def shown(self) -> tuple[Query, ...]:
+        """The queries that look for passages, and not only for the document that is spoken of."""
+        return tuple(query for query in self.queries if not query.documents)
+
 
 def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weights: LegsSettings) -> Legs:
     """The typed question always; its history and its rewritten form where there are any.
 
     The first question of a conversation stands alone, and so does one that the rewriter kept and is
-    sure of. A rewrite's weight follows the rewriter's confidence.
+    sure of. Weights follow the rewriter's belief that the question needs its history, where it has one;
+    else a rewrite's weight follows its confidence.
     """
     if not conversation:
         return Legs((Query(question, "typed"),), question)
-    queries = [_query("typed", question, weights.typed, clarity=weights.clarity)]
+    belief = rewrite.needs_history
+    queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
     standalone: str | None = None
-    if rewrite.decision == "rewrite":
+    if rewrite.decision in ("rewrite", "expand") or (rewrite.decision == "keep" and rewrite.confidence is not None):
         standalone = rewrite.text
-        queries.append(_query("rewritten", rewrite.text, weights.rewritten, rewrite.confidence))
-    elif rewrite.decision == "keep" and rewrite.confidence is not None:
-        standalone = question
-        queries.append(_query("rewritten", question, weights.rewritten, rewrite.confidence))
-    queries += _history(conversation, question, weights)
+        share = rewrite.confidence if belief is None and rewrite.confidence is not None else 1.0
+        queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
+    queries += _history(conversation, question, weights, belief)
     return Legs(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
 
 
-def _history(conversation: Conversation, question: str, weights: LegsSettings) -> list[Query]:
+def _history(
+    conversation: Conversation, question: str, weights: LegsSettings, belief: float | None
+) -> Iterator[Query]:
     asked, answered = conversation.last_exchange()
     users = [turn.text for turn in conversation.turns if turn.role == "user"]
     newest_first = " ".join(turn.text for turn in reversed(conversation.turns))
-    return [
-        _query("users", _joined(*users[-weights.user_turns :], question), weights.users),
-        _query("exchange", _joined(question, asked, answered), weights.exchange),
-        _query("opening", _joined(*users[:1], question), weights.opening),
-        _query("conversation", _joined(question, newest_first[:HISTORY_CHARS]), weights.conversation),
-    ]
+    everything = _joined(question, newest_first[:HISTORY_CHARS])
+    yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, belief)
+    yield _query("exchange", _joined(question, asked, answered), weights.exchange, belief)
+    yield _query("opening", _joined(*users[:1], question), weights.opening, belief)
+    yield _query("conversation", everything, weights.conversation, belief)
+    if weights.subject > 0:
+        yield Query(_joined(asked, answered), "said", documents=weights.subject)
+        yield Query(everything, "spoken of", documents=weights.subject)
 
 
 def _joined(*parts: str) -> str:
@@ -67,7 +78,8 @@ def _joined(*parts: str) -> str:
 
 
 def _query(
-    name: str, text: str, weights: LegWeights, confidence: float | None = None, *, clarity: float = 0.0
+    name: str, text: str, weights: LegWeights, belief: float | None, *, share: float = 1.0, clarity: float = 0.0
 ) -> Query:
-    share = 1.0 if confidence is None else confidence
-    return Query(text, name, lexical=share * weights.lexical, dense=share * weights.dense, clarity=clarity)
+    """A leg as it weighs at this belief that history is needed; without one, as if the odds were even."""
+    factor = share if belief is None else share * math.exp(weights.leaning * (belief - 0.5))
+    return Query(text, name, lexical=factor * weights.lexical, dense=factor * weights.dense, clarity=clarity)

@@ -19,9 +19,10 @@ from index.query import Hit, Where
 from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import Settings
-from server.turn.answer import AnswerEvent, AnswerReader
+from server.turn.answer import AnswerReader
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, Leg, RewriteEvent
 from server.turn.evidence import Selection, select_evidence
+from server.turn.excerpts import excerpts
 from server.turn.extractive import INTRODUCTION, best_sentences
 from server.turn.generate import GenerationError, Usage, generate
 from server.turn.prompt import build_prompt, evidence_budget
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 BLOCKING_SECONDS = 30.0
 """Longest search, and longest rerank, before the turn is given up."""
+_CANDIDATES = 3
+"""Tokens of the evidence, as a multiple of what a model is shown of it."""
 
 _UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
 _NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
@@ -186,12 +189,23 @@ class _Turn:
         return plan
 
     async def _find(self, searched: Searchable, plan: Plan, where: Where | None) -> tuple[Selection, EvidenceEvent]:
-        retrieval, llm = self._settings.retrieval, self._settings.llm
+        retrieval = self._settings.retrieval
+        budget = evidence_budget(self._question, self._settings.llm)
         started, wall = time.perf_counter(), time.time()
-        # Twice what is shown: passages too long for what is left of the budget give way to later ones.
-        hits = await self._blocking(
-            lambda: self._search.retrieve(searched, plan, k=2 * retrieval.evidence, where=where), "search"
-        )
+
+        def select(found: list[Hit]) -> Selection:
+            # More than a model is shown: it reads the sentences of these that speak to the question.
+            return select_evidence(
+                found, limit=retrieval.evidence, budget=_CANDIDATES * budget, document=searched.document
+            )
+
+        def search() -> tuple[list[Hit], Selection | None]:
+            # Twice what is shown: passages too long for what is left of the budget give way to later ones.
+            found = self._search.retrieve(searched, plan, k=2 * retrieval.evidence, where=where)
+            # In the same thread where nothing comes between: each change of threads delays the first token.
+            return found, None if found and self._search.reranks(plan) else select(found)
+
+        hits, selection = await self._blocking(search, "search")
         self._step(
             "search",
             started,
@@ -200,16 +214,14 @@ class _Turn:
             _hits(hits),
             {"hits": len(hits), "version": searched.version},
         )
-        reranked = self._search.reranks(plan) and bool(hits)
-        if reranked:
+        reranked = selection is None
+        if selection is None:
             started, wall = time.perf_counter(), time.time()
             before = hits
             hits = await self._blocking(lambda: self._search.rerank(plan, before), "rerank")
-            self._step("rerank", started, wall, {"question": plan.meaning}, _hits(hits), {"hits": len(hits)})
-        budget = evidence_budget(self._question, llm)
-        selection = await self._blocking(
-            lambda: select_evidence(hits, limit=retrieval.evidence, budget=budget, document=searched.document), "search"
-        )
+            asked = plan.legs.rerank_question or plan.question
+            self._step("rerank", started, wall, {"question": asked}, _hits(hits), {"hits": len(hits)})
+            selection = await self._blocking(lambda: select(hits), "search")
         seconds = self._seconds["search"] + self._seconds.get("rerank", 0.0)
         return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
 
@@ -246,7 +258,11 @@ class _Turn:
     async def _write(self, chat_model: BaseChatModel, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """What the model writes, checked; a refusal becomes a sentence of ours."""
         llm, reader = self._settings.llm, self._reader
-        prompt = build_prompt(self._question, self._conversation, selection.passages, llm, meaning=plan.meaning)
+        budget = evidence_budget(self._question, llm)
+        shown = await self._read(excerpts, plan.matching, selection.passages, reader.scorer, budget)
+        prompt = build_prompt(
+            self._question, self._conversation, selection.passages, llm, meaning=plan.meaning, excerpts=shown
+        )
         started, wall = time.perf_counter(), time.time()
         usage, raw = Usage(), ""
         pieces = generate(
@@ -263,7 +279,7 @@ class _Turn:
                     for event in await self._read(reader.feed, piece.text):
                         self._first_token()
                         yield event
-                    if reader.refused:
+                    if reader.refused or reader.repeating:
                         break
             for event in await self._read(reader.finish):
                 self._first_token()
@@ -294,7 +310,7 @@ class _Turn:
         else:
             yield self._done("answered", usage)
 
-    async def _read(self, read: Callable[P, list[AnswerEvent]], *args: P.args, **kwargs: P.kwargs) -> list[AnswerEvent]:
+    async def _read(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Reading is quick unless sentences are encoded, which is then kept off the event loop."""
         if self._encode is None:
             return read(*args, **kwargs)
@@ -309,8 +325,10 @@ class _Turn:
             confidence=rewrite.confidence,
             alternatives=list(rewrite.alternatives),
             reason=rewrite.reason,
+            expansion=[term.text for term in rewrite.expansion],
+            needs_history=rewrite.needs_history,
             rewriter=self._search.rewriter.name,
-            legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in plan.legs.queries],
+            legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in plan.legs.shown],
             seconds=self._seconds["rewrite"],
         )
 

@@ -8,7 +8,7 @@ what stays the same from turn to turn comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,25 +53,33 @@ class ChatPrompt:
 
 
 def evidence_budget(question: str, llm: LLMSettings) -> int:
-    """Tokens the numbered passages may take: the setting, or less where the context window is small."""
+    """Tokens a model is shown of the numbered passages: the setting, or less where the context window is small."""
     room = llm.context_tokens - llm.answer_tokens - _fixed_tokens() - count_tokens(question)
-    return max(min(llm.evidence_tokens, room), 0)
+    return max(min(llm.shown_evidence_tokens, room), 0)
 
 
 def build_prompt(
-    question: str, conversation: Conversation, evidence: Sequence[Evidence], llm: LLMSettings, *, meaning: str = ""
+    question: str,
+    conversation: Conversation,
+    evidence: Sequence[Evidence],
+    llm: LLMSettings,
+    *,
+    meaning: str = "",
+    excerpts: Mapping[int, str] | None = None,
 ) -> ChatPrompt:
     """The request for an answer to `question`, within `llm.context_tokens` less the answer's own.
 
-    `meaning` is the question in full where the typed one leans on the conversation. The history gets what
-    is left, newest turns first, at most `HISTORY_TOKENS`.
+    `meaning` is the question in full where the typed one leans on the conversation. `excerpts` holds what to
+    show of each passage by its number; a passage without one is left out. The history gets what is left,
+    newest turns first, at most `HISTORY_TOKENS`.
     """
     system = load_prompt(PACKAGE, "answer")
     form = load_prompt(PACKAGE, "question")
     room = llm.context_tokens - llm.answer_tokens - _fixed_tokens()
     asked = clip(question if not meaning or meaning == question else f"{question} (that is: {meaning})", room // 2)
     room -= count_tokens(asked)
-    passages = _passages(evidence, max(room, 0))
+    texts = {passage.n: passage.text for passage in evidence} if excerpts is None else excerpts
+    passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
     room -= count_tokens(passages)
     history = _history(conversation, min(room, HISTORY_TOKENS))
     parts = {"question": harmless(asked), "passages": passages}
@@ -80,6 +88,11 @@ def build_prompt(
     messages = (Message("system", system.text), *history, Message("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return ChatPrompt(messages, tokens, f"{system.version}.{form.version}")
+
+
+def instructions() -> Message:
+    """The message every request begins with: a model that has read it once need not read it again."""
+    return Message("system", load_prompt(PACKAGE, "answer").text)
 
 
 def clip(text: str, tokens: int) -> str:
@@ -98,13 +111,13 @@ def _fixed_tokens() -> int:
     return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts) + _ROUNDING
 
 
-def _passages(evidence: Sequence[Evidence], room: int) -> str:
-    shown = "\n\n".join(_passage(passage, passage.text) for passage in evidence)
+def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int) -> str:
+    shown = "\n\n".join(_passage(passage, texts[passage.n]) for passage in evidence)
     if count_tokens(shown) <= room:
         return shown
     # Only where one passage alone is larger than the window: the selection keeps to the budget.
     share = room // max(len(evidence), 1)
-    return "\n\n".join(clip(_passage(passage, passage.text), share) for passage in evidence)
+    return "\n\n".join(clip(_passage(passage, texts[passage.n]), share) for passage in evidence)
 
 
 def _passage(passage: Evidence, text: str) -> str:

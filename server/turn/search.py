@@ -52,8 +52,14 @@ class Plan:
 
     @property
     def meaning(self) -> str:
-        """The question in full, as far as it is known."""
-        return self.legs.rerank_question or self.question
+        """The question in full, as far as a sentence is known that says it."""
+        return self.question if self.rewrite.decision == "expand" else self.legs.rerank_question or self.question
+
+    @property
+    def matching(self) -> str:
+        """What sentences are matched with: the question in full, or else together with the user turn before it."""
+        with_users = next((leg.text for leg in self.legs.queries if leg.name == "users"), self.question)
+        return self.legs.rerank_question or with_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,8 @@ class TurnSearch:
         retrieval = self.settings.retrieval
         if self._reranker is None or not hits:
             return hits
-        return self._reranker.rerank(plan.meaning, hits, seconds=retrieval.rerank_seconds, top=retrieval.rerank_top)
+        question = plan.legs.rerank_question or plan.question
+        return self._reranker.rerank(question, hits, seconds=retrieval.rerank_seconds, top=retrieval.rerank_top)
 
     def find(
         self,

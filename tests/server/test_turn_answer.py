@@ -52,14 +52,11 @@ def test_a_citation_follows_the_token_that_shows_it() -> None:
 
 
 def test_statements_are_judged_by_what_they_cite() -> None:
-    reader, _ = read(
-        "Parental leave lasts ten weeks [1].\nParental leave lasts ten weeks [2].\nDogs love long walks [1]."
-    )
-    right, wrong, invented = reader.answer().support
+    reader, _ = read("Parental leave lasts ten weeks [1].\nDogs love long walks [1].")
+    right, invented = reader.answer().support
 
     assert right.supported
     assert right.score > 0.9
-    assert not wrong.supported
     assert not invented.supported
 
 
@@ -72,7 +69,7 @@ def test_a_changed_number_or_negation_is_not_supported() -> None:
 
 
 def test_a_marker_speaks_for_the_sentences_before_it_on_its_line() -> None:
-    reader, _ = read("Parental leave is easily taken. It may be taken in two parts [1].\n\nThe office wants long forms.")
+    reader, _ = read("Parental leave is easily taken. It may be taken in two parts [1].\n\nDogs love long walks.")
     first, second, other = reader.answer().support
 
     assert (first.cited, second.cited, other.cited) == ([1], [1], [])
@@ -100,8 +97,27 @@ def test_what_the_model_cites_is_not_attributed_again() -> None:
     assert not any(cited.attributed for cited in reader.answer().citations)
 
 
+def test_a_wrong_number_gives_way_to_the_passage_that_says_it() -> None:
+    reader, _ = read("The form may be sent by fax to 555-0199 [1]. Dogs love long walks [1].")
+    fax, dogs = reader.answer().citations
+
+    assert reader.shown == "The form may be sent by fax to 555-0199 [2]. Dogs love long walks [1]."
+    assert (fax.n, fax.attributed) == (2, True)
+    assert (dogs.n, dogs.attributed) == (1, False)
+    assert [one.supported for one in reader.answer().support] == [True, False]
+
+
+def test_a_model_that_repeats_itself_is_noticed() -> None:
+    reader = AnswerReader(EVIDENCE)
+
+    reader.feed("Leave lasts ten weeks. It is paid. ")
+    assert not reader.repeating
+    reader.feed("Leave lasts  ten weeks. It")
+    assert reader.repeating
+
+
 @pytest.mark.parametrize(
-    "text", ["The form may be sent by fax to 555-0100.", "The form may not be sent by fax.", "| leave | lasts ten weeks |"]
+    "text", ["The form may be sent by fax to 555-0100.", "The form may not be sent by fax.", "| leave | ten weeks |"]
 )
 def test_what_the_evidence_does_not_plainly_say_is_not_attributed(text: str) -> None:
     reader, _ = read(text)

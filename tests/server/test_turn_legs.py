@@ -1,5 +1,5 @@
 from rewriter.conversation import Conversation, Turn
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Rewrite, Term
 from server.settings import LegsSettings, LegWeights
 from server.turn.legs import HISTORY_CHARS, build_legs
 
@@ -25,7 +25,7 @@ def test_first_question_is_searched_alone_and_may_be_reranked():
 
 
 def test_follow_up_is_searched_in_every_form_of_its_history():
-    texts = {query.name: query.text for query in legs_of().queries}
+    texts = {query.name: query.text for query in legs_of().queries if not query.documents}
     assert texts == {
         "typed": "and by fax?",
         "users": "what does it cost and by fax?",
@@ -54,8 +54,37 @@ def test_question_kept_with_confidence_stands_alone():
 
 
 def test_refused_rewrite_leaves_the_typed_question_and_its_history():
-    names = [query.name for query in legs_of(Rewrite("and by fax?", "refused", reason="it answers")).queries]
+    queries = legs_of(Rewrite("and by fax?", "refused", reason="it answers")).queries
+    names = [query.name for query in queries if not query.documents]
     assert names == ["typed", "users", "exchange", "opening", "conversation"]
+
+
+def test_an_expanded_question_is_a_leg_and_what_is_reranked_by():
+    terms = (Term("renew license", 0.9),)
+    expanded = Rewrite("and by fax? renew license", "expand", confidence=0.8, expansion=terms, needs_history=0.8)
+    legs = legs_of(expanded)
+    assert next(query.text for query in legs.queries if query.name == "rewritten") == "and by fax? renew license"
+    assert legs.rerank_question == "and by fax? renew license"
+
+
+def test_weights_follow_the_belief_that_history_is_needed():
+    weights = LegsSettings(
+        typed=LegWeights(lexical=1, dense=2, leaning=-2), exchange=LegWeights(lexical=1, dense=1, leaning=2)
+    )
+    by_belief = {}
+    for belief in (0.0, 0.5, 1.0):
+        legs = legs_of(Rewrite("?", "keep", 0.5, needs_history=belief), weights)
+        by_belief[belief] = {query.name: query.dense for query in legs.queries}
+    assert by_belief[0.5]["typed"] == 2
+    assert by_belief[0.0]["typed"] > 2 > by_belief[1.0]["typed"]
+    assert by_belief[0.0]["exchange"] < 1 < by_belief[1.0]["exchange"]
+
+
+def test_the_conversation_says_which_document_is_spoken_of():
+    voices = {query.name: query.text for query in legs_of().queries if query.documents}
+    assert voices["said"] == "what does it cost It costs 20 dollars."
+    assert voices["spoken of"].startswith("and by fax? It costs 20 dollars.")
+    assert not [query for query in legs_of(weights=LegsSettings(subject=0)).queries if query.documents]
 
 
 def test_leg_without_weight_is_left_out():

@@ -101,6 +101,13 @@ def test_code_in_evidence_keeps_its_indexes() -> None:
     assert "x = a[1] + f(b)[2]" in ask("Use `x = a[1] + f(b)[2]` here.").messages[-1].text
 
 
+def test_excerpts_stand_for_their_passages() -> None:
+    prompt = build_prompt("?", Conversation(()), evidence(LEAVE, FAX), LLM, excerpts={2: "The form may be sent."})
+
+    assert numbered(prompt) == ["[2] Handbook › Leave"]
+    assert "[2] Handbook › Leave\nThe form may be sent.\n" in prompt.messages[-1].text
+
+
 def test_the_meaning_of_a_follow_up_is_said_once() -> None:
     full = ask(LEAVE, question="and by fax?", meaning="Can I send form PL-7 by fax?")
     same = ask(LEAVE, question="and by fax?", meaning="and by fax?")
@@ -130,10 +137,12 @@ def test_the_whole_never_exceeds_the_window() -> None:
 
 
 def test_the_evidence_budget_shrinks_with_the_window_and_the_question() -> None:
-    small = LLMSettings(context_tokens=1000, answer_tokens=200)
+    small = LLMSettings(context_tokens=800, answer_tokens=300)
 
-    assert evidence_budget("?", LLM) == LLM.evidence_tokens
-    assert evidence_budget("?", small) < LLM.evidence_tokens
+    assert evidence_budget("?", LLM) == LLM.shown_evidence_tokens
+    assert evidence_budget("?", LLMSettings(evidence_tokens=123)) == 123
+    assert evidence_budget("?", LLMSettings(model="http://localhost:8000/v1")) > evidence_budget("?", LLM)
+    assert evidence_budget("?", small) < LLM.shown_evidence_tokens
     assert evidence_budget("why " * 400, small) < evidence_budget("?", small)
     assert evidence_budget("why " * 4000, small) == 0
 

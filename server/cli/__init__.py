@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli import collections, config, keys, models, synth, triples
+from server.cli import collections, config, feedback, keys, models, synth, triples
 from server.cli import eval as evaluate
 from server.cli.ask import ask
 from server.cli.doctor import doctor
@@ -73,6 +73,7 @@ app.command()(rewrite)
 app.command()(train)
 app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
+app.add_typer(feedback.app, name="feedback")
 app.add_typer(models.app, name="models")
 app.add_typer(synth.app, name="synth")
 app.add_typer(triples.app, name="triples")

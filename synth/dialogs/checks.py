@@ -14,6 +14,7 @@ import numpy as np
 import regex
 
 from rewriter.words import negations, numbers, stems, words
+from synth.propositions.merge import shared
 from synth.references import reference
 
 if TYPE_CHECKING:
@@ -113,9 +114,7 @@ class SeenQuestions:
         if self._vectors:
             similar = np.stack(self._vectors) @ vector
             for place in np.nonzero(similar >= _NEAR)[0]:
-                other = self._words[int(place)]
-                shared = len(content & other) / len(content | other) if content | other else 1.0
-                if shared >= _NEAR_SHARED and self._marks[int(place)] == marks:
+                if shared(content, self._words[int(place)]) >= _NEAR_SHARED and self._marks[int(place)] == marks:
                     return True
         self._vectors.append(vector)
         self._words.append(content)

@@ -1,7 +1,7 @@
 """Near-duplicates: propositions that say the same are one, with all their sources.
 
-Two are the same if the encoder finds them alike, they share most of their words, and their numbers, their names
-and whether they deny are equal: "Plan A costs 5" and "Plan B costs 5" stay two.
+Two are the same if the encoder finds them alike, one has most of the other's words and no further ones, and their
+numbers, their names and whether they deny are equal: "Plan A costs 5" and "Plan B costs 5" stay two.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def merged(propositions: Sequence[Proposition], encoder: Encoder) -> list[Propos
             later, earlier = start + int(row), int(column)
             if earlier >= later or stands_for[later] != later or stands_for[earlier] != earlier:
                 continue
-            if marks[later] == marks[earlier] and _shared(contents[later], contents[earlier]) >= SHARED_WORDS:
+            if marks[later] == marks[earlier] and shared(contents[later], contents[earlier]) >= SHARED_WORDS:
                 stands_for[later] = earlier
     kept: dict[int, Proposition] = {}
     for position, proposition in enumerate(propositions):
@@ -53,5 +53,8 @@ def _marks(text: str) -> tuple[frozenset[str], frozenset[str], bool]:
     return frozenset(numbers(text)), names, negations(text) > 0
 
 
-def _shared(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one or other else 1.0
+def shared(one: frozenset[str], other: frozenset[str]) -> float:
+    """Share of words two sentences have in common; 0 where each has one that the other lacks: another subject."""
+    if not (one <= other or other <= one):
+        return 0.0
+    return min(len(one), len(other)) / max(len(one), len(other)) if one and other else 0.0

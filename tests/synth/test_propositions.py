@@ -185,6 +185,7 @@ def test_near_duplicates_are_one_with_all_their_sources() -> None:
     ("one", "other"),
     [
         ("A permit of the town costs 5 dollars a year.", "A permit of the town costs 6 dollars a year."),
+        ("A hunting licence of the town costs 5 dollars.", "A fishing licence of the town costs 5 dollars."),
         ("Plan A of the town pays for a doctor.", "Plan B of the town pays for a doctor."),
         ("Residents of the town need a permit.", "Residents of the town do not need a permit."),
     ],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
 from rewriter.errors import RecipeError
+from rewriter.training.copying import set_copy_circuit
 from rewriter.training.extras import need
 from rewriter.training.recipe import LoraPart, ModelPart
 from rewriter.training.vocabulary import END, PAD, train_vocabulary
@@ -116,7 +117,10 @@ def _fresh(part: ModelPart, tokenizer: Tokenizer, form: Form) -> Any:
     pad = tokenizer.token_to_id(PAD)
     if part.family == "t5":
         shape |= {"pad_token_id": pad, "eos_token_id": form.end, "decoder_start_token_id": pad}
-        return hf.T5ForConditionalGeneration(hf.T5Config(**shape, vocab_size=vocabulary, dropout_rate=part.dropout))
+        model = hf.T5ForConditionalGeneration(hf.T5Config(**shape, vocab_size=vocabulary, dropout_rate=part.dropout))
+        if part.copies:
+            set_copy_circuit(model, tokenizer)
+        return model
     shape |= {"bos_token_id": form.end, "eos_token_id": form.end, "pad_token_id": pad, "vocab_size": vocabulary}
     if kind == "gpt2":
         shape |= dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), part.dropout)

@@ -66,12 +66,16 @@ class Stage(_Part):
 
 
 class ModelPart(_Part):
-    """What is trained. `base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own."""
+    """What is trained. `base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own.
+
+    `copies` writes a circuit that copies the question into a fresh T5 (`rewriter.training.copying`).
+    """
 
     family: Literal["t5", "causal"] = "t5"
     base: str
     vocabulary: int = Field(8000, ge=300)
     dropout: float = Field(0.1, ge=0, lt=1)
+    copies: bool = False
     lengths: dict[str, int] = {}
 
     @property
@@ -83,6 +87,8 @@ class ModelPart(_Part):
     def _known(self) -> ModelPart:
         if unknown := set(self.lengths) - set(Lengths().as_dict()):
             raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
+        if self.copies and not (self.family == "t5" and self.base.startswith("config:")):
+            raise ValueError("`copies` is for fresh weights of the family t5")
         return self
 
 

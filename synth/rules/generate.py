@@ -75,7 +75,7 @@ class Triple:
 
 def worth(length: int) -> float:
     """How many rows a document of so many characters should give, relative to others."""
-    return min(length, 20_000) ** _WORTH
+    return float(min(length, 20_000) ** _WORTH)
 
 
 def block_triples(
@@ -154,8 +154,9 @@ def _conversation(
 
 _ADDED = frozenset(
     stems(
-        "happen happens cost difference differ example examples explain details matter link advantage know tell take works work free "
-        "possible easiest best way help deadline fee account permission safe allowed forget person online need read mean contact use used"
+        "happen happens cost difference differ example examples explain details matter link advantage know tell "
+        "take works work free possible easiest best way help deadline fee account permission safe allowed forget "
+        "person online need read mean contact use used"
     )
 )
 """Stems that a rewrite may add of its own: words of question templates that an ellipsis leaves out."""

@@ -26,8 +26,9 @@ DETERMINERS = word_list(
     "a an the this that these those each every any some no another all both either neither most many several few"
 )
 PRONOUNS = word_list(
-    "i you he she it we they me him her us them himself herself itself myself yourself yourselves ourselves themselves "
-    "mine yours hers ours theirs someone somebody anyone anybody everyone everybody something anything everything nothing"
+    "i you he she it we they me him her us them himself herself itself myself yourself yourselves ourselves "
+    "themselves mine yours hers ours theirs someone somebody anyone anybody everyone everybody something "
+    "anything everything nothing"
 )
 POSSESSIVES = word_list("my your his her its our their")
 MODALS = word_list("can could may might must shall should will would cannot")
@@ -35,9 +36,9 @@ BE = word_list("am is are was were be been being")
 HAVE = word_list("have has had having")
 DO = word_list("do does did")
 PREPOSITIONS = word_list(
-    "of in on at by for with from into onto about over under above below between among through throughout during against "
-    "within without across along behind beyond near off per toward towards upon via like except despite inside outside "
-    "around plus regarding concerning including as than up down out"
+    "of in on at by for with from into onto about over under above below between among through throughout "
+    "during against within without across along behind beyond near off per toward towards upon via like "
+    "except despite inside outside around plus regarding concerning including as than up down out"
 )
 SUBORDINATORS = word_list(
     "if when whenever while because since unless until although though whereas once after before whether that so"
@@ -46,28 +47,33 @@ WH = word_list("what which who whom whose where why how")
 CONJUNCTIONS = word_list("and or but nor")
 NEGATIONS = word_list("not n't never")
 ADVERBS = word_list(
-    "also only just already still even then now often always usually sometimes soon again too very more less most least "
-    "not currently automatically directly online once twice here there however therefore instead otherwise later first "
-    "generally normally typically simply well together apart away back ago almost quite rather perhaps maybe"
+    "also only just already still even then now often always usually sometimes soon again too very more less "
+    "most least not currently automatically directly online once twice here there however therefore instead "
+    "otherwise later first generally normally typically simply well together apart away back ago almost quite "
+    "rather perhaps maybe"
 )
 NUMBERS = word_list(
-    "zero one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty ninety hundred "
-    "thousand million billion dozen half"
+    "zero one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty "
+    "sixty ninety hundred thousand million billion dozen half"
 )
 # Words whose verb reading is too rare to be worth a wrong guess.
 _NEVER_VERB = word_list(
-    "people time day days year years month months week weeks number numbers way ways information data system systems person "
-    "case cases fact part parts section sections page pages family children child office offices agency state states example "
-    "version versions type types method methods value values class classes parameter parameters one ones status better best "
-    "only well other own such same able due likely available eligible present subject current clear open free complete "
-    "total level levels business money insurance health service services doctor area hour hours minute minutes item items "
-    "default defaults language languages term terms age ages school schools program programs website evidence amount amounts"
+    "people time day days year years month months week weeks number numbers way ways information data system "
+    "systems person case cases fact part parts section sections page pages family children child office "
+    "offices agency state states example version versions type types method methods value values class "
+    "classes parameter parameters one ones status better best only well other own such same able due likely "
+    "available eligible present subject current clear open free complete total level levels business money "
+    "insurance health service services doctor area hour hours minute minutes item items default defaults "
+    "language languages term terms age ages school schools program programs website evidence amount amounts"
 )
 _PREFERRED_VERB = word_list(
     "need needs want wants get gets make makes use uses apply applies require requires include includes allow allows"
 )
 _NEVER_NOUN = word_list("make get want include includes allow must can will may could should take use be go see")
 _IRREGULAR_PLURAL = word_list("people children men women data criteria media alumni feet teeth indices vertices")
+
+
+_VERB_TAGS: tuple[Tag, ...] = ("VB", "VBZ", "VBD", "VBN", "VBG")
 
 
 @lru_cache(maxsize=60_000)
@@ -86,7 +92,7 @@ def readings(word: str) -> dict[str, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=60_000)
-def verb_forms(word: str) -> tuple[str, frozenset[str]]:
+def verb_forms(word: str) -> tuple[str, frozenset[Tag]]:
     """The lemma of a lower-case word as a verb and the tags it may have (`VB`, `VBZ`, …); ("", nothing) for none."""
     from lemminflect import getAllInflections
 
@@ -95,11 +101,11 @@ def verb_forms(word: str) -> tuple[str, frozenset[str]]:
         return "", frozenset()
     lemma = lemmas[0]
     forms = getAllInflections(lemma, upos="VERB")
-    tags = {tag for tag, values in forms.items() if word in values}
+    tags: set[Tag] = {tag for tag in _VERB_TAGS if word in forms.get(tag, ())}
     if "VBD" in tags and "VBN" not in forms:  # left out where both are alike
         tags.add("VBN")
-    if "VBP" in tags:
-        tags = (tags - {"VBP"}) | {"VB"}
+    if word in forms.get("VBP", ()):
+        tags.add("VB")
     if not tags:  # the dictionary knows the lemma but not this form
         tags = {"VBG"} if word.endswith("ing") else {"VBD", "VBN"} if word.endswith("ed") else {"VBZ"}
     return lemma, frozenset(tags)
@@ -147,7 +153,7 @@ def candidates(word: str) -> frozenset[Tag]:
     if "ADV" in known:
         found.add("RB")
     if "VERB" in known:
-        found.update(tag for tag in verb_forms(word)[1] if tag in {"VB", "VBZ", "VBD", "VBN", "VBG"})  # type: ignore[misc]
+        found.update(verb_forms(word)[1])
     if not found:
         return frozenset({_unknown(word)})
     return frozenset(found)

@@ -58,7 +58,8 @@ _CONTRACTIONS: tuple[tuple[regex.Pattern[str], str], ...] = tuple(
     )
 )
 _LOST_APOSTROPHE = regex.compile(
-    r"(?<=\p{L}{2}) (?=s \p{L})|(?<=\b(?:[Yy]ou|[Tt]hey|[Ww]e|I)) (?=(?:ll|re|ve)\b)|(?<=\b(?:do|does|did|is|are|was|were|has|have|had|could|would|should|ca|wo)n) (?=t\b)|(?<=\bI) (?=m\b)"
+    r"(?<=\p{L}{2}) (?=s \p{L})|(?<=\b(?:[Yy]ou|[Tt]hey|[Ww]e|I)) (?=(?:ll|re|ve)\b)"
+    r"|(?<=\b(?:do|does|did|is|are|was|were|has|have|had|could|would|should|ca|wo)n) (?=t\b)|(?<=\bI) (?=m\b)"
 )
 _LOOSE_HYPHEN = regex.compile(
     r"(?<=[\p{L}\d]) - (?=[\p{Ll}\d])(?!(?:it|this|that|they|you|the|a|an|if|so|and|but|for|in|we|or|not|as|with)\b)"

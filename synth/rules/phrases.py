@@ -40,26 +40,32 @@ _POINTING_MODIFIERS = word_list(
 )
 
 _CLASSES: dict[str, str] = {
-    "form": "form application request letter certificate document report statement notice card license permit receipt passport "
-    "record proof claim affidavit questionnaire invoice title order appeal agreement contract note bill id visa",
-    "benefit": "benefit program plan loan grant insurance coverage service policy scholarship allowance pension payment aid credit "
-    "compensation discount refund assistance support relief exemption waiver subscription membership account",
-    "office": "agency department office bureau center centre school lender servicer company university college bank hospital "
-    "provider employer organization institution committee court team administration clinic authority",
-    "person": "veteran spouse student parent borrower employee user applicant customer driver owner dependent survivor member "
-    "developer administrator resident citizen worker teacher doctor patient beneficiary buyer seller dealer author manager "
-    "officer contributor maintainer reviewer operator recipient caregiver wife husband child widow partner minor adult attorney lawyer",
-    "software": "function method class module command cmdlet library api server client collection database endpoint object "
-    "pipeline component node model framework package tool script plugin extension interface query index instance cluster "
-    "service container image operator decorator middleware router dependency embedding schema field column key token "
-    "app application workflow job task agent document store retriever encoder tokenizer engine runtime workspace repository "
-    "branch toolchain shell terminal browser provider dataset toolkit sdk cli resource deployment dashboard environment",
-    "setting": "parameter option argument setting variable property attribute flag default value header limit threshold mode "
-    "configuration config file switch type format version port path",
+    "form": "form application request letter certificate document report statement notice card license permit "
+    "receipt passport record proof claim affidavit questionnaire invoice title order appeal agreement contract note "
+    "bill id visa",
+    "benefit": "benefit program plan loan grant insurance coverage service policy scholarship allowance pension "
+    "payment "
+    "aid credit compensation discount refund assistance support relief exemption waiver subscription "
+    "membership account",
+    "office": "agency department office bureau center centre school lender servicer company university college bank "
+    "hospital provider employer organization institution committee court team administration clinic authority",
+    "person": "veteran spouse student parent borrower employee user applicant customer driver owner dependent survivor "
+    "member developer administrator resident citizen worker teacher doctor patient beneficiary buyer seller "
+    "dealer author manager officer contributor maintainer reviewer operator recipient caregiver wife husband "
+    "child widow partner minor adult attorney lawyer",
+    "software": "function method class module command cmdlet library api server client collection database endpoint "
+    "object pipeline component node model framework package tool script plugin extension interface query "
+    "index instance cluster service container image operator decorator middleware router dependency embedding "
+    "schema field column key token app application workflow job task agent document store retriever encoder "
+    "tokenizer engine runtime workspace repository branch toolchain shell terminal browser provider dataset "
+    "toolkit sdk cli resource deployment dashboard environment",
+    "setting": "parameter option argument setting variable property attribute flag default value header limit "
+    "threshold "
+    "mode configuration config file switch type format version port path",
     "money": "fee cost payment amount rate price charge tax fine penalty deposit premium copay balance salary income",
     "period": "deadline period date term duration delay timeout interval limit schedule",
     "process": "registration renewal suspension repayment consolidation deferment forbearance enrollment appeal review "
-    "authentication authorization validation installation deployment migration inspection test exam transfer payment",
+    "authentication authorization validation installation deployment migration inspection test exam transfer",
 }  # fmt: skip
 _CLASS_OF = {word: name for name, members in _CLASSES.items() for word in reversed(members.split())}
 _PROCESS_ENDINGS = ("tion", "sion", "ment", "ing", "ance", "ence", "al")

@@ -241,13 +241,26 @@ def of_list(dialog: Dialog) -> Step | None:
 
 
 _MORE = (
-    ("Tell me more.", "Tell me more about {x}."), ("can you explain that?", "Can you explain {x}?"), ("more details please", "Give me more details about {x}."),
-    ("what does that mean?", "What does {x} mean?"), ("for example?", "What is an example of {x}?"), ("anything else?", "Is there anything else I should know about {x}?"),
-    ("what else?", "What else should I know about {x}?"), ("where can I read about that", "Where can I read about {x}?"), ("why does it matter?", "Why does {x} matter?"),
-    ("who do I ask about that", "Who do I ask about {x}?"), ("any exceptions?", "Are there any exceptions for {x}?"), ("is there more?", "Is there more to know about {x}?"),
-    ("go on", "Tell me more about {x}."), ("I don't understand", "Can you explain {x}?"), ("say that again?", "Can you explain {x}?"), ("such as?", "What are examples of {x}?"),
-    ("what do you mean by that?", "What does {x} mean?"), ("and then?", "What happens after {x}?"), ("do you have a link", "Is there a link about {x}?"),
-)  # fmt: skip
+    ("Tell me more.", "Tell me more about {x}."),
+    ("can you explain that?", "Can you explain {x}?"),
+    ("more details please", "Give me more details about {x}."),
+    ("what does that mean?", "What does {x} mean?"),
+    ("for example?", "What is an example of {x}?"),
+    ("anything else?", "Is there anything else I should know about {x}?"),
+    ("what else?", "What else should I know about {x}?"),
+    ("where can I read about that", "Where can I read about {x}?"),
+    ("why does it matter?", "Why does {x} matter?"),
+    ("who do I ask about that", "Who do I ask about {x}?"),
+    ("any exceptions?", "Are there any exceptions for {x}?"),
+    ("is there more?", "Is there more to know about {x}?"),
+    ("go on", "Tell me more about {x}."),
+    ("I don't understand", "Can you explain {x}?"),
+    ("say that again?", "Can you explain {x}?"),
+    ("such as?", "What are examples of {x}?"),
+    ("what do you mean by that?", "What does {x} mean?"),
+    ("and then?", "What happens after {x}?"),
+    ("do you have a link", "Is there a link about {x}?"),
+)
 
 
 def more(dialog: Dialog) -> Step | None:

@@ -82,14 +82,19 @@ def write_triples(
     mixture = proportions or Proportions()
     out.parent.mkdir(parents=True, exist_ok=True)
     warnings: list[str] = []
+    lock = out.with_name(f"{out.name}.lock")
     try:
-        with FileLock(out.with_name(f"{out.name}.lock"), timeout=0), tempfile.TemporaryDirectory() as folder:
+        with FileLock(lock, timeout=0), tempfile.TemporaryDirectory() as folder:
             spool = spooled(source_texts(paths, warnings.append, include, exclude), Path(folder) / "documents")
             if not len(spool):
                 raise TriplesError(_nothing(paths, warnings))
             identity = {
-                "format": FORMAT, "seed": seed, "count": count, "documents": spool.digest, "proportions": mixture.model_dump(),
-            }  # fmt: skip
+                "format": FORMAT,
+                "seed": seed,
+                "count": count,
+                "documents": spool.digest,
+                "proportions": mixture.model_dump(),
+            }
             written = _Written(out, identity, restart)
             before = written.rows
             make = partial(_made, spool, seed, mixture)
@@ -97,9 +102,10 @@ def write_triples(
                 _rounds(written, spool, count, seed, mapped, progress)
             if not written.rows:
                 raise TriplesError(
-                    "No triples came of these documents: the rules need English prose, a few plain sentences a document."
+                    "No triples came of these documents: the rules need English prose in plain sentences."
                 )
             written.finish()
+            lock.unlink(missing_ok=True)
     except Timeout:
         raise RunBusy(f"Another run is writing {out}; wait for it or choose another file.") from None
     return TriplesReport(out, written.rows, written.rows - before, len(spool), tuple(warnings))

@@ -123,12 +123,20 @@ def keywords(dialog: Dialog) -> Step | None:
 
 
 _PLEASANTRIES = (
-    ("Thanks!", "You're welcome."), ("Hello", "Hello! How can I help you?"), ("Great, thank you", "Gladly."),
-    ("thanks a lot for your help", "You're welcome. Is there anything else?"), ("ok", "Can I help you with anything else?"),
-    ("Hi there", "Hi! What would you like to know?"), ("perfect, thanks", "You're welcome!"), ("Good morning!", "Good morning! How can I help?"),
-    ("ok got it", "Good. Let me know if there is more."), ("No, that's all. Bye!", "Goodbye!"), ("I see", "Is there anything else you need?"),
-    ("That helps, thank you very much", "You're welcome."), ("hey", "Hello! What can I do for you?"),
-)  # fmt: skip
+    ("Thanks!", "You're welcome."),
+    ("Hello", "Hello! How can I help you?"),
+    ("Great, thank you", "Gladly."),
+    ("thanks a lot for your help", "You're welcome. Is there anything else?"),
+    ("ok", "Can I help you with anything else?"),
+    ("Hi there", "Hi! What would you like to know?"),
+    ("perfect, thanks", "You're welcome!"),
+    ("Good morning!", "Good morning! How can I help?"),
+    ("ok got it", "Good. Let me know if there is more."),
+    ("No, that's all. Bye!", "Goodbye!"),
+    ("I see", "Is there anything else you need?"),
+    ("That helps, thank you very much", "You're welcome."),
+    ("hey", "Hello! What can I do for you?"),
+)
 
 
 def pleasantry(dialog: Dialog) -> Step | None:

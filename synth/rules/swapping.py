@@ -13,10 +13,31 @@ from synth.rules.standing import shift, step_of
 from synth.rules.style import small
 
 _MANNERS = (
-    "online", "by mail", "by phone", "in person", "by email", "by fax", "on weekends", "for free", "from abroad", "on my phone",
-    "without an account", "in advance", "later", "at home", "from my computer", "on Windows", "on Linux", "in the browser",
-    "from the command line", "with a script", "automatically", "at the office", "with a credit card", "in another state",
-)  # fmt: skip
+    "online",
+    "by mail",
+    "by phone",
+    "in person",
+    "by email",
+    "by fax",
+    "on weekends",
+    "for free",
+    "from abroad",
+    "on my phone",
+    "without an account",
+    "in advance",
+    "later",
+    "at home",
+    "from my computer",
+    "on Windows",
+    "on Linux",
+    "in the browser",
+    "from the command line",
+    "with a script",
+    "automatically",
+    "at the office",
+    "with a credit card",
+    "in another state",
+)
 
 
 def _others_like(dialog: Dialog, phrase: Phrase) -> Phrase | None:
@@ -211,10 +232,20 @@ def circumstances(dialog: Dialog) -> Step | None:
         return None
     typed = rng.choice(
         (
-            "what if {c}?", "and if {c}?", "{c}.", "but {c}", "{c}, does that change anything?", "even if {c}?",
-            "does it matter that {c}?", "{c} though", "also if {c}?", "what about when {c}?", "{c}", "{c}, is that a problem?",
+            "what if {c}?",
+            "and if {c}?",
+            "{c}.",
+            "but {c}",
+            "{c}, does that change anything?",
+            "even if {c}?",
+            "does it matter that {c}?",
+            "{c} though",
+            "also if {c}?",
+            "what about when {c}?",
+            "{c}",
+            "{c}, is that a problem?",
         )
-    ).replace("{c}", condition)  # fmt: skip
+    ).replace("{c}", condition)
     rewrite = f"{dialog.rewrite[:-1]} if {condition}?"
     made = Question((rewrite,), one.kind, one.rule, -1, one.action, one.phrases)
     return step_of(dialog, made, typed, rewrite, "circumstances", dialog.about)

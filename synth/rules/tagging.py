@@ -23,6 +23,9 @@ _TOKEN = regex.compile(
 )
 _PUNCTUATION = frozenset(".,;:!?()[]\"“”'–—-…")
 _NOUN_LEFT = frozenset({"DT", "PRP$", "JJ", "CD", "IN"})
+_AFTER_BE: tuple[Tag, ...] = ("VBN", "VBG", "JJ")
+_FINITE: tuple[Tag, ...] = ("VBZ", "VB", "VBD")
+_LAST: tuple[Tag, ...] = ("JJ", "VBN", "VBG")
 _NOMINAL = frozenset({"NN", "NNS", "NNP"})
 _OBJECT_BEGINS = frozenset({"DT", "PRP", "PRP$", "CD", "TO", "WH"})
 
@@ -147,15 +150,15 @@ def _choose(
     if back == "HAVE" and "VBN" in found:
         return "VBN"
     if back == "BE":
-        for tag in ("VBN", "VBG", "JJ"):
+        for tag in _AFTER_BE:
             if tag in found and (tag != "VBN" or "JJ" not in found or after_tag in {"IN", "TO"}):
-                return tag  # type: ignore[return-value]
+                return tag
         if "RB" in found and noun is None:
             return "RB"
     if back == "PRP" and verbs:
-        finite_verb = next((tag for tag in ("VBZ", "VB", "VBD") if tag in verbs), None)
+        finite_verb = next((tag for tag in _FINITE if tag in verbs), None)
         if finite_verb:
-            return finite_verb  # type: ignore[return-value]
+            return finite_verb
     if before in {"DT", "PRP$", "CD", "JJ"} or (before == "IN" and "VBG" not in found):
         if ("JJ" in found or "VBN" in found) and _nominal_ahead(lowers, place):
             return "JJ"
@@ -176,12 +179,16 @@ def _choose(
         if "VBD" in verbs and noun is None:
             return "VBD"
     if prefers_verb(word) and verbs and before in _NOMINAL:
-        return "VBZ" if "VBZ" in verbs else "VB" if "VB" in verbs else next(iter(sorted(verbs)))  # type: ignore[return-value]
+        return "VBZ" if "VBZ" in verbs else "VB" if "VB" in verbs else next(iter(sorted(verbs)))
     if noun and "JJ" in found:
         return "JJ" if _nominal_ahead(lowers, place) else noun
-    for tag in (noun, "RB" if "JJ" not in found or not _nominal_ahead(lowers, place) else None, "JJ", "VBN", "VBG"):
-        if tag and tag in found:
-            return tag  # type: ignore[return-value]
+    if noun:
+        return noun
+    if "RB" in found and ("JJ" not in found or not _nominal_ahead(lowers, place)):
+        return "RB"
+    for tag in _LAST:
+        if tag in found:
+            return tag
     return next(iter(sorted(found)))
 
 

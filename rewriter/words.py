@@ -16,6 +16,10 @@ import Stemmer
 _WORD = regex.compile(r"\p{Han}+|\p{Hiragana}+|\p{Katakana}+|\p{Thai}+|[\p{L}\p{M}\p{N}_]+(?:['’][\p{L}]+)*")
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]")
 _NUMBER = regex.compile(r"(?<![\p{L}_\p{N}])\p{Nd}+(?:[.,:]\p{Nd}+)*(?:%|\b)?")
+_UNITS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_NUMBER_WORDS = {word: str(n) for n, word in (*enumerate(_UNITS, 2), *zip(range(20, 100, 10), _TENS, strict=True))}
+_NUMBER_WORD = regex.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b(?!-)", regex.IGNORECASE)
 _QUOTED = regex.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"|“([^”\n]{1,80})”|«([^»\n]{1,80})»|「([^」\n]{1,80})」")
 _NEGATION = regex.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|unable|nothing|nobody|nowhere"
@@ -64,9 +68,13 @@ def stem(word: str) -> str:
 
 
 def numbers(text: str) -> set[str]:
-    """Numbers written in digits, with digit grouping removed: `1,000` and `1000` are the same number."""
+    """Numbers, with digit grouping removed and small English number words in digits.
+
+    `1,000` and `1000` are the same number, and so are `ten` and `10`. `one` is a pronoun too often to count.
+    """
     plain = unicodedata.normalize("NFKC", text)
-    return {regex.sub(r",(?=\d{3}\b)", "", number).rstrip(".,:%") for number in _NUMBER.findall(plain)}
+    written = {regex.sub(r",(?=\d{3}\b)", "", number).rstrip(".,:%") for number in _NUMBER.findall(plain)}
+    return written | {_NUMBER_WORDS[word.casefold()] for word in _NUMBER_WORD.findall(plain)}
 
 
 def negations(text: str) -> int:

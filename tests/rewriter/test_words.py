@@ -22,7 +22,8 @@ def test_unspaced_scripts_are_compared_by_pairs_of_characters() -> None:
         ("3.5 percent, 20%", {"3.5", "20"}),
         ("at 12:30.", {"12:30"}),
         ("form_7 and PL-7", {"7"}),
-        ("ten", set()),
+        ("ten weeks, or Ten", {"10"}),
+        ("twenty-one; the other one", set()),
         ("٣ days", {"٣"}),
     ],
 )

@@ -35,13 +35,13 @@ from server.turn.search import TurnSearch
 MEASURES = ("AP", "R@5", "R@20", "nDCG@5")
 NONE = LegWeights(lexical=0, dense=0)
 ONE = LegWeights(lexical=1, dense=1)
-FIXED = LegsSettings(clarity=0)
+FIXED = LegsSettings(clarity=0, subject=0)
 
 
 def only(**legs: LegWeights) -> LegsSettings:
     """These legs and no others, with weights that follow nothing."""
     named = ("typed", "users", "exchange", "opening", "conversation")
-    return LegsSettings(**{name: legs.get(name, NONE) for name in named}, clarity=0)
+    return LegsSettings(**{name: legs.get(name, NONE) for name in named}, clarity=0, subject=0)
 
 
 LEGS = {
@@ -50,7 +50,8 @@ LEGS = {
     "typed + users + exchange, equal": only(typed=ONE, users=ONE, exchange=ONE),
     "all five, equal": only(typed=ONE, users=ONE, exchange=ONE, opening=ONE, conversation=ONE),
     "all five, weighted": FIXED,
-    "all five, weighted by clarity too (default)": LegsSettings(),
+    "all five, weighted by clarity too": LegsSettings(subject=0),
+    "all five, by clarity and subject (default)": LegsSettings(),
     "default without `users`": LegsSettings(users=NONE),
     "default without `exchange`": LegsSettings(exchange=NONE),
     "default without `opening`": LegsSettings(opening=NONE),

@@ -23,9 +23,10 @@ AROUND = 20_000
 
 _MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
 _RANKINGS = {"bm25": "keywords", "dense": "meaning"}
+_OTHERS = {"rerank": "cross-encoder", "document": "document you talk about"}
 _LEGS = {
     "typed": "typed question",
-    "rewritten": "rewritten question",
+    "rewritten": "question in full",
     "users": "your last questions",
     "exchange": "previous exchange",
     "opening": "your first question",
@@ -85,7 +86,7 @@ def ranking_name(label: str) -> str:
     """`typed/bm25` in words."""
     leg, _, ranking = label.partition("/")
     leg = leg_name(leg)
-    return f"{leg}, {_RANKINGS.get(ranking, ranking)}" if ranking else {"rerank": "cross-encoder"}.get(leg, leg)
+    return f"{leg}, {_RANKINGS.get(ranking, ranking)}" if ranking else _OTHERS.get(leg, leg)
 
 
 def document_link(collection: str, document_id: str, start: int, end: int) -> str:

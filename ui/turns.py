@@ -75,6 +75,9 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         case "rewrite":
             said = "The question leans on the conversation, so it was rewritten to stand on its own."
             return Decision("rewritten", said + sure + by)
+        case "expand":
+            said = "The question leans on the conversation, so words of it were added to the search: "
+            return Decision("words added", f"{said}{', '.join(rewrite.expansion)}.{sure}{by}")
         case "refused":
             said = f"A rewrite was turned down{reason}; the typed question was searched."
             return Decision("rewrite turned down", said + by)

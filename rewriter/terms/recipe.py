@@ -26,7 +26,7 @@ class Recipe:
     data: tuple[str, ...] = ()
     frozen: int = 0
     """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
-    epochs: int = 3
+    epochs: float = 3
     batch: int = 16
     rate: float = 1e-4
     head_rate: float = 1e-3
@@ -46,9 +46,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.data:
             raise RecipeError("the recipe names no data: give `data = [...]`, paths below the data folder")
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise RecipeError(f"the recipe's {name} must be at least 1, not {getattr(self, name)}")
+        if self.batch < 1 or self.epochs <= 0:
+            raise RecipeError(f"the recipe's epochs ({self.epochs:g}) and batch ({self.batch}) must be above 0")
         for name in ("held_out", "longer_answers", "warm_up", "dropout", "threshold", "gate_threshold"):
             if not 0 <= getattr(self, name) < 1:
                 raise RecipeError(f"the recipe's {name} must be a share between 0 and 1, not {getattr(self, name)}")

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from rewriter.errors import TrainingError
+from rewriter.load import DESCRIPTION
 from rewriter.terms.card import write_card
 from rewriter.terms.data import Labelled, Split, batches, label, lengthened, read_data
 from rewriter.terms.export import export
@@ -65,8 +66,10 @@ def train(
     checkpoint in `folder` is gone on from. With `stop_after` the run is left unfinished after so many steps
     of this call, and None is returned.
 
-    Raises RecipeError, ExampleError, TrainingError.
+    A finished run is left as it is. Raises RecipeError, ExampleError, TrainingError, MissingExtra.
     """
+    if (folder / DESCRIPTION).is_file():
+        return folder
     torch.manual_seed(recipe.seed)
     if model is None:
         model, tokenizer = pretrained(base or recipe.base, recipe.frozen), tokenizer_file(base or recipe.base)
@@ -114,7 +117,7 @@ class _Run:
         self.device = device
         model.dropout.p = recipe.dropout
         self.per_epoch = math.ceil(len(split.train) / recipe.batch)
-        self.steps = recipe.epochs * self.per_epoch
+        self.steps = max(1, round(recipe.epochs * self.per_epoch))
         self.optimiser = torch.optim.AdamW(_groups(model, recipe))
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, self._rate)
         self.state = _State()

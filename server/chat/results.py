@@ -18,8 +18,10 @@ def search_result(found: Found, rewriter: str) -> SearchResult:
         confidence=plan.rewrite.confidence,
         alternatives=list(plan.rewrite.alternatives),
         reason=plan.rewrite.reason,
+        expansion=[term.text for term in plan.rewrite.expansion],
+        needs_history=plan.rewrite.needs_history,
         rewriter=rewriter,
-        legs=[Leg(name=leg.name, text=leg.text, lexical=leg.lexical, dense=leg.dense) for leg in plan.legs.queries],
+        legs=[Leg(name=leg.name, text=leg.text, lexical=leg.lexical, dense=leg.dense) for leg in plan.legs.shown],
         seconds=found.seconds["rewrite"],
     )
     return SearchResult(

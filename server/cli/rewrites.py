@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from rewriter.conversation import Conversation
-from rewriter.protocol import Decision, Rewrite
+from rewriter.protocol import Decision, Rewrite, Term
 from server.cli.queries import QueryLine
 from server.cli.state import InputError
 
@@ -31,6 +31,8 @@ class Record:
     seconds: float
     rewriter: str
     input: str
+    expansion: tuple[Term, ...] = ()
+    needs_history: float | None = None
 
     @classmethod
     def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> Record:
@@ -46,6 +48,8 @@ class Record:
             seconds=round(rewrite.seconds, 4),
             rewriter=rewriter,
             input=fingerprint(query, rewriter),
+            expansion=rewrite.expansion,
+            needs_history=rewrite.needs_history,
         )
 
     def line(self) -> str:
@@ -54,7 +58,16 @@ class Record:
 
     def rewrite(self) -> Rewrite:
         """The record as a rewriter would have returned it."""
-        return Rewrite(self.text, self.decision, self.confidence, self.alternatives, self.seconds, self.reason)
+        return Rewrite(
+            self.text,
+            self.decision,
+            self.confidence,
+            self.alternatives,
+            self.seconds,
+            self.reason,
+            self.expansion,
+            self.needs_history,
+        )
 
 
 def fingerprint(query: QueryLine, rewriter: str) -> str:
@@ -76,19 +89,28 @@ def parse_record(line: str) -> Record:
         raise ValueError(f'the "decision" {row["decision"]!r} is not one of {", ".join(DECISIONS)}')
     if not row["text"].strip():
         raise ValueError('its "text" is empty')
-    confidence = row.get("confidence")
+    expansion = row.get("expansion") or ()
+    if not isinstance(expansion, list | tuple) or not all(isinstance(term, dict) for term in expansion):
+        raise ValueError('its "expansion" is no list of terms')
     return Record(
         id=row["id"],
         question=str(row.get("question", "")),
         text=row["text"],
         decision=decision,
-        confidence=float(confidence) if isinstance(confidence, int | float) else None,
+        confidence=_number(row, "confidence"),
         alternatives=tuple(str(item) for item in row.get("alternatives") or ()),
         reason=str(row.get("reason", "")),
-        seconds=float(row["seconds"]) if isinstance(row.get("seconds"), int | float) else 0.0,
+        seconds=_number(row, "seconds") or 0.0,
         rewriter=str(row.get("rewriter", "")),
         input=str(row.get("input", "")),
+        expansion=tuple(Term(str(term.get("text", "")), _number(term, "score") or 0.0) for term in expansion),
+        needs_history=_number(row, "needs_history"),
     )
+
+
+def _number(row: Mapping[str, object], name: str) -> float | None:
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) else None
 
 
 def read_records(path: Path) -> dict[str, Record]:

@@ -33,7 +33,7 @@ def as_markdown(conversation: ConversationDetail) -> str:
 
 def _turn(turn: StoredTurn) -> list[str]:
     parts = ["\n".join(f"> {line}".rstrip() for line in turn.question.splitlines())]
-    if turn.rewrite is not None and turn.rewrite.decision == "rewrite":
+    if turn.rewrite is not None and turn.rewrite.decision in ("rewrite", "expand"):
         parts.append(f"_Searched for: {_line(turn.rewrite.text)}_")
     if turn.answer:
         parts.append(turn.answer)

@@ -15,14 +15,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
+import httpx
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
-from openai import APIError
+from openai import APIConnectionError, APIError, APITimeoutError
 
 if TYPE_CHECKING:
-    import httpx
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 
 _MORE_THAN_TEXT = frozenset(("response_format", "tools", "functions", "logprobs", "n", "audio", "modalities"))
@@ -47,11 +47,19 @@ class StreamingChatOpenAI(ChatOpenAI):
         # As further fields, because the client takes a millisecond to check messages that it is handed as such.
         request = self.async_client.with_streaming_response.create(model=self.model_name, messages=[], extra_body=body)
         async with request as response, aclosing(_events(response.http_response)) as batches:
-            async for events in batches:
-                if said := _chunk(events):
-                    if run_manager:
-                        await run_manager.on_llm_new_token(said.text, chunk=said)
-                    yield said
+            try:
+                async for events in batches:
+                    if said := _chunk(events):
+                        if run_manager:
+                            await run_manager.on_llm_new_token(said.text, chunk=said)
+                        yield said
+            except httpx.TimeoutException as error:
+                raise APITimeoutError(cast("Any", response.http_response.request)) from error
+            except httpx.TransportError as error:
+                # What ChatOpenAI raises, so that callers need to know one library's errors only.
+                raise APIConnectionError(
+                    message=str(error), request=cast("Any", response.http_response.request)
+                ) from error
 
 
 async def _events(response: httpx.Response) -> AsyncGenerator[list[dict[str, Any]], None]:

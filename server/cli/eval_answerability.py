@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from server.evaluation.retrieval import Bench
     from server.evaluation.sets import EvalSet
     from server.settings import Settings
+    from server.turn.answerability import Model
 
 SHOWN = (0.02, 0.05, 0.1, 0.2)
 """Shares of false refusals at which the table says how much is refused rightly."""
@@ -47,7 +48,7 @@ def answerability(
     with bench(settings, state, rerank=True) as measuring:
         cases = list(_cases(chosen, settings, measuring))
     writer.write_rows((asdict(case) for case in cases), "cases.jsonl")
-    models: dict[str, fitting.Model] = {}
+    models: dict[str, Model] = {}
     lines: list[charts.Line] = []
     rows: list[list[str]] = []
     for kind, signals in fitting.KINDS.items():

@@ -12,6 +12,7 @@ import typer
 from server.cli.state import State
 
 if TYPE_CHECKING:
+    from rewriter.protocol import Rewriter
     from server.evaluation.retrieval import Bench
     from server.evaluation.runs import Run
     from server.settings import Settings
@@ -28,6 +29,7 @@ Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")
 
 @contextmanager
 def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
+    """Everything systems are measured with; models are fetched first where they are missing."""
     from server.chat.models import Models
     from server.cli.opening import fetch_models
     from server.cli.progress import stages
@@ -46,10 +48,12 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
 
 
 def listed(text: str) -> list[str]:
+    """The parts of a text between commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def runs_folder(settings: Settings, out: Path | None) -> Path:
+    """Where runs are kept: the folder that was given, else one in the home."""
     return out or settings.home / "eval" / "runs"
 
 
@@ -61,3 +65,22 @@ def conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
         state.err.print(f"Note: {note}", style="yellow", markup=False)
     state.err.print(f"Wrote {run.folder}.", markup=False)
     check(run.metrics, gates)
+
+
+def collect(form: str, questions: Sequence[Any], settings: Settings, state: State, measuring: Bench) -> dict[str, Any]:
+    """What the rewriter of that name makes of every question."""
+    from server.evaluation.retrieval import collect_rewrites
+
+    with open_form(form, settings, state) as rewriter:
+        return collect_rewrites(rewriter, questions, measuring.progress)
+
+
+@contextmanager
+def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
+    """The rewriter that a system's form names."""
+    from server.cli.opening import open_rewriter
+
+    kinds = ("auto", "none", "prompted")
+    wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}
+    with open_rewriter(state.settings({"collection": settings.collection, **wanted}), state) as rewriter:
+        yield rewriter

@@ -86,6 +86,15 @@ def measure(
         writer.latencies.append(Latency(set_name, name, *percentiles(seconds), len(seconds)))
         writer.write_rows(
             (
+                {"id": name_of, "text": rewrite.text, "decision": rewrite.decision, "seconds": rewrite.seconds}
+                for name_of, rewrite in rewrites.items()
+            ),
+            set_name,
+            name,
+            "rewrites.jsonl",
+        )
+        writer.write_rows(
+            (
                 {"id": question.id, "shown": [f"{rewrite.decision}: {rewrite.text}", f"a person: {question.rewrite}"]}
                 for question in asked
                 for rewrite in (rewrites[question.id],)

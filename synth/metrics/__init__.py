@@ -1,0 +1,1 @@
+"""How good written dialogs are: relevance of questions, coherence, repetition, grounding."""

@@ -73,6 +73,9 @@ def check(words: list[str]) -> str:
             if not getattr(options[known], "is_flag", False) and waiting and "=" not in word:
                 waiting.pop(0)
         elif hasattr(command, "commands"):
+            if word not in command.commands and hasattr(command, "default"):
+                command = command.commands[command.default]
+                continue
             if word not in command.commands:
                 return f"{command.name} has no command {word}"
             command = command.commands[word]
@@ -88,6 +91,8 @@ def test_commands_and_their_options_exist(page: Path) -> None:
 def test_a_wrong_command_would_be_seen() -> None:
     assert check(["--home", "x", "index", "docs", "--collection", "c"]) == ""
     assert check(["index", "docs", "--colection", "c"]) == "index has no --colection"
+    assert check(["synth", "docs", "--out", "d"]) == ""
+    assert check(["synth", "docs", "--ot", "d"]) == "make has no --ot"
     assert check(["indx", "docs"]) == "anaphora has no command indx"
     assert any(words[0] == "ask" for words in commands_in(REPOSITORY / "docs" / "cli.md"))
 

@@ -36,9 +36,11 @@ ANSWER_SECONDS = 300.0
 class MakeByDefault(TyperGroup):
     """A group in which what is no command's name begins the arguments of `make`."""
 
+    default = MAKE
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = [MAKE, *args]
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
 
 

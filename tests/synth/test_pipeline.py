@@ -143,3 +143,14 @@ def test_the_beir_files_hold_together(run: Run, town: Any, folder: Folder) -> No
     refund = next(row for row in full.values() if "refund" in row["text"])
     assert typed[refund["_id"]]["text"] == "And can I get a refund?"
     assert refund["metadata"]["history"][0]["role"] == "user"
+
+
+def test_the_rewriters_reader_reads_the_rows(run: Run, town: Any, folder: Folder) -> None:
+    from rewriter.examples import read_examples
+
+    run(town)
+    examples = {one.rewrite: one for side in SIDES for one in read_examples(folder.dialogs(side))}
+    one = examples["Can I get a refund for a parking permit?"]
+    assert one.question == "And can I get a refund?"
+    assert one.needs_rewrite
+    assert [turn.role for turn in one.history][-2:] == ["user", "assistant"]

@@ -152,5 +152,10 @@ def _packaged(settings: Settings) -> Rewriter:
 def _trained(folder: Path, settings: Settings) -> Rewriter:
     rewriter = settings.rewriter
     return load_rewriter(
-        folder, Serving(timeout_seconds=rewriter.timeout_seconds, history_turns=rewriter.history_turns)
+        folder,
+        Serving(
+            timeout_seconds=rewriter.timeout_seconds,
+            history_turns=rewriter.history_turns,
+            threshold=rewriter.threshold,
+        ),
     )

@@ -110,6 +110,13 @@ class RewriterSettings(_Group):
     model: str = Field(
         "", description="Folder or run id for `auto`; empty takes the promoted run, else the packaged one."
     )
+    threshold: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Belief from which a question counts as one that needs its history; empty takes "
+        "the rewriter's own.",
+    )
     timeout_seconds: float = Field(8.0, gt=0, description="After this the typed question is used, in seconds.")
     history_turns: int = Field(6, ge=0, description="Turns of history a rewriter that writes sees, the newest kept.")
 

@@ -7,7 +7,23 @@ from pathlib import Path
 
 from rewriter.terms.recipe import Recipe
 
-WORDS = ("permit", "passport", "fax", "form", "renew", "office", "fee", "lamp", "it", "how", "do", "i", "by", "and", "the")
+WORDS = (
+    "permit",
+    "passport",
+    "fax",
+    "form",
+    "renew",
+    "office",
+    "fee",
+    "lamp",
+    "it",
+    "how",
+    "do",
+    "i",
+    "by",
+    "and",
+    "the",
+)
 
 RECIPE = Recipe(
     data=("dialogs.jsonl",), epochs=2, batch=4, rate=3e-3, head_rate=1e-2, held_out=0.3, longer_answers=0.3, seed=3
@@ -68,3 +84,13 @@ def write_dialogs(folder: Path, dialogs: int = 24) -> None:
                 {"role": "user", "text": "the fee, and the form", "rewrite": "the fee, and the form"},
             ]
             file.write(json.dumps({"dialog_id": f"d{n}", "turns": turns}) + "\n")
+
+
+def write_run(folder: Path) -> Path:
+    """A finished run with random weights, ready to be opened."""
+    from rewriter.terms.export import export
+
+    folder.mkdir(parents=True)
+    tokenizer = write_tokenizer(folder)
+    export(tiny_model(tokenizer), tokenizer, folder, RECIPE, gate=(1.0, 0.0))
+    return folder

@@ -1,0 +1,102 @@
+"""Which rewriter a server has, and what happens when one cannot be opened."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rewriter.conversation import Conversation, Turn
+from rewriter.errors import RunError
+from rewriter.passthrough import PassThroughRewriter
+from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter, packaged_folder
+from server.settings import RewriterSettings, Settings
+from tests.rewriter.terms_fakes import write_run
+
+TALK = Conversation((Turn("user", "renew the passport"), Turn("assistant", "By fax.")))
+
+
+def settings_of(home: Path, **rewriter: object) -> Settings:
+    return Settings(home=home, rewriter=RewriterSettings(**rewriter))  # type: ignore[arg-type]
+
+
+def promote(home: Path, run: str, at: int) -> None:
+    path = home / "rewriters" / "promoted.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"run": run}))
+    os.utime(path, ns=(at, at))
+
+
+def test_none_leaves_it_to_the_legs(tmp_path: Path) -> None:
+    assert isinstance(open_rewriter(settings_of(tmp_path, kind="none")), PassThroughRewriter)
+
+
+def test_auto_takes_the_packaged_one_until_a_run_is_promoted(tmp_path: Path) -> None:
+    assert chosen_folder(settings_of(tmp_path)) == packaged_folder()
+    write_run(tmp_path / "rewriters" / "first")
+    promote(tmp_path, "first", 1)
+    assert chosen_folder(settings_of(tmp_path)) == tmp_path / "rewriters" / "first"
+
+
+def test_a_run_can_be_named_by_id_or_folder(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "rewriters" / "first")
+    assert open_rewriter(settings_of(tmp_path, model="first")).name == "terms"
+    assert open_rewriter(settings_of(tmp_path / "elsewhere", model=str(folder))).name == "terms"
+    with pytest.raises(RunError, match="neither such a folder nor such a run"):
+        open_rewriter(settings_of(tmp_path, model="second"))
+
+
+def test_a_promoted_run_serves_without_a_restart_and_a_damaged_one_does_not(tmp_path: Path) -> None:
+    keeper = RewriterKeeper(settings_of(tmp_path))
+    before = keeper.rewriter()
+    write_run(tmp_path / "rewriters" / "first")
+    assert keeper.rewriter() is before
+    promote(tmp_path, "first", 1)
+    assert not keeper.at_hand
+    first = keeper.rewriter()
+    assert first.name == "terms"
+    assert first is not before
+    assert keeper.at_hand
+    assert keeper.rewriter() is first
+
+    broken = write_run(tmp_path / "rewriters" / "second")
+    (broken / "model.onnx").write_bytes(b"damaged")
+    promote(tmp_path, "second", 2)
+    assert keeper.rewriter() is first
+    assert "cannot be opened" in keeper.problem
+    assert keeper.rewriter().rewrite(TALK, "and it?").decision in ("keep", "expand")
+
+    promote(tmp_path, "first", 3)
+    assert keeper.rewriter().name == "terms"
+    assert keeper.problem == ""
+
+
+def test_a_server_that_begins_with_a_damaged_run_takes_the_packaged_one(tmp_path: Path) -> None:
+    promote(tmp_path, "absent", 1)
+    keeper = RewriterKeeper(settings_of(tmp_path))
+    expected = "none" if packaged_folder() is None else "terms"
+    assert keeper.rewriter().name == expected
+    assert "absent" in keeper.problem
+    (tmp_path / "rewriters" / "promoted.json").write_text("{")
+    os.utime(tmp_path / "rewriters" / "promoted.json", ns=(2, 2))
+    assert keeper.rewriter().name == expected
+    assert "promoted.json" in keeper.problem
+
+
+def test_the_fingerprint_follows_the_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "rewriters" / "first")
+    first = fingerprint(settings_of(tmp_path, model="first"))
+    assert first.startswith("terms:")
+    description = tmp_path / "rewriters" / "first" / "rewriter.json"
+    description.write_text(json.dumps({**json.loads(description.read_text()), "gate_threshold": 0.3}))
+    assert fingerprint(settings_of(tmp_path, model="first")) != first
+
+
+def test_the_gate_can_be_set(tmp_path: Path) -> None:
+    write_run(tmp_path / "rewriters" / "first")
+    always = open_rewriter(settings_of(tmp_path, model="first", threshold=0.0)).rewrite(TALK, "and it?")
+    never = open_rewriter(settings_of(tmp_path, model="first", threshold=1.0)).rewrite(TALK, "and it?")
+    assert never.decision == "keep"
+    assert always.needs_history == never.needs_history

@@ -101,7 +101,7 @@ def make(
         state.err.print(f"… and {len(report.warnings) - 5} more files were left out.", style="yellow", markup=False)
     if report.rows < count:
         state.err.print(
-            f"The documents give no more than {report.rows:,} rows without repeating themselves.",
+            f"The documents are too short for more than {report.rows:,} rows.",
             style="yellow",
             markup=False,
         )

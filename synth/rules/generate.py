@@ -123,7 +123,6 @@ def _conversation(
     dialog = Dialog(material, others, rng, gender=rng.choice(("she", "he")))
     answers = rng.random() >= proportions.without_answers
     length = min(rng.choice((2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9)), proportions.longest)
-    known: set[str] = set()
     for turn in range(length):
         share = unchanged / made if made else proportions.unchanged
         standing = not turn or rng.random() < proportions.unchanged + 3 * (proportions.unchanged - share)
@@ -138,21 +137,18 @@ def _conversation(
             typed = style.typed(step.question, rng, proportions.casual)
             rewrite = step.rewrite
         history = tuple(said for said in dialog.turns if answers or said.role == "user")[-proportions.history :]
-        seen = known | set(stems(typed))
+        told = set(stems(" ".join((*(said.text for said in history), typed))))
         # A first question seldom is a row: most of what is learnt from rows without history is to leave alone.
         shown = turn > 0 or rng.random() < proportions.opening * length
-        if shown and (alone or (set(stems(rewrite)) - _ADDED <= seen and normalised(typed) != normalised(rewrite))):
+        if shown and (alone or (set(stems(rewrite)) - ADDED <= told and normalised(typed) != normalised(rewrite))):
             triple = Triple(f"{name}#{turn + 1}", history, typed, rewrite, step.rules, dialog.material.document_id)
             yield triple
             made += 1
             unchanged += triple.unchanged
         dialog.add(Step(typed, step.rewrite, step.rules, step.asked, step.answer, step.about, step.reply))
-        known.update(seen)
-        if answers:
-            known.update(stems(dialog.turns[-1].text))
 
 
-_ADDED = frozenset(
+ADDED = frozenset(
     stems(
         "happen happens cost difference differ example examples explain details matter link advantage know tell "
         "take works work free possible easiest best way help deadline fee account permission safe allowed forget "

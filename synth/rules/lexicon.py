@@ -66,6 +66,11 @@ _NEVER_VERB = word_list(
     "insurance health service services doctor area hour hours minute minutes item items default defaults "
     "language languages term terms age ages school schools program programs website evidence amount amounts"
 )
+_GERUND_NOUNS = word_list(
+    "parking mailing billing shipping training housing operating building meeting processing driving voting "
+    "banking engineering learning testing hosting marketing pricing funding nursing boarding gardening "
+    "catering"
+)
 _PREFERRED_VERB = word_list(
     "need needs want wants get gets make makes use uses apply applies require requires include includes allow allows"
 )
@@ -84,6 +89,8 @@ def readings(word: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {
         kind: lemmas for kind, lemmas in getAllLemmas(word).items() if kind in {"NOUN", "VERB", "ADJ", "ADV"}
     }
+    if word in _GERUND_NOUNS:
+        found["NOUN"] = (word,)
     if word in _NEVER_VERB:
         found.pop("VERB", None)
     if word in _NEVER_NOUN:

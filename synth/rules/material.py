@@ -224,7 +224,8 @@ def _analysed(
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Headings with their level, and paragraphs with level 0."""
     text = text[:MAX_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n")
-    text = _COMMENT.sub(" ", _FENCE.sub("\n", harmless(text)))
+    text = "\n".join(line for line in harmless(text).split("\n") if len(line) <= MAX_LINE)
+    text = _COMMENT.sub(" ", _FENCE.sub("\n", text))
     if not _english(text):
         return
     paragraph: list[str] = []
@@ -239,7 +240,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         if heading:
             yield from flushed()
             yield len(heading.group(1)), heading.group(2)
-        elif not line.strip() or len(line) > MAX_LINE or _SKIP_LINE.search(line[:200]):
+        elif not line.strip() or _SKIP_LINE.search(line[:200]):
             yield from flushed()
         elif _UNDERLINE.match(line) and len(paragraph) == 1 and len(paragraph[0]) < 100:
             yield (1 if line.strip().startswith("=") else 2), paragraph.pop()
@@ -253,7 +254,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _english(text: str) -> bool:
     words = _LETTERS.findall(text[:6_000].lower())
-    return len(words) > 15 and sum(word in _ENGLISH for word in words) / len(words) >= MIN_ENGLISH
+    return len(words) > 8 and sum(word in _ENGLISH for word in words) / len(words) >= MIN_ENGLISH
 
 
 def _plain(text: str) -> str:

@@ -25,7 +25,7 @@ _EMPTY_HEADS = word_list(
     "time times way ways example examples thing things case cases number numbers lot part parts kind kinds type "
     "types one ones bit note notes step steps section sections page pages reason reasons fact result results item "
     "items following point points area areas place places day days week weeks month months year years hour hours "
-    "minute minutes second seconds other others more less first last half most same use order addition general "
+    "minute minutes second seconds other others more less first last half most same use addition general "
     "particular figure table below above here there piece pieces set sets list lists line lines side end top bottom "
     "rest moment thousand million let sure please anything everything something nothing yes no people person anyone "
     "someone everyone name names chapter click link links rather instead able due etc e.g i.e vs example.com mail "
@@ -40,9 +40,9 @@ _POINTING_MODIFIERS = word_list(
 )
 
 _CLASSES: dict[str, str] = {
-    "form": "form application request letter certificate document report statement notice card license permit "
-    "receipt passport record proof claim affidavit questionnaire invoice title order appeal agreement contract note "
-    "bill id visa",
+    "form": "form application request letter certificate document report statement notice card license permit receipt "
+    "pass ticket badge voucher passport record proof claim affidavit questionnaire invoice title order appeal "
+    "agreement contract note bill id visa",
     "benefit": "benefit program plan loan grant insurance coverage service policy scholarship allowance pension "
     "payment "
     "aid credit compensation discount refund assistance support relief exemption waiver subscription "

@@ -34,6 +34,8 @@ BLOCK_DOCUMENTS = 24
 MOST_PER_BLOCK = 4_000
 ROWS_PER_DOCUMENT = 8
 """Where fewer rows are wanted than that for each document, only some of the documents are read, drawn by the seed."""
+CHARACTERS_PER_ROW = 4
+"""Rows are made up to one for so many characters of text; beyond that conversations would repeat themselves."""
 FORMAT = 1
 
 
@@ -76,7 +78,8 @@ def write_triples(
 ) -> TriplesReport:
     """Write `count` rows to `out` (gzip where its name ends in `.gz`), going on with an interrupted run.
 
-    Fewer rows come where the documents give no more without repeating. `progress` is told the rows written so far.
+    Fewer rows come where the documents are too short for so many (`CHARACTERS_PER_ROW`). `progress` is told the
+    rows written so far.
     Raises TriplesError where there is nothing to make them of, or where `<out>.part` belongs to other settings.
     """
     mixture = proportions or Proportions()
@@ -99,7 +102,7 @@ def write_triples(
             before = written.rows
             make = partial(_made, spool, seed, mixture)
             with written, _mapped(make, processes) as mapped:
-                _rounds(written, spool, count, seed, mapped, progress)
+                _rounds(written, spool, min(count, sum(spool.lengths) // CHARACTERS_PER_ROW), seed, mapped, progress)
             if not written.rows:
                 raise TriplesError(
                     "No triples came of these documents: the rules need English prose in plain sentences."

@@ -109,6 +109,8 @@ def _closed(word: str, before: Tag | None, after: str, after_tag: Tag | None) ->
         if after_tag in {"PRP", "EX"}:
             return "SUB"
         return "IN"
+    if word == "online" and after and after_tag is None and candidates(after) & {"NN", "NNS"} and before != "NN":
+        return "JJ"
     if word == "her":
         return "PRP$" if after and after_tag is None else "PRP"
     if word == "there":
@@ -201,4 +203,4 @@ def _verb_context(lowers: list[str], place: int, after_tag: Tag | None) -> bool:
     after = lowers[place + 1]
     if after_tag in {"IN"}:
         return after in {"on", "in", "at", "by", "as", "from", "to", "with", "for"}
-    return after_tag is None and (after[:1].isalnum() or after[:1] == "`")
+    return after_tag is None and (after[:1].isalnum() or after[:1] in "`$")

@@ -57,6 +57,8 @@ def wh_questions(clause: Clause, action: tuple[str, tuple[Part, ...]] | None, se
             yield question(ended(inverted(clause, after, opener)), "which", "object-which", sentence)
     if not clause.addresses_user and len(clause.subject) >= 2:
         yield from _subject_question(clause, sentence)
+    if rest[0].text.startswith("$") and clause.verb in {"cost", "pay", "charge", "receive", "get"}:
+        yield question(ended(inverted(clause, rest[1:], "How much")), "how_much", "amount", sentence, does)
     for place in range(len(rest) - 1):
         yield from _measure(clause, place, does, sentence)
         yield from _means(clause, place, found, does, sentence)
@@ -93,9 +95,7 @@ def _measure(clause: Clause, place: int, does: str, sentence: int) -> Iterator[Q
     if token.tag == "CD":
         before = rest[place - 1].lower if place else ""
         unit = rest[place + 1].lower
-        if "$" in token.text and place == 0 and clause.verb in {"cost", "pay", "charge", "receive", "get"}:
-            yield question(ended(inverted(clause, rest[place + 1 :], "How much")), "how_much", "amount", sentence, does)
-        elif unit in _UNITS and before in {"within", "for", "every", "after", "in"} and place + 2 <= len(rest):
+        if unit in _UNITS and before in {"within", "for", "every", "after", "in"} and place + 2 <= len(rest):
             if place + 2 < len(rest) and rest[place + 2].lower in {"of", "after", "from", "before", "old"}:
                 return
             opener = {"every": "How often", "for": "For how long", "within": "How soon", "after": "When", "in": "When"}[

@@ -16,6 +16,7 @@ import typer
 from server.cli import collections, config, feedback, keys, models, synth, triples
 from server.cli import eval as evaluate
 from server.cli.ask import ask
+from server.cli.calibrate import calibrate
 from server.cli.doctor import doctor
 from server.cli.edge import EdgeGroup
 from server.cli.index import index
@@ -79,6 +80,7 @@ app.add_typer(synth.app, name="synth")
 app.add_typer(triples.app, name="triples")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
+app.command()(calibrate)
 app.command()(doctor)
 
 

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,22 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from server.cli.asking import open_asker, progress
 from server.cli.state import InputError, State, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from index.documents import Document
     from index.encoders import Encoder
     from server.settings import Settings
     from synth.pipeline import Plan
     from synth.running import Settler
-    from synth.running.live import ChatAsker
-    from synth.running.tasks import Progress, Sampling
+    from synth.running.live import Structured
 
 MAKE = "make"
-REMOTE_CONCURRENCY = 16
-ANSWER_SECONDS = 300.0
 
 
 class MakeByDefault(TyperGroup):
@@ -262,7 +257,7 @@ class _Run:
         self._until = until
         self._attempts = attempts
 
-    def live(self, temperature: float, concurrency: int, structured: Any, minutes: float) -> None:
+    def live(self, temperature: float, concurrency: int, structured: Structured, minutes: float) -> None:
         """Ask the settings' engine. Raises ModelFailed; a run out of time says so."""
         from synth.running import Journal, Paused, Settler
 
@@ -363,111 +358,3 @@ def write_propositions(
         built, _ = make_propositions(documents, Plan(), settler, encoder, folder)
     state.err.print(f"{len(built.kept):,} propositions from {len(documents):,} documents.", markup=False)
     return folder.propositions
-
-
-@contextmanager
-def open_asker(
-    settings: Settings,
-    state: State,
-    *,
-    temperature: float,
-    seed: int,
-    concurrency: int = 0,
-    structured: Any = "auto",
-    stop: Callable[[], bool] | None = None,
-) -> Iterator[tuple[ChatAsker, Sampling]]:
-    """The settings' language model, ready to be asked; its engine runs as long as the context lasts."""
-    from server.cli.opening import fetch_models
-    from server.cli.state import SettingsError
-    from server.engines import LocalEngine, open_engine
-    from synth.running.live import ChatAsker
-    from synth.running.tasks import Sampling
-
-    llm = settings.llm
-    # Whole answers are waited for here, and several requests share the local engine.
-    patient = llm.model_copy(update={"first_token_seconds": max(llm.first_token_seconds, ANSWER_SECONDS)})
-    settings = settings.model_copy(update={"llm": patient})
-    fetch_models(settings, state, encoder=False, reranker=False, llm=True)
-    with state.err.status("starting the language model"):
-        engine = open_engine(settings)
-        engine.start()
-    try:
-        model = engine.chat_model()
-        if model is None:
-            raise SettingsError("Making propositions and dialogs needs a language model, but llm.model is `none`.")
-        here = isinstance(engine, LocalEngine)
-        name = str(getattr(model, "model_name", engine.name))
-        sampling = Sampling(name, temperature, seed)
-        at_once = concurrency or (llm.parallel if here else REMOTE_CONCURRENCY)
-        with ChatAsker(model, sampling, concurrency=at_once, structured=structured, stop=stop) as asker:
-            yield asker, sampling
-    finally:
-        engine.stop()
-
-
-@contextmanager
-def progress(state: State) -> Iterator[Callable[[Progress], None]]:
-    """A callback that draws a bar for each step: items, failures, tokens, rate, time left; lines off a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    if not state.err.is_terminal:
-        yield _lines(state)
-        return
-    with Bars(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}", style="dim"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=state.err,
-    ) as bars:
-        tasks: dict[str, tuple[Any, _Rate]] = {}
-
-        def draw(now: Progress) -> None:
-            if now.step not in tasks:
-                tasks[now.step] = (bars.add_task(now.step, total=now.total, told=""), _Rate(now.done))
-            task, rate = tasks[now.step]
-            bars.update(task, completed=now.done, total=now.total, told=f"{_counted(now)}, {rate.told(now)}")
-
-        yield draw
-
-
-class _Rate:
-    """Items and tokens a second since the step began here."""
-
-    def __init__(self, done: int) -> None:
-        self._began = time.monotonic()
-        self._before = done
-
-    def told(self, now: Progress) -> str:
-        seconds = max(time.monotonic() - self._began, 0.001)
-        return f"{60 * (now.done - self._before) / seconds:.1f} items/min, {now.tokens_out / seconds:.0f} tokens/s"
-
-    def left(self, now: Progress) -> str:
-        """Minutes until the step is done."""
-        done = now.done - self._before
-        seconds = (time.monotonic() - self._began) * (now.total - now.done) / done if done else 0
-        return f"{seconds / 60:.0f} min left"
-
-
-def _lines(state: State) -> Callable[[Progress], None]:
-    told: dict[str, tuple[_Rate, int]] = {}
-
-    def line(now: Progress) -> None:
-        rate, percent = told.setdefault(now.step, (_Rate(now.done), -1))
-        reached = 100 * now.done // max(1, now.total)
-        if reached >= percent + 5 or (now.done == now.total and reached > percent):
-            told[now.step] = (rate, reached)
-            state.err.print(
-                f"{now.step}: {now.done} of {now.total}, {_counted(now)}, {rate.told(now)}, {rate.left(now)}",
-                highlight=False,
-            )
-
-    return line
-
-
-def _counted(now: Progress) -> str:
-    failed = f"{now.failed} failed, " if now.failed else ""
-    return f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens"

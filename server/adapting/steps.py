@@ -20,6 +20,7 @@ class Progress:
 
     def __init__(self, folder: Path, wanted: dict[str, Any]) -> None:
         self.folder = folder
+        self.wanted = wanted
         self._path = folder / STATE
         folder.mkdir(parents=True, exist_ok=True)
         begun = self._read()

@@ -15,6 +15,7 @@ import typer
 
 from server.cli import collections, config, feedback, keys, models, synth, triples
 from server.cli import eval as evaluate
+from server.cli.adapt import adapt
 from server.cli.ask import ask
 from server.cli.calibrate import calibrate
 from server.cli.doctor import doctor
@@ -72,6 +73,7 @@ app.command()(ask)
 app.command()(search)
 app.command()(rewrite)
 app.command()(train)
+app.command()(adapt)
 app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
 app.add_typer(feedback.app, name="feedback")

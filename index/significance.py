@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ import numpy.typing as npt
 SEED = 20
 RESAMPLES = 2000
 ROUNDS = 10_000
-_CELLS = 4_000_000
 
 Numbers = npt.NDArray[np.float64]
 
@@ -45,7 +45,7 @@ def estimates(values: Numbers, clusters: Sequence[Hashable], resamples: int = RE
     if not count:
         return [Estimate(0.0, 0.0, 0.0, 0)] * columns
     sums, sizes = _sums(values, clusters)
-    drawn = np.random.default_rng(SEED).multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), resamples)
+    drawn = _draws(len(sizes), resamples)
     means = (drawn @ sums) / (drawn @ sizes)[:, None]
     low, high = np.percentile(means, (2.5, 97.5), axis=0)
     mean = values.mean(axis=0)
@@ -61,11 +61,7 @@ def randomisation(differences: Sequence[float], clusters: Sequence[Hashable], ro
         return 1.0
     sums = _sums(np.asarray(differences, dtype=np.float64).reshape(-1, 1), clusters)[0][:, 0]
     observed = abs(sums.sum()) - 1e-12
-    random = np.random.default_rng(SEED)
-    extreme, step = 0, max(1, _CELLS // len(sums))
-    for start in range(0, rounds, step):
-        signs = random.integers(0, 2, (min(step, rounds - start), len(sums))) * 2 - 1
-        extreme += int((np.abs(signs @ sums) >= observed).sum())
+    extreme = int((np.abs(_signs(len(sums), rounds) @ sums) >= observed).sum())
     return (extreme + 1) / (rounds + 1)
 
 
@@ -77,6 +73,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
         corrected[place] = highest
     return corrected
+
+
+# Seeded, so they depend on their shape alone; many systems are measured over the same conversations.
+@lru_cache(maxsize=32)
+def _draws(clusters: int, resamples: int) -> npt.NDArray[np.int64]:
+    """How often each resample draws each cluster, `(resamples, clusters)`."""
+    return np.random.default_rng(SEED).multinomial(clusters, np.full(clusters, 1 / clusters), resamples)
+
+
+@lru_cache(maxsize=8)
+def _signs(clusters: int, rounds: int) -> npt.NDArray[np.float32]:
+    """A random sign for each cluster, `(rounds, clusters)`."""
+    return (np.random.default_rng(SEED).integers(0, 2, (rounds, clusters)) * 2 - 1).astype(np.float32)
 
 
 def _sums(values: Numbers, clusters: Sequence[Hashable]) -> tuple[Numbers, Numbers]:

@@ -28,7 +28,8 @@ from server.turn.generate import GenerationError, Usage, generate
 from server.turn.prompt import build_prompt, evidence_budget
 from server.turn.search import Plan, Searchable, TurnSearch
 from server.turn.steps import Attribute, Recorder, Step, forget
-from server.turn.support import Encode
+from server.turn.support import Encode, Support
+from server.turn.wording import NOTHING_FOUND, UNSUPPORTED, no_answer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -40,9 +41,6 @@ BLOCKING_SECONDS = 30.0
 """Longest search, and longest rerank, before the turn is given up."""
 _CANDIDATES = 3
 """Tokens of the evidence, as a multiple of what a model is shown of it."""
-
-_UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
-_NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -228,7 +226,7 @@ class _Turn:
     async def _answer(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         self._reader = AnswerReader(selection.passages, self._encode)
         if not selection.passages:
-            for said in self._reader.say(_NOTHING_FOUND):
+            for said in self._reader.say(NOTHING_FOUND):
                 yield said
             yield self._done("refused", Usage())
         elif self._chat_model is None:
@@ -243,9 +241,14 @@ class _Turn:
     async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """The best sentences, or a refusal."""
         started, wall = time.perf_counter(), time.time()
-        found = await self._blocking(lambda: best_sentences(plan.meaning, selection.passages, self._encode), "generate")
+
+        def quotes() -> list[Support]:
+            found = best_sentences(plan.meaning, selection.passages, self._encode)
+            return found or best_sentences(plan.matching, selection.passages, self._encode)
+
+        found = await self._blocking(quotes, "generate")
         self._first_token()
-        for event in self._reader.say(INTRODUCTION if found else _no_answer(plan, selection)):
+        for event in self._reader.say(INTRODUCTION if found else no_answer(plan, selection)):
             yield event
         for support in found:
             for event in self._reader.quote(support):
@@ -261,7 +264,13 @@ class _Turn:
         budget = evidence_budget(self._question, llm)
         shown = await self._read(excerpts, plan.matching, selection.passages, reader.scorer, budget)
         prompt = build_prompt(
-            self._question, self._conversation, selection.passages, llm, meaning=plan.meaning, excerpts=shown
+            self._question,
+            self._conversation,
+            selection.passages,
+            llm,
+            meaning=plan.meaning,
+            about=[term.text for term in plan.rewrite.expansion],
+            excerpts=shown,
         )
         started, wall = time.perf_counter(), time.time()
         usage, raw = Usage(), ""
@@ -303,7 +312,7 @@ class _Turn:
                 },
             )
         if reader.refused or not reader.shown:
-            for event in reader.say(_no_answer(plan, selection)):
+            for event in reader.say(no_answer(plan, selection)):
                 self._first_token()
                 yield event
             yield self._done("refused", usage)
@@ -346,7 +355,7 @@ class _Turn:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             seconds=self._timings(),
-            warning=_UNSUPPORTED if answer.support and not any(one.supported for one in answer.support) else "",
+            warning=UNSUPPORTED if answer.support and not any(one.supported for one in answer.support) else "",
         )
 
     async def _blocking(self, call: Callable[[], T], step: str) -> T:
@@ -386,12 +395,3 @@ class _Turn:
 
 def _hits(hits: Sequence[Hit]) -> Mapping[str, object]:
     return {"passages": [{"id": hit.passage.id, "score": hit.score, "ranks": dict(hit.ranks)} for hit in hits]}
-
-
-def _no_answer(plan: Plan, selection: Selection) -> str:
-    titles = list(dict.fromkeys(passage.title or passage.document_id for passage in selection.passages))
-    shown = ", ".join(titles[:3]) + (" and others" if len(titles) > 3 else "")
-    return (
-        f"The documents do not seem to answer this. I searched for “{' '.join(plan.meaning.split())}” and read "
-        f"{len(selection.passages)} passages, from {shown}; none of them says it."
-    )

@@ -65,18 +65,25 @@ def build_prompt(
     llm: LLMSettings,
     *,
     meaning: str = "",
+    about: Sequence[str] = (),
     excerpts: Mapping[int, str] | None = None,
 ) -> ChatPrompt:
     """The request for an answer to `question`, within `llm.context_tokens` less the answer's own.
 
-    `meaning` is the question in full where the typed one leans on the conversation. `excerpts` holds what to
+    `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
+    conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to
     show of each passage by its number; a passage without one is left out. The history gets what is left,
     newest turns first, at most `HISTORY_TOKENS`.
     """
     system = load_prompt(PACKAGE, "answer")
     form = load_prompt(PACKAGE, "question")
     room = llm.context_tokens - llm.answer_tokens - _fixed_tokens()
-    asked = clip(question if not meaning or meaning == question else f"{question} (that is: {meaning})", room // 2)
+    asked = question
+    if meaning and meaning != question:
+        asked = f"{question} (that is: {meaning})"
+    elif about:
+        asked = f"{question} (speaking of: {', '.join(about)})"
+    asked = clip(asked, room // 2)
     room -= count_tokens(asked)
     texts = {passage.n: passage.text for passage in evidence} if excerpts is None else excerpts
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))

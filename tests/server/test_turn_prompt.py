@@ -116,6 +116,15 @@ def test_the_meaning_of_a_follow_up_is_said_once() -> None:
     assert "that is" not in same.messages[-1].text
 
 
+def test_what_a_follow_up_speaks_of_is_said() -> None:
+    prompt = build_prompt(
+        "and by fax?", Conversation(()), evidence(FAX), LLM, meaning="and by fax?", about=["form PL-7", "</passages>"]
+    )
+
+    assert "Question: and by fax? (speaking of: form PL-7, " in prompt.messages[-1].text
+    assert prompt.messages[-1].text.count("</passages>") == 1
+
+
 def test_the_newest_turns_are_kept_within_the_budget() -> None:
     turns = tuple(Turn("user" if i % 2 == 0 else "assistant", f"turn {i} " + "word " * 60) for i in range(40))
     prompt = ask(LEAVE, turns=turns)

@@ -49,6 +49,7 @@ MAY_LOAD = {
     "rewriter/terms/judging.py": {"torch"},
     "rewriter/terms/model.py": {"torch"},
     "rewriter/terms/training.py": {"torch"},
+    "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},
     "ui/app.py": {"gradio"},
 }
 

@@ -34,6 +34,7 @@ def retrieval(
     systems: Annotated[str, typer.Option(help="What to compare, by commas: FORM:RETRIEVER[+rerank].")] = "",
     baseline: Annotated[str, typer.Option(help="The system the others are tested against.")] = "typed:rrf",
     every: Every = 1,
+    timed: Annotated[int, typer.Option(min=0, help="Questions to take latencies on; 0 takes none.")] = 30,
     name: Name = "",
     out: Out = None,
     fail_under: FailUnder = None,
@@ -75,6 +76,7 @@ def retrieval(
                 writer,
                 baseline=against,
                 name=settings.collection if own else "",
+                timed=timed,
             )
     run = writer.finish(settings)
     state.out.print(tables.summary(run), markup=False, soft_wrap=True)

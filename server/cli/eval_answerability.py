@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.eval_options import Data, Name, Out, bench, listed, runs_folder
-from server.cli.state import state_of
+from server.cli.state import State, state_of
 
 if TYPE_CHECKING:
     from server.evaluation.answerability import Case
@@ -28,6 +28,9 @@ def answerability(
     context: typer.Context,
     data: Data = None,
     sets: Annotated[str, typer.Option(help="Sets whose questions are marked, by commas.")] = "mtrag-cloud,mtrag-govt",
+    answers: Annotated[
+        Path | None, typer.Option(help="Folder of a run of answers: also show its refusals joined with these.")
+    ] = None,
     weights: Annotated[Path | None, typer.Option(help="Write the fitted weights to this file (TOML).")] = None,
     name: Name = "",
     out: Out = None,
@@ -80,12 +83,37 @@ def answerability(
     run = writer.finish(settings)
     head = ["unanswerable questions", "model", "AUC", *(f"refused rightly at {share:.0%} false" for share in SHOWN)]
     state.out.print(tables.table(head, rows), markup=False, soft_wrap=True)
+    if answers is not None:
+        _show_joined(state, answers, chosen, cases, fitting.cross_validated(cases, fitting.KINDS["with relevance"]))
     ticks = [f"{step / 10:g}" for step in range(11)]
     plot = charts.lines("Refusing below a threshold", "recall of unanswerable", "precision", ticks, lines)
     (run.folder / "report.html").write_text(report.html(run, extra=[plot]), "utf-8")
     if weights is not None:
         weights.write_text(fitting.as_toml(models), "utf-8")
     state.err.print(f"Wrote {run.folder}.", markup=False)
+
+
+def _show_joined(
+    state: State, answers: Path, chosen: Sequence[EvalSet], cases: Sequence[Case], probabilities: Sequence[float]
+) -> None:
+    """Refusals of a run of answers, alone and together with the score's at some shares of false refusals."""
+    from server.evaluation import answerability as fitting
+    from server.evaluation import tables
+    from server.evaluation.answering import read_journal
+    from server.evaluation.runs import slug
+
+    turns = {
+        name: turn for one in chosen for name, turn in read_journal(answers / slug(one.name) / "turns.jsonl").items()
+    }
+    refused = {name: turn.status == "refused" for name, turn in turns.items() if turn.status != "error"}
+    own = [p for p, case in zip(probabilities, cases, strict=True) if case.answerable]
+    thresholds = [sorted(own)[int(share * len(own))] for share in SHOWN] if own else []
+    rows = [
+        [name, f"{right:.2f}", f"{wrong:.2f}", str(count)]
+        for name, right, wrong, count in fitting.joined(cases, probabilities, refused, thresholds)
+    ]
+    head = ["refused by", "unanswerable refused", "answerable refused", "n"]
+    state.out.print("", tables.table(head, rows), sep="\n", markup=False, soft_wrap=True)
 
 
 def _cases(chosen: Sequence[EvalSet], settings: Settings, measuring: Bench) -> Iterator[Case]:

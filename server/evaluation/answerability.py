@@ -113,6 +113,30 @@ def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
     return wins / (len(good) * len(bad))
 
 
+def joined(
+    cases: Sequence[Case], probabilities: Sequence[float], refused: Mapping[str, bool], thresholds: Sequence[float]
+) -> list[tuple[str, float, float, int]]:
+    """What a model's own refusals come to together with refusing below a threshold.
+
+    `refused` says by question whether the model refused. For no threshold and for each: its name, the share of
+    unanswerable questions refused, the share of answerable ones, and how many questions there were. Foreign
+    cases are left out, since no model was asked.
+    """
+    known = [
+        (refused[case.id.rpartition("@")[0]], p, case.answerable)
+        for case, p in zip(cases, probabilities, strict=True)
+        if not case.foreign and case.id.rpartition("@")[0] in refused
+    ]
+    found = []
+    for name, threshold in (("the model alone", 0.0), *((f"or p < {one:.2f}", one) for one in thresholds)):
+        sides: dict[bool, list[bool]] = {True: [], False: []}
+        for by_model, p, answerable in known:
+            sides[answerable].append(by_model or p < threshold)
+        rates = [sum(side) / max(1, len(side)) for side in (sides[False], sides[True])]
+        found.append((name, rates[0], rates[1], len(known)))
+    return found
+
+
 def as_toml(models: Mapping[str, Model]) -> str:
     """The fitted models as the file `server.turn.answerability` reads."""
     lines = ["# Fitted by `anaphora eval answerability`; what the signals mean stands in answerability.py."]

@@ -112,11 +112,13 @@ def evaluate_set(
     *,
     baseline: str = "",
     name: str = "",
+    timed: int = TIMED_QUESTIONS,
 ) -> None:
     """Measure `systems` on a set and write everything into the run.
 
     `rewrites` has those of each rewriter that a system names, by question. `name` is the collection, where the
-    set brings no corpus of its own. Raises MissingSet where nothing in the set is judged.
+    set brings no corpus of its own. Latencies are taken on `timed` questions, not at all with 0. Raises
+    MissingSet where nothing in the set is judged.
     """
     questions = chosen.judged
     if not questions:
@@ -140,8 +142,9 @@ def evaluate_set(
         writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
     _measure(chosen, questions, rankings, writer, baseline)
     started = time.monotonic()
-    for system in fitting:
-        writer.latencies.append(_latency(system, name, chosen, questions, rewrites, bench))
+    for system in fitting if timed else ():
+        sample = questions[:: max(1, len(questions) // timed)][:timed]
+        writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
     writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
     _show(chosen, questions, rankings, rewrites, writer)
 
@@ -290,17 +293,15 @@ def _latency(
     system: System,
     name: str,
     chosen: EvalSet,
-    questions: Sequence[Question],
+    sample: Sequence[Question],
     rewrites: Mapping[str, Mapping[str, Rewrite]],
     bench: Bench,
 ) -> Latency:
     """Seconds from question to hits. The collection is opened anew: an open one remembers queries."""
-    step = max(1, len(questions) // TIMED_QUESTIONS)
-    sample = questions[::step][:TIMED_QUESTIONS]
     seconds = []
     with closing(Collection.open(bench.root, name, bench.plain)) as collection:
         limit = bench.settings.retrieval.rerank_seconds
-        search = _search(system, collection, rewrites, questions, bench.settings, bench.reranker, limit)
+        search = _search(system, collection, rewrites, sample, bench.settings, bench.reranker, limit)
         _find(search, system, sample[0], rewrites, DEPTH)
         for question in sample[1:]:
             started = time.perf_counter()

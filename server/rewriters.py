@@ -156,6 +156,7 @@ def _trained(folder: Path, settings: Settings) -> Rewriter:
         Serving(
             timeout_seconds=rewriter.timeout_seconds,
             history_turns=rewriter.history_turns,
+            alternatives=rewriter.alternatives,
             threshold=rewriter.threshold,
         ),
     )

@@ -70,17 +70,21 @@ class LegsSettings(_Group):
     """How much each query of a follow-up weighs; the measurements are in `docs/retrieval.md`."""
 
     typed: LegWeights = _leg(1, 3, "The question as typed.")
-    rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where there is one.")
-    users: LegWeights = _leg(0.5, 0.5, "The last user turns before the question, and the question.")
-    exchange: LegWeights = _leg(1.5, 0.5, "The previous question, its answer, and the question.")
-    opening: LegWeights = _leg(1.5, 1, "The question the conversation began with, and the question.")
+    rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where it wrote one.")
+    expanded: LegWeights = _leg(1, 0.5, "The question with the words the rewriter added, or kept as it is.")
+    users: LegWeights = _leg(0, 0.25, "The last user turns before the question, and the question.")
+    exchange: LegWeights = _leg(2, 0.25, "The previous question, its answer, and the question.")
+    opening: LegWeights = _leg(2, 1, "The question the conversation began with, and the question.")
     conversation: LegWeights = _leg(1, 1, "Everything said so far, the question and the newest first.")
     subject: float = Field(
         1.0, ge=0, description="How much passages of the document that the conversation is about are favoured."
     )
+    subject_leaning: float = Field(
+        3.0, ge=-10, le=10, description="How that follows the belief that the question needs its history, as `leaning`."
+    )
     user_turns: int = Field(1, ge=1, description="User turns in the `users` leg.")
     clarity: float = Field(
-        10.0, ge=0, description="How strongly the typed question's weights follow how clearly it points at passages."
+        12.0, ge=0, description="How strongly the typed question's weights follow how clearly it points at passages."
     )
 
 
@@ -116,6 +120,9 @@ class RewriterSettings(_Group):
         le=1,
         description="Belief from which a question counts as one that needs its history; empty takes "
         "the rewriter's own.",
+    )
+    alternatives: int = Field(
+        0, ge=0, le=5, description="Further forms a rewriter that writes is asked for; each is one more leg."
     )
     timeout_seconds: float = Field(8.0, gt=0, description="After this the typed question is used, in seconds.")
     history_turns: int = Field(6, ge=0, description="Turns of history a rewriter that writes sees, the newest kept.")

@@ -69,7 +69,7 @@ class ConditionalRewriter:
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """Decide and phrase; never raises. `confidence` is the gate's belief in its decision."""
         if not conversation or not question.strip():
-            return Rewrite(question, "keep", confidence=1.0)
+            return Rewrite(question, "keep", confidence=1.0, needs_history=0.0)
         started = time.perf_counter()
         try:
             proposal = self._batcher.run(self.form.source(conversation, question), self._timeout)
@@ -88,7 +88,7 @@ class ConditionalRewriter:
     def _judged(self, conversation: Conversation, question: str, proposal: _Proposal) -> Rewrite:
         p = proposal.probability
         if p < self.gate.threshold:
-            return Rewrite(question, "keep", confidence=1 - p)
+            return Rewrite(question, "keep", confidence=1 - p, needs_history=p)
         reason = "The model wrote nothing."
         passed = list[str]()
         for text in proposal.texts:
@@ -98,8 +98,8 @@ class ConditionalRewriter:
             elif not passed:
                 reason = refused
         if not passed:
-            return Rewrite(question, "refused", confidence=p, reason=reason)
-        return Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]))
+            return Rewrite(question, "refused", confidence=p, reason=reason, needs_history=p)
+        return Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
 
     def _propose(self, sources: Sequence[list[int]], stop: Stop) -> list[_Proposal]:
         """One greedy pass over all, a second one for those whose gate opens only by its threshold."""

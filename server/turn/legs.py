@@ -42,24 +42,27 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
 
     The first question of a conversation stands alone, and so does one that the rewriter kept and is
     sure of. Weights follow the rewriter's belief that the question needs its history, where it has one;
-    else a rewrite's weight follows its confidence.
+    else a rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank.
     """
     if not conversation:
         return Legs((Query(question, "typed"),), question)
     belief = rewrite.needs_history
     queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
     standalone: str | None = None
-    if rewrite.decision in ("rewrite", "expand") or (rewrite.decision == "keep" and rewrite.confidence is not None):
+    if rewrite.decision == "expand" or (rewrite.decision == "keep" and belief is not None):
         standalone = rewrite.text
-        share = rewrite.confidence if belief is None and rewrite.confidence is not None else 1.0
+        queries.append(_query("expanded", rewrite.text, weights.expanded, belief))
+    elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
+        standalone = rewrite.text
+        share = 1.0 if rewrite.confidence is None else rewrite.confidence
         queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
+        for n, text in enumerate(rewrite.alternatives, start=2):
+            queries.append(_query(f"rewritten {n}", text, weights.rewritten, belief, share=share / n))
     queries += _history(conversation, question, weights, belief)
     return Legs(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
 
 
-def _history(
-    conversation: Conversation, question: str, weights: LegsSettings, belief: float | None
-) -> Iterator[Query]:
+def _history(conversation: Conversation, question: str, weights: LegsSettings, belief: float | None) -> Iterator[Query]:
     asked, answered = conversation.last_exchange()
     users = [turn.text for turn in conversation.turns if turn.role == "user"]
     newest_first = " ".join(turn.text for turn in reversed(conversation.turns))
@@ -69,8 +72,9 @@ def _history(
     yield _query("opening", _joined(*users[:1], question), weights.opening, belief)
     yield _query("conversation", everything, weights.conversation, belief)
     if weights.subject > 0:
-        yield Query(_joined(asked, answered), "said", documents=weights.subject)
-        yield Query(everything, "spoken of", documents=weights.subject)
+        strength = weights.subject * _leaning(weights.subject_leaning, belief)
+        yield Query(_joined(asked, answered), "said", documents=strength)
+        yield Query(everything, "spoken of", documents=strength)
 
 
 def _joined(*parts: str) -> str:
@@ -80,6 +84,10 @@ def _joined(*parts: str) -> str:
 def _query(
     name: str, text: str, weights: LegWeights, belief: float | None, *, share: float = 1.0, clarity: float = 0.0
 ) -> Query:
-    """A leg as it weighs at this belief that history is needed; without one, as if the odds were even."""
-    factor = share if belief is None else share * math.exp(weights.leaning * (belief - 0.5))
+    """A leg as it weighs at this belief that history is needed; without one, as at even odds."""
+    factor = share * _leaning(weights.leaning, belief)
     return Query(text, name, lexical=factor * weights.lexical, dense=factor * weights.dense, clarity=clarity)
+
+
+def _leaning(leaning: float, belief: float | None) -> float:
+    return 1.0 if belief is None else math.exp(leaning * (belief - 0.5))

@@ -170,10 +170,10 @@ def test_rules_rows_are_asked_where_their_reply_is_known(tmp_path: Path) -> None
 
 
 def test_a_hit_counts_as_the_places_it_holds() -> None:
-    from index.passages import Passage
+    from index.query import Passage
 
     def hit(key: str, document: str, start: int, end: int) -> Hit:
-        passage = Passage(id=key, document_id=document, text="x" * (end - start), kind="section", start=start, end=end,
+        passage = Passage(id=key, document_id=document, title="", text="x" * (end - start), kind="section", start=start, end=end,
                           heading=(), page=None, metadata={})  # fmt: skip
         return Hit(passage, 1.0, {})
 

@@ -63,7 +63,7 @@ def test_an_expanded_question_is_a_leg_and_what_is_reranked_by():
     terms = (Term("renew license", 0.9),)
     expanded = Rewrite("and by fax? renew license", "expand", confidence=0.8, expansion=terms, needs_history=0.8)
     legs = legs_of(expanded)
-    assert next(query.text for query in legs.queries if query.name == "rewritten") == "and by fax? renew license"
+    assert next(query.text for query in legs.queries if query.name == "expanded") == "and by fax? renew license"
     assert legs.rerank_question == "and by fax? renew license"
 
 
@@ -99,3 +99,9 @@ def test_long_history_is_bounded_with_the_newest_kept():
     assert len(text) <= HISTORY_CHARS + len("and then? ")
     assert "turn 99" in text
     assert "turn 0 " not in text
+
+
+def test_further_forms_of_a_rewrite_are_legs_that_weigh_less():
+    rewrite = Rewrite("Can I renew by fax?", "rewrite", 0.5, alternatives=("Is fax possible?", "Renewal by fax?"))
+    weights = [query.dense for query in legs_of(rewrite).queries if query.name.startswith("rewritten")]
+    assert weights == [2.0, 1.0, 2.0 / 3]

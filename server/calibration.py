@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from index.metrics import Qrels, evaluate
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite
-from server.settings import Settings
+from server.settings import LegWeights, Settings
 from server.turn.search import Searchable, TurnSearch
 
 if TYPE_CHECKING:
@@ -55,15 +55,12 @@ class Setting:
     def applied(self, settings: Settings) -> Settings:
         """The settings with this one's changes."""
         legs = settings.retrieval.legs
-        leg = legs.rewritten
-        legs = legs.model_copy(
-            update={
-                "rewritten": leg.model_copy(
-                    update={"lexical": leg.lexical * self.rewritten, "dense": leg.dense * self.rewritten}
-                ),
-                "subject": legs.subject * self.subject,
-            }
-        )
+        update: dict[str, Any] = {"subject": legs.subject * self.subject}
+        for name in ("rewritten", "expanded"):
+            leg: LegWeights = getattr(legs, name)
+            weights = {"lexical": leg.lexical * self.rewritten, "dense": leg.dense * self.rewritten}
+            update[name] = leg.model_copy(update=weights)
+        legs = legs.model_copy(update=update)
         changed: dict[str, Any] = {"legs": legs, "rerank": "auto" if self.read else "never"}
         if self.read:
             changed["rerank_top"] = self.read
@@ -176,14 +173,10 @@ def fragment(settings: Settings, setting: Setting) -> str:
     legs, retrieval = chosen.retrieval.legs, chosen.retrieval
     lines = ["[retrieval]", f'rerank = "{retrieval.rerank}"', f"rerank_top = {retrieval.rerank_top}", ""]
     lines += ["[retrieval.legs]", f"subject = {legs.subject:g}", ""]
-    leg = legs.rewritten
-    lines += [
-        "[retrieval.legs.rewritten]",
-        f"lexical = {leg.lexical:g}",
-        f"dense = {leg.dense:g}",
-        f"leaning = {leg.leaning:g}",
-        "",
-    ]
+    for name in ("rewritten", "expanded"):
+        leg: LegWeights = getattr(legs, name)
+        lines += [f"[retrieval.legs.{name}]", f"lexical = {leg.lexical:g}", f"dense = {leg.dense:g}"]
+        lines += [f"leaning = {leg.leaning:g}", ""]
     if setting.threshold is not None:
         lines += ["[rewriter]", f"threshold = {setting.threshold:g}", ""]
     return "\n".join(lines)

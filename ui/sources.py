@@ -27,6 +27,7 @@ _OTHERS = {"rerank": "cross-encoder", "document": "document you talk about"}
 _LEGS = {
     "typed": "typed question",
     "rewritten": "question in full",
+    "expanded": "question with words added",
     "users": "your last questions",
     "exchange": "previous exchange",
     "opening": "your first question",

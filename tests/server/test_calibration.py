@@ -57,11 +57,11 @@ def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:
 
 def test_the_setting_that_finds_most_is_taken() -> None:
     asked = [Asked(str(n), "0.9", TALK) for n in range(3)]
-    qrels = {str(n): {"rewritten": 1} for n in range(3)}
+    qrels = {str(n): {"expanded": 1} for n in range(3)}
     settings = Settings(retrieval=RetrievalSettings())
-    leg = settings.retrieval.legs.rewritten.model_copy(update={"dense": 1.6, "leaning": 0.0})
+    leg = settings.retrieval.legs.expanded.model_copy(update={"lexical": 1.0, "dense": 1.6, "leaning": 0.0})
     typed = settings.retrieval.legs.typed.model_copy(update={"dense": 3.0, "leaning": 0.0})
-    legs = settings.retrieval.legs.model_copy(update={"rewritten": leg, "typed": typed})
+    legs = settings.retrieval.legs.model_copy(update={"expanded": leg, "typed": typed})
     settings = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": legs})})
     told: list[Point] = []
     calibration = Calibration(settings, LegCollection(), SureRewriter(), None, asked, qrels, told.append)
@@ -70,7 +70,7 @@ def test_the_setting_that_finds_most_is_taken() -> None:
     assert best.ndcg == 1.0
     assert told == calibration.points
     written = tomllib.loads(fragment(settings, best.setting))
-    assert written["retrieval"]["legs"]["rewritten"]["dense"] == 3.2
+    assert written["retrieval"]["legs"]["expanded"]["dense"] == 3.2
     assert Settings(**written).retrieval.rerank == "never"
 
 

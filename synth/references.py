@@ -14,6 +14,8 @@ _PRONOUNS = frozenset({"it", "its", "they", "them", "their", "theirs", "he", "hi
 _DETERMINERS = frozenset({"this", "these", "those"})
 # Time is no reference to what was said: "this year".
 _TIMES = frozenset({"year", "month", "week", "day", "morning", "evening", "summer", "winter", "weekend", "time"})
+# "those who …", "those available in …": said here which ones.
+_RESOLVES = frozenset({"who", "whose", "that", "with", "of", "in", "on", "at", "from", "for", "listed", "available"})
 # What a pronoun may stand after, in the same sentence, and still be resolved there.
 _CLAUSE = frozenset(
     [
@@ -49,7 +51,7 @@ _PLACEHOLDER_IT = regex.compile(
     r"|hard|recommended|easier|harder)\b"
     r"|\bdoes it (?:take|cost|mean|matter)\b(?=.*\b(?:to|if|when|that|for)\b)"
     r"|\bit(?:'s| is| was) (?:\w+ )?(?:possible|necessary|required|important|better|best|a good idea|your)\b"
-    r"|\bit (?:takes?|costs?)\b.*\bto\b",
+    r"|\bit (?:takes?|costs?)\b.*\bto\b|\bit (?:might|will|would|does not|doesn['’]t) (?:cost|take|matter)\b",
     regex.IGNORECASE,
 )
 _OPENING = regex.compile(
@@ -59,13 +61,18 @@ _OPENING = regex.compile(
     regex.IGNORECASE,
 )
 _POINTING = regex.compile(
-    r"\b(?:the same|the former|the latter|the other (?:one|ones|two)|the (?:first|second|third|last|next|other) one|"
-    r"that one|this one|those ones|one of them|each of them|such (?:a|an)|mentioned|aforementioned|as above|"
-    r"(?:for|about|of|with|in|on|by|after|before|without|from|like|does|do|did|is|was|has|can|could|why|how|if) that"
-    r"(?=\s*[?.!,]|\s*$|\s+(?:mean|work|cost|take|apply|help|include|change|possible|required|needed|necessary|too|also|case)\b))",
+    r"\b(?:the same\s*[?.!]*$|the same (?:one|thing|applies|goes|holds|is true)\b|the (?:former|latter)\s*[?.!,]"
+    r"|the other (?:one|ones|two)\b|the (?:first|second|third|last|next|other) one\b|that one\b|this one\b"
+    r"|those ones\b|one of (?:them|those|these)\b|each of them\b|such an?\b|aforementioned\b|as above\b"
+    r"|(?:for|about|of|with|in|on|by|after|before|without|from|like|does|do|did|is|was|has|can|could|why|how|if) that"
+    r"(?=\s*[?.!,]|\s*$|\s+(?:mean|work|cost|take|apply|help|include|change|possible|required|needed|necessary|too"
+    r"|also|case)\b))",
     regex.IGNORECASE,
 )
-_THERE = regex.compile(r"\b(?:from|in|over|go|get|out|work|up|apply) there\b|\bthere\s*[?.!]*\s*$", regex.IGNORECASE)
+_THERE = regex.compile(
+    r"\b(?:from|in|over|go|get|out|work|up|apply) there\b|(?<!\b(?:is|are|was|were|be) )\bthere\s*[?.!]*\s*$",
+    regex.IGNORECASE,
+)
 _QUOTED = regex.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 _FUNCTION = frozenset(
     [
@@ -139,12 +146,13 @@ def reference(text: str) -> str:
         if found := pattern.search(plain):
             return str(found.group()).strip()
     plain = str(_PLACEHOLDER_IT.sub(" ", plain))
-    tokens = [str(token).casefold() for token in _WORD.findall(plain)]
+    # "IT" is a department.
+    tokens = ["x" if token == "IT" else str(token).casefold() for token in _WORD.findall(plain)]
     # Something is named before the pronoun, and a clause ends in between: "If I lose a card, how is it replaced?"
     named = clause = False
     for place, token in enumerate(tokens):
         following = tokens[place + 1] if place + 1 < len(tokens) else ""
-        if token in _DETERMINERS and following not in _TIMES:
+        if token in _DETERMINERS and following not in _TIMES and not (token == "those" and following in _RESOLVES):
             return f"{token} {following}".strip()
         if token in _PRONOUNS and not (named and clause):
             return token
@@ -159,5 +167,5 @@ def reference(text: str) -> str:
 
 
 def _owner_follows(tokens: list[str], place: int) -> bool:
-    """Whether a possessive follows within the next two words, as in "employees change their address"."""
-    return any(token in {"their", "its", "his", "her"} for token in tokens[place + 1 : place + 4])
+    """Whether a possessive follows within the next few words, as in "employees change their address"."""
+    return any(token in {"their", "its", "his", "her"} for token in tokens[place + 1 : place + 5])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REMOTE_CONCURRENCY = 16
 """Requests at once to a server, unless said otherwise."""
-ANSWER_SECONDS = 300.0
+ANSWER_SECONDS = 900.0
 """Longest wait for a piece of an answer."""
 
 

@@ -321,6 +321,7 @@ class _Run:
             f"out, {built.duplicates:,} merged): {folder.propositions}",
             markup=False,
         )
+        write_reports(folder, facts)
         if self._until is Step.DIALOGS:
             facts = make_dialogs(built, self._plan, settler, self._encoder, folder, facts)
             rejected = sum(facts.rejected_pairs.values())
@@ -329,7 +330,7 @@ class _Run:
                 f"which need rewriting ({rejected:,} pairs rejected): {folder.path / 'report.html'}",
                 markup=False,
             )
-        write_reports(folder, facts)
+            write_reports(folder, facts)
 
 
 def write_propositions(

@@ -30,6 +30,7 @@ _NEAR_SHARED = 0.8
 _MAX_QUESTION_WORDS = 45
 _MIN_WORDS = 2
 _STRANGERS = 1
+_OWN_WORDS = 0.5
 _YES_NO = regex.compile(r"^\s*(?:yes|no|ja|nein|oui|non|sí|si|no)\b", regex.IGNORECASE)
 _MARKUP = regex.compile(r"</?\w+>|```|‹|\{\{|\]\(|^\s*[{\[]")
 # About the material instead of the matter: nobody who chats has "the facts" before them.
@@ -88,7 +89,9 @@ def form_reason(wording: str, rewrite: str, history: str) -> str:
     if numbers(wording) - numbers(rewrite) or bool(negations(wording)) != bool(negations(rewrite)):
         return "changed meaning"
     typed, full, said = set(stems(wording)), set(stems(rewrite)), set(stems(history))
-    if len(typed - full - said) > _STRANGERS or (typed and not typed & (full | said)):
+    # People add words of their own when they follow up; what shares nothing with question and talk asks another thing.
+    strangers = typed - full - said
+    if len(strangers) > max(_STRANGERS, _OWN_WORDS * len(typed)) or (typed and not typed & (full | said)):
         return "changed meaning"
     if len(full - typed - said) > _STRANGERS:
         return "not resolvable"

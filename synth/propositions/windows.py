@@ -55,7 +55,8 @@ class Window:
         shown: tuple[str, ...] = self.heading
         for piece in self.pieces:
             if piece.heading != shown:
-                parts.append(f"## {' > '.join(piece.heading[shared:])}")
+                if below := piece.heading[shared:]:
+                    parts.append(f"## {' > '.join(below)}")
                 shown = piece.heading
             parts.append(self.document.text[piece.start : piece.end])
         return "\n\n".join(parts)

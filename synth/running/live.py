@@ -27,7 +27,7 @@ Structured: TypeAlias = Literal["auto", "schema", "text"]
 """Whether the server is asked to hold answers to the schema; `auto` gives it up where the server refuses."""
 
 CONCURRENCY = 8
-CALL_SECONDS = 600.0
+CALL_SECONDS = 1800.0
 """Longest single answer; a server that sends nothing for longer is one that failed."""
 _WAIT_SECONDS = (1.0, 5.0, 20.0)
 

@@ -140,6 +140,13 @@ def test_propositions_become_the_pool_and_sections_the_evidence(
     assert kinds == {"proposition", "section"}
 
 
+def test_propositions_are_not_written_without_a_model(
+    anaphora: Call, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
+    assert anaphora("index", docs, "--propositions", "auto").exit_code == ExitCode.SETTINGS
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -1,0 +1,71 @@
+"""The rewriter that every installation has."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from rewriter.conversation import Conversation, Turn
+from rewriter.load import load_rewriter
+from rewriter.protocol import Rewriter
+from rewriter.terms.recipe import read_recipe
+
+FOLDER = Path(__file__).resolve().parents[2] / "rewriter" / "default"
+TALK = Conversation(
+    (
+        Turn("user", "How do I renew my driver license?"),
+        Turn("assistant", "Fill in form MV-44 and send it to the licensing office by mail."),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def rewriter() -> Rewriter:
+    return load_rewriter(FOLDER)
+
+
+@pytest.mark.parametrize("question", ["and by fax?", "how much does it cost", "Where is their office?"])
+def test_a_question_that_leans_on_the_conversation_is_expanded(rewriter: Rewriter, question: str) -> None:
+    made = rewriter.rewrite(TALK, question)
+    assert made.decision == "expand"
+    assert made.text.startswith(question)
+    assert "license" in made.text or "MV-44" in made.text
+    assert made.needs_history is not None
+    assert made.needs_history > 0.8
+
+
+@pytest.mark.parametrize(
+    "question", ["How do I apply for a student loan?", "What documents do I need to register a motorcycle in New York?"]
+)
+def test_a_question_that_stands_alone_is_kept(rewriter: Rewriter, question: str) -> None:
+    made = rewriter.rewrite(TALK, question)
+    assert (made.decision, made.text) == ("keep", question)
+    assert made.confidence is not None
+    assert made.confidence > 0.8
+
+
+def test_every_added_word_was_said(rewriter: Rewriter) -> None:
+    made = rewriter.rewrite(TALK, "and by fax?")
+    said = " ".join(turn.text for turn in TALK.turns)
+    assert made.expansion
+    assert all(term.text in said and 0 < term.score <= 1 for term in made.expansion)
+
+
+def test_it_answers_in_milliseconds(rewriter: Rewriter) -> None:
+    long = Conversation(TALK.turns * 20)
+    times = []
+    for _ in range(9):
+        started = time.perf_counter()
+        rewriter.rewrite(long, "and by fax?")
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.25
+
+
+def test_it_is_small_and_says_where_it_comes_from() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 25_000_000
+    card = json.loads((FOLDER / "card.json").read_text())
+    assert set(card["data"]["sha256"]) == set(read_recipe().data)
+    assert card["metrics"]["gate_auc"] > 0.9

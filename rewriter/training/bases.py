@@ -29,11 +29,13 @@ T5_SIZES: dict[str, dict[str, int]] = {
 }
 GPT2_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"n_embd": 64, "n_layer": 2, "n_head": 4},
+    "3m": {"n_embd": 160, "n_layer": 5, "n_head": 5},
     "6m": {"n_embd": 256, "n_layer": 6, "n_head": 8},
     "31m": {"n_embd": 512, "n_layer": 8, "n_head": 8},
 }
 MAMBA_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "state_size": 8},
+    "3m": {"hidden_size": 160, "num_hidden_layers": 8, "state_size": 16},
     "6m": {"hidden_size": 256, "num_hidden_layers": 8, "state_size": 16},
     "31m": {"hidden_size": 512, "num_hidden_layers": 14, "state_size": 16},
 }

@@ -66,6 +66,9 @@ def train(
     # The bars of saving and loading a model say nothing at these sizes.
     hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     first = os.environ.get("RANK", "0") == "0"
+    if not first:
+        told = _silent
+        _awaited(folder / TOKENIZER)
     clock = _Clock(folder)
     mixture = Mixture(recipe, root)
     base = _begun(recipe, mixture, folder, clock.telling(told))
@@ -75,7 +78,9 @@ def train(
         place = folder / "stages" / stage.name
         if not (place / "final.pt").is_file():
             if n:
-                _restore(base.model, folder / "stages" / recipe.stage[n - 1].name / "final.pt")
+                before = folder / "stages" / recipe.stage[n - 1].name / "final.pt"
+                _awaited(before)
+                _restore(base.model, before)
             examples = mixture.train(n)
             told(f"{stage.name}: {len(examples):,} examples")
             log = run_stage(
@@ -200,6 +205,19 @@ def _describe(folder: Path, description: dict[str, Any]) -> None:
     part = folder / f"{DESCRIPTION}.part"
     part.write_text(json.dumps(whole, indent=2) + "\n", "utf-8")
     part.replace(folder / DESCRIPTION)
+
+
+def _awaited(path: Path, seconds: float = 1800.0) -> None:
+    """Wait for a file that the first process writes; at once where it is there."""
+    until = time.monotonic() + seconds
+    while not path.is_file():
+        if time.monotonic() > until:
+            raise TrainingError(f"The first process did not write {path} in {seconds / 60:.0f} minutes.")
+        time.sleep(0.5)
+
+
+def _silent(_: str) -> None:
+    """Says nothing: the first process tells for all."""
 
 
 def _finished_stage(place: Path, model: Any, log: list[dict[str, float]]) -> None:

@@ -41,6 +41,7 @@ def home(tmp_path: Path, model_home: Path) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "models").symlink_to(model_home / "models")
+    (folder / "anaphora.toml").write_text('[retrieval]\nrerank = "never"\n[rewriter]\nkind = "none"\n', "utf-8")
     return folder
 
 

@@ -4,95 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from index.errors import CollectionNotFound, StorageError
-from rewriter import Conversation, PassThroughRewriter, PromptedRewriter, Rewrite, Turn
-from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
-from server.turn import pipeline
+from rewriter import Conversation, PassThroughRewriter
+from server.settings import RetrievalSettings, RewriterSettings, Settings
 from server.turn.events import (
-    CitationEvent,
     DoneEvent,
-    ErrorEvent,
     Event,
     EvidenceEvent,
     RewriteEvent,
-    SupportEvent,
     TokenEvent,
 )
-from server.turn.pipeline import TurnEngine
 from server.turn.search import TurnSearch
 from server.turn.steps import Step
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, ScriptedModel
-
-FOLLOW_UP = Conversation((Turn("user", "How long is parental leave?"), Turn("assistant", "Ten weeks [1].")))
-
-
-class Fixed:
-    """A rewriter of few words."""
-
-    name = "fixed"
-
-    def __init__(self, text: str, seconds: float = 0.0, confidence: float | None = None) -> None:
-        self._text, self._seconds, self._confidence = text, seconds, confidence
-
-    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        time.sleep(self._seconds)
-        return Rewrite(self._text, "rewrite", self._confidence)
-
-
-def engine(
-    script: list[Any] | None = None,
-    *,
-    collection: FakeCollection | None = None,
-    settings: Settings | None = None,
-    **parts: Any,
-) -> TurnEngine:
-    """An engine over a fake collection; without a script it has no model."""
-    found = collection or FakeCollection()
-    model = parts.pop("model", None) or (ScriptedModel(script=script) if script is not None else None)
-    return TurnEngine(
-        collection=lambda _: found,
-        rewriter=parts.pop("rewriter", PassThroughRewriter()),
-        settings=settings or Settings(),
-        chat_model=lambda: model,
-        **parts,
-    )
-
-
-def play(turns: TurnEngine, question: str = "How long is leave?", **options: Any) -> list[Event]:
-    async def gather() -> list[Event]:
-        return [event async for event in turns.run(question, collection="docs", **options)]
-
-    events = asyncio.run(gather())
-    check_order(events)
-    return events
-
-
-def check_order(events: list[Event]) -> None:
-    """What every reader of the stream relies on."""
-    last = events[-1]
-    assert isinstance(last, DoneEvent | ErrorEvent)
-    assert not any(isinstance(event, DoneEvent | ErrorEvent) for event in events[:-1])
-    assert [event.type for event in events[:-1][:2]] == ["rewrite", "evidence"][: len(events) - 1]
-    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == last.answer
-    if isinstance(last, DoneEvent):
-        assert last.citations == [event for event in events if isinstance(event, CitationEvent)]
-        assert last.support == [event for event in events if isinstance(event, SupportEvent)]
-
-
-def done(events: list[Event]) -> DoneEvent:
-    assert isinstance(events[-1], DoneEvent)
-    return events[-1]
-
-
-def failed(events: list[Event]) -> ErrorEvent:
-    assert isinstance(events[-1], ErrorEvent)
-    return events[-1]
+from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
 
 
 def test_an_answer_streams_with_checked_citations() -> None:
@@ -205,74 +134,6 @@ def test_where_nothing_is_found_no_model_is_asked(script: list[str] | None) -> N
     assert model is None or model.asked == []
 
 
-@pytest.mark.parametrize(
-    ("script", "code", "answer"),
-    [
-        ([ConnectionError("refused")], "llm_unreachable", ""),
-        (["Parental leave ", ConnectionError("reset")], "llm_unreachable", "Parental leave"),
-        ([ValueError("model not found")], "llm_failed", ""),
-        (["Ten weeks [1]. ", RuntimeError("CUDA")], "llm_failed", "Ten weeks [1]."),
-        ([TimeoutError()], "llm_timeout", ""),
-    ],
-)
-def test_a_model_that_fails_ends_the_turn_with_what_was_said(script: list[Any], code: str, answer: str) -> None:
-    end = failed(play(engine(script), turn_id="t1"))
-
-    assert (end.code, end.answer, end.turn_id) == (code, answer, "t1")
-    assert end.message.startswith("The language model")
-    assert "total" in end.seconds
-
-
-def test_half_a_refusal_token_is_not_shown_when_the_model_dies() -> None:
-    assert failed(play(engine(["Ten weeks. <cannot_ans", ConnectionError()]))).answer == "Ten weeks."
-
-
-def test_a_model_that_says_nothing_is_given_up() -> None:
-    settings = Settings(llm=LLMSettings(first_token_seconds=0.1))
-    end = failed(play(engine([5.0, "late"], settings=settings)))
-
-    assert (end.code, end.answer) == ("llm_timeout", "")
-    assert "llm.first_token_seconds" in end.message
-
-
-def test_a_model_that_never_ends_is_stopped() -> None:
-    settings = Settings(llm=LLMSettings(total_seconds=0.3))
-    end = failed(play(engine(["Ten weeks "] + ["and ", 0.05] * 100, settings=settings)))
-
-    assert end.code == "llm_timeout"
-    assert end.answer.startswith("Ten weeks and")
-    assert "llm.total_seconds" in end.message
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (CollectionNotFound("There is no collection docs."), "collection_not_found"),
-        (StorageError("The disk is full."), "search_failed"),
-    ],
-)
-def test_what_the_index_says_of_a_failure_reaches_the_user(error: Exception, code: str) -> None:
-    end = failed(play(engine(["x"], collection=FakeCollection(error=error))))
-
-    assert (end.code, end.message) == (code, str(error))
-
-
-def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
-    def missing(name: str) -> FakeCollection:
-        raise CollectionNotFound(f"There is no collection {name}.")
-
-    turns = TurnEngine(collection=missing, rewriter=PassThroughRewriter(), settings=Settings())
-
-    assert [event.type for event in play(turns)] == ["error"]
-
-
-def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "BLOCKING_SECONDS", 0.1)
-    slow = FakeCollection(before=lambda: time.sleep(0.5))
-
-    assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"
-
-
 def test_a_follow_up_is_searched_with_its_rewrite_and_read_with_both() -> None:
     model = ScriptedModel(script=["Yes, by fax [2]."])
     collection = FakeCollection()
@@ -345,53 +206,6 @@ def test_the_steps_are_told_with_content_apart() -> None:
     assert "How long is leave?" not in str([dict(step.attributes) for step in steps])
     assert LEAVE in str(steps[-1].inputs["messages"])
     assert steps[-1].outputs["text"] == "Ten weeks [1]."
-
-
-@pytest.mark.parametrize("how", ["close", "cancel"])
-def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
-    model = ScriptedModel(script=["Parental leave ", "lasts ", 30.0, "ten weeks."])
-    turns = engine(model=model)
-
-    async def read() -> None:
-        async with aclosing(turns.run("How long?", collection="docs")) as events:
-            async for event in events:
-                if isinstance(event, TokenEvent) and how == "close":
-                    return
-
-    async def leave() -> None:
-        task = asyncio.create_task(read())
-        if how == "close":
-            await task
-        else:
-            await asyncio.to_thread(model.speaking.wait, 20)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    started = time.monotonic()
-    asyncio.run(leave())
-
-    assert model.closed == [True]
-    assert time.monotonic() - started < 10
-
-
-def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
-    model = ScriptedModel(script=[30.0, "REWRITE: x?"])
-    turns = engine(["x"], rewriter=PromptedRewriter(model))
-
-    async def leave() -> None:
-        async def read() -> None:
-            async for _ in turns.run("and by fax?", collection="docs", conversation=FOLLOW_UP):
-                pass
-
-        task = asyncio.create_task(read())
-        await asyncio.to_thread(model.speaking.wait, 20)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(leave())
-    assert model.closed == [True]
 
 
 def test_many_turns_run_at_once() -> None:

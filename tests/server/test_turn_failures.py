@@ -1,0 +1,136 @@
+"""What becomes of a turn when a model, an index or a reader fails it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from index.errors import CollectionNotFound, StorageError
+from rewriter import PassThroughRewriter, PromptedRewriter
+from server.settings import LLMSettings, Settings
+from server.turn import pipeline
+from server.turn.events import (
+    TokenEvent,
+)
+from server.turn.pipeline import TurnEngine
+from tests.server.turn_fakes import FakeCollection, ScriptedModel
+from tests.server.turn_playing import FOLLOW_UP, engine, failed, play
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "answer"),
+    [
+        ([ConnectionError("refused")], "llm_unreachable", ""),
+        (["Parental leave ", ConnectionError("reset")], "llm_unreachable", "Parental leave"),
+        ([ValueError("model not found")], "llm_failed", ""),
+        (["Ten weeks [1]. ", RuntimeError("CUDA")], "llm_failed", "Ten weeks [1]."),
+        ([TimeoutError()], "llm_timeout", ""),
+    ],
+)
+def test_a_model_that_fails_ends_the_turn_with_what_was_said(script: list[Any], code: str, answer: str) -> None:
+    end = failed(play(engine(script), turn_id="t1"))
+
+    assert (end.code, end.answer, end.turn_id) == (code, answer, "t1")
+    assert end.message.startswith("The language model")
+    assert "total" in end.seconds
+
+
+def test_half_a_refusal_token_is_not_shown_when_the_model_dies() -> None:
+    assert failed(play(engine(["Ten weeks. <cannot_ans", ConnectionError()]))).answer == "Ten weeks."
+
+
+def test_a_model_that_says_nothing_is_given_up() -> None:
+    settings = Settings(llm=LLMSettings(first_token_seconds=0.1))
+    end = failed(play(engine([5.0, "late"], settings=settings)))
+
+    assert (end.code, end.answer) == ("llm_timeout", "")
+    assert "llm.first_token_seconds" in end.message
+
+
+def test_a_model_that_never_ends_is_stopped() -> None:
+    settings = Settings(llm=LLMSettings(total_seconds=0.3))
+    end = failed(play(engine(["Ten weeks "] + ["and ", 0.05] * 100, settings=settings)))
+
+    assert end.code == "llm_timeout"
+    assert end.answer.startswith("Ten weeks and")
+    assert "llm.total_seconds" in end.message
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CollectionNotFound("There is no collection docs."), "collection_not_found"),
+        (StorageError("The disk is full."), "search_failed"),
+    ],
+)
+def test_what_the_index_says_of_a_failure_reaches_the_user(error: Exception, code: str) -> None:
+    end = failed(play(engine(["x"], collection=FakeCollection(error=error))))
+
+    assert (end.code, end.message) == (code, str(error))
+
+
+def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
+    def missing(name: str) -> FakeCollection:
+        raise CollectionNotFound(f"There is no collection {name}.")
+
+    turns = TurnEngine(collection=missing, rewriter=PassThroughRewriter(), settings=Settings())
+
+    assert [event.type for event in play(turns)] == ["error"]
+
+
+def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "BLOCKING_SECONDS", 0.1)
+    slow = FakeCollection(before=lambda: time.sleep(0.5))
+
+    assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"
+
+
+@pytest.mark.parametrize("how", ["close", "cancel"])
+def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
+    model = ScriptedModel(script=["Parental leave ", "lasts ", 30.0, "ten weeks."])
+    turns = engine(model=model)
+
+    async def read() -> None:
+        async with aclosing(turns.run("How long?", collection="docs")) as events:
+            async for event in events:
+                if isinstance(event, TokenEvent) and how == "close":
+                    return
+
+    async def leave() -> None:
+        task = asyncio.create_task(read())
+        if how == "close":
+            await task
+        else:
+            await asyncio.to_thread(model.speaking.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    started = time.monotonic()
+    asyncio.run(leave())
+
+    assert model.closed == [True]
+    assert time.monotonic() - started < 10
+
+
+def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
+    model = ScriptedModel(script=[30.0, "REWRITE: x?"])
+    turns = engine(["x"], rewriter=PromptedRewriter(model))
+
+    async def leave() -> None:
+        async def read() -> None:
+            async for _ in turns.run("and by fax?", collection="docs", conversation=FOLLOW_UP):
+                pass
+
+        task = asyncio.create_task(read())
+        await asyncio.to_thread(model.speaking.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    assert model.closed == [True]

@@ -1,0 +1,85 @@
+"""Playing a turn from question to its last event, for tests of the pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from rewriter import Conversation, PassThroughRewriter, Rewrite, Turn
+from server.settings import Settings
+from server.turn.events import (
+    CitationEvent,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    SupportEvent,
+    TokenEvent,
+)
+from server.turn.pipeline import TurnEngine
+from tests.server.turn_fakes import FakeCollection, ScriptedModel
+
+FOLLOW_UP = Conversation((Turn("user", "How long is parental leave?"), Turn("assistant", "Ten weeks [1].")))
+
+
+class Fixed:
+    """A rewriter of few words."""
+
+    name = "fixed"
+
+    def __init__(self, text: str, seconds: float = 0.0, confidence: float | None = None) -> None:
+        self._text, self._seconds, self._confidence = text, seconds, confidence
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        time.sleep(self._seconds)
+        return Rewrite(self._text, "rewrite", self._confidence)
+
+
+def engine(
+    script: list[Any] | None = None,
+    *,
+    collection: FakeCollection | None = None,
+    settings: Settings | None = None,
+    **parts: Any,
+) -> TurnEngine:
+    """An engine over a fake collection; without a script it has no model."""
+    found = collection or FakeCollection()
+    model = parts.pop("model", None) or (ScriptedModel(script=script) if script is not None else None)
+    return TurnEngine(
+        collection=lambda _: found,
+        rewriter=parts.pop("rewriter", PassThroughRewriter()),
+        settings=settings or Settings(),
+        chat_model=lambda: model,
+        **parts,
+    )
+
+
+def play(turns: TurnEngine, question: str = "How long is leave?", **options: Any) -> list[Event]:
+    async def gather() -> list[Event]:
+        return [event async for event in turns.run(question, collection="docs", **options)]
+
+    events = asyncio.run(gather())
+    check_order(events)
+    return events
+
+
+def check_order(events: list[Event]) -> None:
+    """What every reader of the stream relies on."""
+    last = events[-1]
+    assert isinstance(last, DoneEvent | ErrorEvent)
+    assert not any(isinstance(event, DoneEvent | ErrorEvent) for event in events[:-1])
+    assert [event.type for event in events[:-1][:2]] == ["rewrite", "evidence"][: len(events) - 1]
+    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == last.answer
+    if isinstance(last, DoneEvent):
+        assert last.citations == [event for event in events if isinstance(event, CitationEvent)]
+        assert last.support == [event for event in events if isinstance(event, SupportEvent)]
+
+
+def done(events: list[Event]) -> DoneEvent:
+    assert isinstance(events[-1], DoneEvent)
+    return events[-1]
+
+
+def failed(events: list[Event]) -> ErrorEvent:
+    assert isinstance(events[-1], ErrorEvent)
+    return events[-1]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample, read_examples, write_examples
-from server.adapting.questions import Asked
+from server.adapting.questions import Asked, document_of
 
 TRAIN, HELD = "train.jsonl", "held.jsonl"
 HELD_SHARE = 0.2
@@ -28,13 +28,13 @@ def split_rules(rows: Path, data: Path, seed: int) -> tuple[int, int]:
     with gzip.open(rows, "rt", encoding="utf-8") as file:
         lines = [line for line in file if line.strip()]
     parsed = [json.loads(line) for line in lines]
-    documents = {str(row["document"]) for row in parsed}
+    documents = {document_of(row) for row in parsed}
     few = len(documents) < FEW_DOCUMENTS
     counts = [0, 0]
     data.mkdir(parents=True, exist_ok=True)
     with (data / TRAIN).open("w", encoding="utf-8") as train, (data / HELD).open("w", encoding="utf-8") as held:
         for line, row in zip(lines, parsed, strict=True):
-            key = str(row["id"]).rpartition("#")[0] if few else str(row["document"])
+            key = str(row["id"]).rpartition("#")[0] if few else document_of(row)
             side = held_out(key, seed)
             (held if side else train).write(line)
             counts[side] += 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import regex
 
@@ -21,6 +21,7 @@ from rewriter.examples import RewriteExample, normalised, read_examples
 if TYPE_CHECKING:
     from index.query import Hit
 
+_PART = regex.compile(r"#part\d+$")
 SHORTEST = 5
 """A reply of fewer words says too little to find its place by."""
 
@@ -134,4 +135,9 @@ def _documents(rows: Path) -> Iterator[tuple[str, str]]:
     with opening(rows, "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
-            yield str(row["id"]), str(row.get("document", ""))
+            yield str(row["id"]), document_of(row)
+
+
+def document_of(row: Mapping[str, Any]) -> str:
+    """The document a rule-made row is about; the parts into which a long one was cut count as the whole."""
+    return _PART.sub("", str(row.get("document", "")))

@@ -159,7 +159,13 @@ def test_rules_rows_are_asked_where_their_reply_is_known(tmp_path: Path) -> None
     said = [{"role": "user", "text": "What is it?"}, {"role": "assistant", "text": "A pass for all buses of the town."}]
     reply = [{"role": "user", "text": "and the cost?"}, {"role": "assistant", "text": "It costs eleven pounds a year."}]
     rows = [
-        {"id": "b-1#2", "history": said, "question": "and the cost?", "rewrite": "What does it cost?", "document": "d"},
+        {
+            "id": "b-1#2",
+            "history": said,
+            "question": "and the cost?",
+            "rewrite": "What does it cost?",
+            "document": "d#part2",
+        },
         {"id": "b-1#3", "history": said + reply, "question": "ok?", "rewrite": "ok?", "document": "d"},
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")

@@ -107,11 +107,8 @@ def measured(asked: list[Asked], value: float, jitter: int) -> Measured:
     return Measured({"passage": values, "document": values}, 1.0, 2.0)
 
 
-def merged(*parts: Measured) -> Measured:
-    return Measured(
-        {level: {key: value for part in parts for key, value in part.values[level].items()} for level in ("passage", "document")},
-        1.0, 2.0,
-    )  # fmt: skip
+def merged(one: Measured, other: Measured) -> Measured:
+    return Measured({level: one.values[level] | other.values[level] for level in ("passage", "document")}, 1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -180,8 +177,7 @@ def test_a_hit_counts_as_the_places_it_holds() -> None:
     from index.query import Passage
 
     def hit(key: str, document: str, start: int, end: int) -> Hit:
-        passage = Passage(id=key, document_id=document, title="", text="x" * (end - start), kind="section", start=start, end=end,
-                          heading=(), page=None, metadata={})  # fmt: skip
+        passage = Passage(key, document, "", "x" * (end - start), "section", start, end)
         return Hit(passage, 1.0, {})
 
     asked = question(1, needs=True, place=Place("d", 10, 20))

@@ -164,6 +164,7 @@ def test_options_that_contradict_each_other_are_told(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_small_model_ends_with_valid_files_however_bad_its_text(
     anaphora: Call, docs: Path, tmp_path: Path, model_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.documents import Document, Section
@@ -66,6 +66,7 @@ def test_windows_hold_everything_once_and_in_order() -> None:
     assert [word for word in held.split() if word.isalpha()] == [word for word in LIST.split() if word.isalpha()]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab. \n-|`#1", max_size=300), st.integers(1, 30))
 def test_windows_of_any_text_hold_every_word_once(text: str, tokens: int) -> None:
     made = list(windows(document("d.md", text), tokens, count))

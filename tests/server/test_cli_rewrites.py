@@ -43,15 +43,17 @@ def rewrite_command(queries: Path, out: Path, *options: str) -> list[str]:
     return ["rewrite", "--queries", str(queries), "--out", str(out), *options]
 
 
-def test_the_default_rewriter_keeps_every_question(queries_file: Path, tmp_path: Path) -> None:
+def test_the_default_rewriter_widens_follow_ups_and_keeps_first_questions(queries_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "made" / "r.jsonl"
     result = CliRunner().invoke(app, rewrite_command(queries_file, out))
     assert result.exit_code == 0, result.output
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert [(row["id"], row["text"], row["decision"]) for row in rows] == [
-        ("a", "and by fax?", "keep"),
+        ("a", "and by fax? appeal form DS-7", "expand"),
         ("b", "What is a form?", "keep"),
     ]
+    assert [term["text"] for term in rows[0]["expansion"]] == ["appeal form DS-7"]
+    assert read_records(out)["a"].rewrite().needs_history == rows[0]["needs_history"]
     assert {"confidence", "alternatives", "reason", "seconds", "rewriter", "question"} <= set(rows[0])
     assert list(out.parent.iterdir()) == [out]
 
@@ -60,7 +62,7 @@ def test_finished_questions_are_not_asked_again(queries_file: Path, tmp_path: Pa
     kept = Record.of(QUERIES[0], Rewrite("Can I send form DS-7 by fax?", "rewrite", seconds=1.5), "none")
     out = tmp_path / "r.jsonl"
     out.with_name("r.jsonl.partial").write_text(kept.line() + '{"id": "b", "torn', encoding="utf-8")
-    result = CliRunner().invoke(app, rewrite_command(queries_file, out))
+    result = CliRunner().invoke(app, rewrite_command(queries_file, out, "--rewriter", "none"))
     assert result.exit_code == 0, result.output
     assert "1 of 2 questions were finished before" in result.stderr
     assert read_records(out)["a"] == kept

@@ -73,6 +73,7 @@ def read_run(path: Path) -> dict[str, list[str]]:
 def test_the_run_is_what_a_turn_finds(search: Search, home: Path, model_home: Path, tmp_path: Path) -> None:
     from server.chat.collections import Collections
     from server.chat.models import Models
+    from server.rewriters import open_rewriter
     from server.turn.search import TurnSearch
 
     out = tmp_path / "out.trec"
@@ -82,7 +83,7 @@ def test_the_run_is_what_a_turn_finds(search: Search, home: Path, model_home: Pa
     models = Models(settings)
     collections = Collections(settings, models)
     turn = TurnSearch(
-        collection=collections.get, rewriter=PassThroughRewriter(), settings=settings, reranker=models.reranker()
+        collection=collections.get, rewriter=open_rewriter(settings), settings=settings, reranker=models.reranker()
     )
     history = Conversation((Turn("user", "How do I apply for parental leave?"), Turn("assistant", "With form PL-7.")))
     found = turn.find("and by fax?", collection="docs", conversation=history, k=100)

@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 from index.metrics import run_lines
 from index.query import Hit, Passage
 from rewriter.conversation import Conversation, Turn
-from rewriter.passthrough import PassThroughRewriter
 from server.cli import app
 from server.cli.edge import ExitCode
 from server.cli.search import Level, ranked

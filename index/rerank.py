@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from index.encoders import refuse_empty_folder
 from index.errors import ModelUnavailable
-from index.fusion import DEFAULT_K, fuse
+from index.fusion import fuse
 from index.onnx_model import OnnxModel
 from index.query import Hit
 
@@ -27,6 +27,9 @@ ONNX_FILE = "model.onnx"
 PASSAGE_TOKENS = 224
 QUESTION_TOKENS = 96
 TOP = 20
+
+FUSION_K = 5
+"""Small, since both rankings know well what belongs at the very top; measured in `docs/retrieval.md`."""
 
 _WINDOW = 512
 _SHORTER = (PASSAGE_TOKENS, 160, 112, 80)
@@ -46,11 +49,14 @@ class Reranker(Protocol):
     def name(self) -> str:
         """Names the model."""
 
-    def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP) -> list[Hit]:
+    def rerank(
+        self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP, weight: float = 1.0
+    ) -> list[Hit]:
         """All `hits`, the first `top` of them read within about `seconds` and the order fused anew.
 
         Passages are read in list order, shorter or fewer of them when time is short; those that were
-        not reached keep their order below those that were. `ranks["rerank"]` is the model's rank.
+        not reached keep their order below those that were. `ranks["rerank"]` is the model's rank. `weight`
+        is what its order counts beside the list's, 1 for as much.
         """
 
 
@@ -72,7 +78,9 @@ class CrossEncoderReranker:
         self._speed = _FIRST_SPEED
         self._lock = threading.Lock()
 
-    def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP) -> list[Hit]:
+    def rerank(
+        self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP, weight: float = 1.0
+    ) -> list[Hit]:
         if not question.strip() or not hits or seconds <= 0 or top < 1:
             return list(hits)
         deadline = self._clock() + seconds
@@ -89,7 +97,7 @@ class CrossEncoderReranker:
                 break
             scores.extend(self._scorer.score(question, texts[batch]).tolist())
             self._learn(work, self._clock() - began)
-        return _fused(hits, scores)
+        return _fused(hits, scores, weight)
 
     def _fit(self, passages: Sequence[str], asked: int, seconds: float) -> tuple[list[str], list[int]]:
         """The passages cut to the greatest length at which all of them fit into the time, else to the least."""
@@ -166,12 +174,12 @@ def load_reranker(path_or_id: str) -> Reranker:
     return CrossEncoderReranker(name, _SentenceTransformersScorer(path_or_id))
 
 
-def _fused(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+def _fused(hits: Sequence[Hit], scores: Sequence[float], weight: float) -> list[Hit]:
     """The list fused with the model's order of its first passages; those not read go below."""
     read = len(scores)
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable").tolist()
     # The model first: where the two just swap places, it is the better judge.
-    fused = fuse([("rerank", 1.0, order), ("list", 1.0, list(range(len(hits))))], DEFAULT_K)
+    fused = fuse([("rerank", weight, order), ("list", 1.0, list(range(len(hits))))], FUSION_K)
     fused.sort(key=lambda item: item.id >= read)
     return [
         replace(

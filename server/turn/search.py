@@ -6,6 +6,7 @@ served. Everything here blocks; time limits and threads are the pipeline's busin
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -120,7 +121,14 @@ class TurnSearch:
         if self._reranker is None or not hits:
             return hits
         question = plan.legs.rerank_question or plan.question
-        return self._reranker.rerank(question, hits, seconds=retrieval.rerank_seconds, top=retrieval.rerank_top)
+        belief = 0.0 if plan.rewrite.decision == "rewrite" else plan.rewrite.needs_history or 0.0
+        return self._reranker.rerank(
+            question,
+            hits,
+            seconds=retrieval.rerank_seconds,
+            top=retrieval.rerank_top,
+            weight=math.exp(retrieval.rerank_leaning * belief),
+        )
 
     def find(
         self,

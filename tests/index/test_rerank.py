@@ -82,13 +82,24 @@ def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_
     assert not_relevant < -7
 
 
+def test_the_models_order_counts_as_much_as_it_is_given_weight() -> None:
+    clock = Clock()
+    reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
+    found = hits(["1 a", "2 b", "9 c"])
+    by_weight = {
+        weight: [hit.passage.id for hit in reranker.rerank("question", found, seconds=1.0, weight=weight)]
+        for weight in (0.2, 5.0)
+    }
+    assert by_weight == {0.2: ["p0", "p1", "p2"], 5.0: ["p2", "p1", "p0"]}
+
+
 def test_an_order_is_fused_with_the_lists() -> None:
     clock = Clock()
     reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
     ranked = reranker.rerank("question", hits(["1 a", "2 b", "9 c"]), seconds=1.0)
     by_id = {hit.passage.id: hit for hit in ranked}
     assert [by_id[name].ranks["rerank"] for name in ("p0", "p1", "p2")] == [3, 2, 1]
-    assert by_id["p2"].score == pytest.approx(1 / 63 + 1 / 61)
+    assert by_id["p2"].score == pytest.approx(1 / 8 + 1 / 6)
     assert by_id["p0"].score == pytest.approx(1 / 61 + 1 / 63)
     assert [hit.passage.id for hit in ranked] == ["p2", "p0", "p1"], "equal scores go by the model"
 

@@ -69,7 +69,9 @@ def test_a_reranker_has_the_last_word(collection: Collection) -> None:
     class Backwards:
         name = "backwards"
 
-        def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20) -> list[Hit]:
+        def rerank(
+            self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20, weight: float = 1.0
+        ) -> list[Hit]:
             return list(hits)[::-1]
 
     plain = HybridRetriever(collection=collection, k=6).invoke("claims office form")

@@ -89,7 +89,9 @@ class Reversing:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def rerank(self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20) -> list[Hit]:
+    def rerank(
+        self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20, weight: float = 1.0
+    ) -> list[Hit]:
         self.asked.append(question)
         return list(reversed(hits))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from index.query import Hit, Passage
-from server.evaluation.answerability import Case, area, as_toml, cross_validated, curve, fit
+from server.evaluation.answerability import Case, area, as_toml, cross_validated, curve, fit, joined
 from server.turn.answerability import BASE, WITH_RELEVANCE, Model, answerability, models, signals
 
 ASKED = "How long does parental leave last?"
@@ -84,3 +84,11 @@ def test_the_curve_runs_from_refusing_nobody_to_refusing_everybody() -> None:
     assert (middle.precision, middle.recall, middle.false_refusals) == pytest.approx((1, 0.5, 0))
     assert area(told, truth) == 0.75
     assert area([0.5], [True]) == 0.5
+
+
+def test_a_threshold_adds_to_what_the_model_refuses() -> None:
+    answerable = {"a@x": True, "b@x": False, "c@x": False, "d@x": True}
+    made = [Case(name, "d", {}, own) for name, own in answerable.items()]
+    made.append(Case("a@y", "d", {}, False, foreign=True))
+    found = joined(made, [0.9, 0.1, 0.9, 0.2, 0.0], {"a": True, "b": False, "c": True, "d": False}, [0.15, 0.5])
+    assert found == [("the model alone", 0.5, 0.5, 4), ("or p < 0.15", 1.0, 0.5, 4), ("or p < 0.50", 1.0, 1.0, 4)]

@@ -58,7 +58,9 @@ def calibrate(
     if plot is not None:
         draw(plot, calibration.points, frontier(calibration.points))
     state.out.print("nDCG@5  ms a question  setting", markup=False)
-    for point in frontier(calibration.points):
+    unbeaten = frontier(calibration.points)
+    shown = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
+    for point in shown:
         chosen = "  (written)" if point == best else ""
         state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}", markup=False)
     state.err.print(f"Wrote {out}, from {len(asked)} questions.", markup=False)

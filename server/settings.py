@@ -101,7 +101,7 @@ class RetrievalSettings(_Group):
     reranker: str = Field("ms-marco-minilm-l12", description="Catalogue name, hub id or folder of the cross-encoder.")
     rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
     rerank_leaning: float = Field(
-        -0.4,
+        0.0,
         ge=-10,
         le=10,
         description="How its weight beside the list follows the belief that a question without a stand-alone form "

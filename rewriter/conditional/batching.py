@@ -17,6 +17,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MAX_BATCH = 16
+IDLE_SECONDS = 60.0
+"""A thread without work for so long ends: a rewriter that another took over from can then be forgotten."""
 
 
 @dataclass(slots=True)
@@ -39,15 +41,19 @@ class Late(Exception):
 class Batcher(Generic[Item, Result]):
     """Runs `work(items, stop)` over what waits, in order; results are parallel to items.
 
-    `stop` turns True when nobody waits for the batch any more. The thread is a daemon and starts with the first
-    request; `close` ends it.
+    `stop` turns True when nobody waits for the batch any more. The thread is a daemon, starts with a request and
+    ends after `idle` seconds without one; `close` ends it for good.
     """
 
     def __init__(
-        self, work: Callable[[Sequence[Item], Callable[[], bool]], Sequence[Result]], max_batch: int = MAX_BATCH
+        self,
+        work: Callable[[Sequence[Item], Callable[[], bool]], Sequence[Result]],
+        max_batch: int = MAX_BATCH,
+        idle: float = IDLE_SECONDS,
     ) -> None:
         self._work = work
         self._max = max_batch
+        self._idle = idle
         self._waiting: deque[_Ticket[Item, Result]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -87,8 +93,10 @@ class Batcher(Generic[Item, Result]):
     def _serve(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._waiting or self._closed, self._idle)
+                if not self._waiting and not self._closed:
+                    self._thread = None
+                    return
                 if self._closed:
                     for ticket in self._waiting:
                         ticket.done.set()

@@ -108,6 +108,12 @@ class RetrievalSettings(_Group):
         "needs its history: exp(leaning × belief).",
     )
     rerank_seconds: float = Field(0.5, gt=0, description="Time the cross-encoder may take, in seconds.")
+    answerable: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Refuse without asking a model where the chance that the passages answer is below this; 0 never.",
+    )
 
 
 class RewriterSettings(_Group):

@@ -20,6 +20,7 @@ from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.answer import AnswerReader
+from server.turn.answerability import answerability
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, Leg, RewriteEvent
 from server.turn.evidence import Selection, select_evidence
 from server.turn.excerpts import excerpts
@@ -136,6 +137,7 @@ class _Turn:
         self._started = time.perf_counter()
         self._seconds: dict[str, float] = {}
         self._reader = AnswerReader(())
+        self._hopeless = False
 
     async def events(self, collection: str, search_for: str | None, where: Where | None) -> AsyncGenerator[Event, None]:
         """Everything in order; failures become the closing error event."""
@@ -220,6 +222,8 @@ class _Turn:
             asked = plan.legs.rerank_question or plan.question
             self._step("rerank", started, wall, {"question": asked}, _hits(hits), {"hits": len(hits)})
             selection = await self._blocking(lambda: select(hits), "search")
+        if retrieval.answerable > 0 and selection.passages:
+            self._hopeless = answerability(plan.meaning, hits) < retrieval.answerable
         seconds = self._seconds["search"] + self._seconds.get("rerank", 0.0)
         return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
 
@@ -227,6 +231,10 @@ class _Turn:
         self._reader = AnswerReader(selection.passages, self._encode)
         if not selection.passages:
             for said in self._reader.say(NOTHING_FOUND):
+                yield said
+            yield self._done("refused", Usage())
+        elif self._hopeless:
+            for said in self._reader.say(no_answer(plan, selection)):
                 yield said
             yield self._done("refused", Usage())
         elif self._chat_model is None:

@@ -11,7 +11,10 @@ import pytest
 
 from index.query import Hit, Passage
 from server.evaluation.answerability import Case, area, as_toml, cross_validated, curve, fit, joined
+from server.settings import RetrievalSettings, Settings
 from server.turn.answerability import BASE, WITH_RELEVANCE, Model, answerability, models, signals
+from tests.server.turn_fakes import ScriptedModel
+from tests.server.turn_playing import done, engine, play
 
 ASKED = "How long does parental leave last?"
 
@@ -92,3 +95,19 @@ def test_a_threshold_adds_to_what_the_model_refuses() -> None:
     made.append(Case("a@y", "d", {}, False, foreign=True))
     found = joined(made, [0.9, 0.1, 0.9, 0.2, 0.0], {"a": True, "b": False, "c": True, "d": False}, [0.15, 0.5])
     assert found == [("the model alone", 0.5, 0.5, 4), ("or p < 0.15", 1.0, 0.5, 4), ("or p < 0.50", 1.0, 1.0, 4)]
+
+
+def test_below_the_threshold_no_model_is_asked() -> None:
+    model = ScriptedModel(script=["Mr. Doe is the mayor [1]."])
+    strict = Settings(retrieval=RetrievalSettings(answerable=0.9, rerank="never"))
+    end = done(play(engine(model=model, settings=strict), "Which university did the mayor of Springfield attend?"))
+    assert end.status == "refused"
+    assert model.asked == []
+    assert "2 passages" in end.answer
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.05])
+def test_above_the_threshold_the_model_answers(threshold: float) -> None:
+    settings = Settings(retrieval=RetrievalSettings(answerable=threshold, rerank="never"))
+    told = engine(["Parental leave lasts ten weeks [1]."], settings=settings)
+    assert done(play(told, ASKED)).status == "answered"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Any
 
 from index.documents import Document
@@ -32,12 +32,16 @@ from synth.running import Outcome, Settler, Task
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to make. `windows_per_document` of 0 takes all; `list_size` is the paper's n."""
+    """What to make. `windows_per_document` of 0 takes all; `list_size` is the paper's n.
+
+    With `only_answered`, windows without an outcome are passed over instead of asked about.
+    """
 
     window_tokens: int = WINDOW_TOKENS
     windows_per_document: int = 0
     list_size: int = 30
     seed: int = 0
+    only_answered: bool = False
 
 
 def windows_of(documents: Sequence[Document], plan: Plan, encoder: Encoder) -> list[Window]:
@@ -60,6 +64,12 @@ def make_propositions(
     write_documents(folder.documents, documents)
     shown = windows_of(documents, plan, encoder)
     tasks = [extraction(window, encoder.count_tokens) for window in shown]
+    if plan.only_answered:
+        answered = [isinstance(settler.state(task), Outcome) for task in tasks]
+        shown, tasks = list(compress(shown, answered)), list(compress(tasks, answered))
+        names = {window.document.id for window in shown}
+        documents = [document for document in documents if document.id in names]
+        write_documents(folder.documents, documents)
     outcomes = settler.settle(tasks)
     built = build(
         ((window, outcome.value or ()) for window, outcome in zip(shown, outcomes, strict=True)),

@@ -99,6 +99,9 @@ def make(
     temperature: Annotated[float, typer.Option(min=0, max=2, help="Sampling temperature.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Decides the split and is sent with each request.")] = 0,
     minutes: Annotated[float, typer.Option(min=0, help="Ask nothing new after this long; 0 for no limit.")] = 0,
+    only_answered: Annotated[
+        bool, typer.Option("--only-answered", help="Go on to dialogs with the windows answered so far.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests, tokens and cost, and stop.")] = False,
     price_in: Annotated[float, typer.Option(min=0, help="Price of a million prompt tokens, for the estimate.")] = 0,
     price_out: Annotated[float, typer.Option(min=0, help="Price of a million answer tokens.")] = 0,
@@ -109,7 +112,7 @@ def make(
     state = state_of(context)
     batch = batch_out is not None or batch_in is not None
     settings = state.settings({"llm": {"model": model}} if model and not batch else {})
-    plan = Plan(window_tokens=window_tokens, windows_per_document=windows, list_size=list_size, seed=seed)
+    plan = Plan(window_tokens, windows, list_size, seed, only_answered)
     documents = read(
         state, paths, (*settings.index.include, *(include or ())), (*settings.index.exclude, *(exclude or ()))
     )
@@ -314,11 +317,11 @@ class _Run:
         from synth.pipeline import make_dialogs, make_propositions
         from synth.report.writing import write_reports
 
-        folder, documents = self._folder, len(self._documents)
+        folder = self._folder
         built, facts = make_propositions(self._documents, self._plan, settler, self._encoder, folder)
         self._state.out.print(
-            f"{len(built.kept):,} propositions from {documents:,} documents ({len(built.left_out):,} sentences left "
-            f"out, {built.duplicates:,} merged): {folder.propositions}",
+            f"{len(built.kept):,} propositions from {facts.documents:,} documents ({len(built.left_out):,} sentences "
+            f"left out, {built.duplicates:,} merged): {folder.propositions}",
             markup=False,
         )
         write_reports(folder, facts)

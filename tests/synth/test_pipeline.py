@@ -128,15 +128,20 @@ def rows_of(path: Path) -> dict[str, dict[str, Any]]:
     return {row["_id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
 
 
+def test_what_is_answered_can_be_gone_on_with(run: Run, town: Any, folder: Folder, documents: list[Document]) -> None:
+    run(town, given=documents[:2])
+    facts = run(town, Plan(list_size=4, only_answered=True))
+    assert (facts.documents, facts.windows, facts.propositions) == (2, 2, 7)
+    assert facts.questions == 7
+    assert "pool.md" not in folder.documents.read_text()
+
+
 def test_the_beir_files_hold_together(run: Run, town: Any, folder: Folder) -> None:
     from index.metrics import read_qrels
 
     run(town)
-    corpus = {json.loads(line)["_id"] for line in (folder.beir / "corpus.jsonl").read_text().splitlines()}
-    full = {row["_id"]: row for row in map(json.loads, (folder.beir / "queries.jsonl").read_text().splitlines())}
-    typed = {
-        row["_id"]: row for row in map(json.loads, (folder.beir / "queries.contextual.jsonl").read_text().splitlines())
-    }
+    corpus = rows_of(folder.beir / "corpus.jsonl").keys()
+    full, typed = rows_of(folder.beir / "queries.jsonl"), rows_of(folder.beir / "queries.contextual.jsonl")
     judged = {side: read_qrels(folder.beir / "qrels" / f"{side}.tsv") for side in SIDES}
     assert full.keys() == typed.keys() == {name for qrels in judged.values() for name in qrels}
     assert {relevant for qrels in judged.values() for found in qrels.values() for relevant in found} <= corpus

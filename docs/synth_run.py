@@ -30,7 +30,8 @@ def main(run: Path) -> None:
 
     folder = Folder(run)
     facts = read_facts(folder.facts)
-    remarks = (HERE / "synth-run-remarks.txt").read_text("utf-8").strip()
+    written = HERE / "synth-run-remarks.txt"
+    remarks = written.read_text("utf-8").strip() if written.is_file() else "Nobody has read these dialogs yet."
     report = render("report.md", material(folder, facts)).partition("\n")[2]
     parts = [HEAD.format(documents=facts.documents, remarks=remarks), "## The run\n", report.strip()]
     comparison = run / "compare.md"

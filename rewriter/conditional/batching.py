@@ -110,7 +110,8 @@ class Batcher(Generic[Item, Result]):
         try:
             results = self._work([ticket.item for ticket in batch], lambda: all(t.hopeless() for t in batch))
             for ticket, result in zip(batch, results, strict=True):
-                ticket.result = result
+                # What comes after its time may have been stopped in the midst.
+                ticket.result = None if ticket.hopeless() else result
         except Exception as error:  # noqa: BLE001  (handed to those who wait; the thread must outlive a bad batch)
             for ticket in batch:
                 ticket.error = error

@@ -209,9 +209,9 @@ def test_parsing(said: str, expected: str | None) -> None:
 
 
 def test_both_rewriters_keep_the_contract() -> None:
-    assert isinstance(PassThroughRewriter(), Rewriter)
-    assert isinstance(PromptedRewriter(Scripted(pieces=[])), AsyncRewriter)
-    assert not isinstance(PassThroughRewriter(), AsyncRewriter)
+    for rewriter in (PassThroughRewriter(), PromptedRewriter(Scripted(pieces=[]))):
+        assert isinstance(rewriter, Rewriter)
+        assert isinstance(rewriter, AsyncRewriter)
 
 
 def test_pass_through_keeps_the_question_and_believes_it_only_at_the_start() -> None:

@@ -188,9 +188,7 @@ def test_many_threads_get_the_answers_of_one(finished: Path) -> None:
         ("rewriter.json", b'{"family": "terms", "format": 1}', "lacks threshold"),
     ],
 )
-def test_a_damaged_folder_is_told(
-    finished: Path, tmp_path: Path, file: str, content: bytes | None, says: str
-) -> None:
+def test_a_damaged_folder_is_told(finished: Path, tmp_path: Path, file: str, content: bytes | None, says: str) -> None:
     import shutil
 
     folder = tmp_path / "copy"

@@ -42,7 +42,13 @@ def home(tmp_path: Path) -> Path:
             )
             turns.finish(
                 connection,  # type: ignore[arg-type]
-                key, status="answered", answer=f"Answer {key}.", rewrite=rewrite, evidence=None, ending=None, trace=None,
+                key,
+                status="answered",
+                answer=f"Answer {key}.",
+                rewrite=rewrite,
+                evidence=None,
+                ending=None,
+                trace=None,
             )  # fmt: skip
         feedback.give(connection, "third", "down", "wrong", "I meant the permit")  # type: ignore[arg-type]
 
@@ -90,7 +96,14 @@ def test_a_review_is_not_overwritten_unasked(home: Path) -> None:
     assert out.read_text("utf-8") == "somebody's work"
 
 
-@pytest.mark.parametrize("line", ["{", '{"turn_id": "x"}', '{"turn_id": "x", "history": [], "question": "q", "rewrite": " ", "by": "person", "use": true}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        '{"turn_id": "x"}',
+        '{"turn_id": "x", "history": [], "question": "q", "rewrite": " ", "by": "person", "use": true}',
+    ],
+)
 def test_a_spoilt_review_names_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "review.jsonl").write_text(f"\n{line}\n", "utf-8")
     code, output = anaphora(tmp_path, "feedback", "rows", str(tmp_path / "review.jsonl"), str(tmp_path / "o.jsonl"))

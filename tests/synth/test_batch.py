@@ -124,9 +124,7 @@ def test_a_refusal_is_an_answer(batches: Batches) -> None:
     batches.call()
     rows = [json.loads(line) for line in batches.requests.read_text().splitlines()]
     message = {"role": "assistant", "content": None, "refusal": "I cannot."}
-    lines = [
-        {"custom_id": row["custom_id"], "response": {"body": {"choices": [{"message": message}]}}} for row in rows
-    ]
+    lines = [{"custom_id": row["custom_id"], "response": {"body": {"choices": [{"message": message}]}}} for row in rows]
     batches.responses.write_text("".join(json.dumps(row) + "\n" for row in lines))
     facts = batches.call()
     assert facts.steps["propositions"].verdicts == {"refused": 3}

@@ -83,8 +83,10 @@ def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(hom
     assert state["promote"] == {"promoted": "no"}
     assert {change["level"] for change in state["evaluate"]["changes"]} == {"passage", "document"}
     assert not (home / "rewriters" / "promoted.json").exists()
-    trained = {json.loads(line)["document"] for line in (home / "adapt/town/data/train.jsonl").open(encoding="utf-8")}
-    held = {json.loads(line)["document"] for line in (home / "adapt/town/data/held.jsonl").open(encoding="utf-8")}
+    trained, held = (
+        {json.loads(line)["document"] for line in (home / "adapt/town/data" / name).read_text("utf-8").splitlines()}
+        for name in ("train.jsonl", "held.jsonl")
+    )
     assert not trained & held
     before = (home / "rewriters" / "town" / "rewriter.json").stat().st_mtime_ns
     code, output = anaphora(home, *arguments, "--threads", "1", "--questions", "60")

@@ -155,9 +155,10 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeLLM
     def wait_for(text: str, seconds: float = 60.0) -> None:
         nonlocal seen
         deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(controller, select.POLLIN)
         while text not in seen:
-            ready, _, _ = select.select([controller], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no {text!r} in {seen!r}"
+            assert poll.poll(max(0.0, deadline - time.monotonic()) * 1000), f"no {text!r} in {seen!r}"
             seen += os.read(controller, 4096).decode("utf-8", "replace")
 
     try:

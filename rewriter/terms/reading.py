@@ -96,7 +96,7 @@ class Reader:
             raise RunError(f"{path} is missing: train or copy the rewriter again")
         try:
             tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:
+        except Exception as error:  # the library raises bare exceptions
             raise RunError(f"{path} is no tokenizer ({error}): train or copy the rewriter again") from error
         tokenizer.no_truncation()
         tokenizer.no_padding()

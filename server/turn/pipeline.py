@@ -8,7 +8,6 @@ caller.
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -28,7 +27,7 @@ from server.turn.extractive import INTRODUCTION, best_sentences
 from server.turn.generate import GenerationError, Usage, generate
 from server.turn.prompt import build_prompt, evidence_budget
 from server.turn.search import Plan, Searchable, TurnSearch
-from server.turn.steps import Attribute, Recorder, Step, forget
+from server.turn.steps import Recorder, Stopwatch, forget
 from server.turn.support import Encode, Support
 from server.turn.wording import NOTHING_FOUND, UNSUPPORTED, no_answer
 
@@ -133,9 +132,7 @@ class _Turn:
         self._question = question
         self._conversation = conversation
         self._turn_id, self._conversation_id = ids
-        self._record = record
-        self._started = time.perf_counter()
-        self._seconds: dict[str, float] = {}
+        self._watch = Stopwatch(record)
         self._reader = AnswerReader(())
         self._hopeless = False
 
@@ -157,13 +154,13 @@ class _Turn:
                 code=failure.code,
                 message=str(failure),
                 answer=self._reader.shown,
-                seconds=self._timings(),
+                seconds=self._watch.all(),
             )
 
     async def _plan(self, search_for: str | None) -> Plan:
         """The rewrite, or the typed question where the rewriter is too slow."""
         rewriter, limit = self._search.rewriter, self._settings.rewriter.timeout_seconds
-        started, wall = time.perf_counter(), time.time()
+        step = self._watch.begin("rewrite")
         if search_for and search_for.strip():
             rewrite = Rewrite(self._question, "keep")
         else:
@@ -176,12 +173,9 @@ class _Turn:
                         rewrite = await asyncio.to_thread(rewriter.rewrite, self._conversation, self._question)
             except TimeoutError:
                 reason = f"The rewriter took longer than {limit:g} s."
-                rewrite = Rewrite(self._question, "failed", seconds=time.perf_counter() - started, reason=reason)
+                rewrite = Rewrite(self._question, "failed", seconds=step.seconds, reason=reason)
         plan = self._search.plan(self._question, self._conversation, rewrite, search_for)
-        self._step(
-            "rewrite",
-            started,
-            wall,
+        step.end(
             {"question": self._question, "history": [f"{turn.role}: {turn.text}" for turn in self._conversation.turns]},
             {"text": plan.rewrite.text, "reason": plan.rewrite.reason, "legs": [leg.text for leg in plan.legs.queries]},
             {"rewriter": rewriter.name, "decision": plan.decision, "legs": len(plan.legs.queries)},
@@ -191,7 +185,7 @@ class _Turn:
     async def _find(self, searched: Searchable, plan: Plan, where: Where | None) -> tuple[Selection, EvidenceEvent]:
         retrieval = self._settings.retrieval
         budget = evidence_budget(self._question, self._settings.llm)
-        started, wall = time.perf_counter(), time.time()
+        step = self._watch.begin("search")
 
         def select(found: list[Hit]) -> Selection:
             # More than a model is shown: it reads the sentences of these that speak to the question.
@@ -206,25 +200,22 @@ class _Turn:
             return found, None if found and self._search.reranks(plan) else select(found)
 
         hits, selection = await self._blocking(search, "search")
-        self._step(
-            "search",
-            started,
-            wall,
+        step.end(
             {"queries": [query.text for query in plan.legs.queries]},
             _hits(hits),
             {"hits": len(hits), "version": searched.version},
         )
         reranked = selection is None
         if selection is None:
-            started, wall = time.perf_counter(), time.time()
+            step = self._watch.begin("rerank")
             before = hits
             hits = await self._blocking(lambda: self._search.rerank(plan, before), "rerank")
             asked = plan.legs.rerank_question or plan.question
-            self._step("rerank", started, wall, {"question": asked}, _hits(hits), {"hits": len(hits)})
+            step.end({"question": asked}, _hits(hits), {"hits": len(hits)})
             selection = await self._blocking(lambda: select(hits), "search")
         if retrieval.answerable > 0 and selection.passages:
             self._hopeless = answerability(plan.meaning, hits) < retrieval.answerable
-        seconds = self._seconds["search"] + self._seconds.get("rerank", 0.0)
+        seconds = self._watch.of("search", "rerank")
         return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
 
     async def _answer(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
@@ -248,22 +239,20 @@ class _Turn:
 
     async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """The best sentences, or a refusal."""
-        started, wall = time.perf_counter(), time.time()
+        step = self._watch.begin("generate")
 
         def quotes() -> list[Support]:
             found = best_sentences(plan.meaning, selection.passages, self._encode)
             return found or best_sentences(plan.matching, selection.passages, self._encode)
 
         found = await self._blocking(quotes, "generate")
-        self._first_token()
+        self._watch.first_token()
         for event in self._reader.say(INTRODUCTION if found else no_answer(plan, selection)):
             yield event
         for support in found:
             for event in self._reader.quote(support):
                 yield event
-        self._step(
-            "generate", started, wall, {}, {"answer": self._reader.shown}, {"model": "none", "quotes": len(found)}
-        )
+        step.end({}, {"answer": self._reader.shown}, {"model": "none", "quotes": len(found)})
         yield self._done("quoted" if found else "refused", Usage())
 
     async def _write(self, chat_model: BaseChatModel, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
@@ -280,7 +269,7 @@ class _Turn:
             about=[term.text for term in plan.rewrite.expansion],
             excerpts=shown,
         )
-        started, wall = time.perf_counter(), time.time()
+        step = self._watch.begin("generate")
         usage, raw = Usage(), ""
         pieces = generate(
             chat_model,
@@ -294,22 +283,19 @@ class _Turn:
                     raw += piece.text
                     usage = usage.plus(piece)
                     for event in await self._read(reader.feed, piece.text):
-                        self._first_token()
+                        self._watch.first_token()
                         yield event
                     if reader.refused or reader.repeating:
                         break
             for event in await self._read(reader.finish):
-                self._first_token()
+                self._watch.first_token()
                 yield event
         except GenerationError as error:
             for event in reader.finish(whole=False):
                 yield event
             raise _TurnFailed(error.code, str(error)) from error
         finally:
-            self._step(
-                "generate",
-                started,
-                wall,
+            step.end(
                 {"messages": [{"role": message.role, "content": message.text} for message in prompt.messages]},
                 {"text": raw, "answer": reader.shown},
                 {
@@ -321,7 +307,7 @@ class _Turn:
             )
         if reader.refused or not reader.shown:
             for event in reader.say(no_answer(plan, selection)):
-                self._first_token()
+                self._watch.first_token()
                 yield event
             yield self._done("refused", usage)
         else:
@@ -346,7 +332,7 @@ class _Turn:
             needs_history=rewrite.needs_history,
             rewriter=self._search.rewriter.name,
             legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in plan.legs.shown],
-            seconds=self._seconds["rewrite"],
+            seconds=self._watch.of("rewrite"),
         )
 
     def _done(self, status: Literal["answered", "quoted", "refused"], usage: Usage) -> DoneEvent:
@@ -362,7 +348,7 @@ class _Turn:
             dropped_citations=answer.dropped_citations,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
-            seconds=self._timings(),
+            seconds=self._watch.all(),
             warning=UNSUPPORTED if answer.support and not any(one.supported for one in answer.support) else "",
         )
 
@@ -380,25 +366,6 @@ class _Turn:
             raise _TurnFailed("collection_not_found", str(error)) from error
         except IndexingError as error:
             raise _TurnFailed(f"{step}_failed", str(error)) from error
-
-    def _first_token(self) -> None:
-        self._seconds.setdefault("first_token", time.perf_counter() - self._started)
-
-    def _timings(self) -> dict[str, float]:
-        return {**self._seconds, "total": time.perf_counter() - self._started}
-
-    def _step(
-        self,
-        name: str,
-        started: float,
-        wall: float,
-        inputs: Mapping[str, object],
-        outputs: Mapping[str, object],
-        attributes: Mapping[str, Attribute],
-    ) -> None:
-        seconds = time.perf_counter() - started
-        self._seconds[name] = seconds
-        self._record(Step(name, wall, seconds, inputs, outputs, attributes))
 
 
 def _hits(hits: Sequence[Hit]) -> Mapping[str, object]:

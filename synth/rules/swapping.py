@@ -79,34 +79,41 @@ _WITH_PREPOSITION = (
 )
 
 
-def instead(dialog: Dialog) -> Step | None:
-    """The last question about something else: "and for a replacement card?"."""
+def _swap(dialog: Dialog) -> tuple[Question, Phrase, Phrase, Question] | None:
+    """The last question, one of its phrases, another like it, and the question about that; None where none is known."""
     one = dialog.asked
     if one is None or not one.phrases or not dialog.rewrite or rendered(one.parts) != dialog.rewrite:
         return None
-    rng = dialog.random
     named = list(refs(one.parts))
     if not named:
         return None
-    ref = rng.choice(named)
-    other = _others_like(dialog, ref.phrase)
+    phrase = dialog.random.choice(named).phrase
+    other = _others_like(dialog, phrase)
     if other is None:
         return None
-    changed = replaced(one.parts, ref.phrase.key, other)
-    short = _as_one(ref.phrase, other)
+    changed = replaced(one.parts, phrase.key, other)
+    made = Question(changed, one.kind, one.rule, -1, "", tuple(found.phrase for found in refs(changed)))
+    return one, phrase, other, made
+
+
+def instead(dialog: Dialog) -> Step | None:
+    """The last question about something else: "and for a replacement card?"."""
+    swap = _swap(dialog)
+    if swap is None:
+        return None
+    one, phrase, other, made = swap
+    rng, rewrite = dialog.random, rendered(made.parts)
+    short = _as_one(phrase, other)
     if short and rng.random() < 0.5:
         typed = rng.choice(
             ("and {x}?", "what about {x}?", "{x}?", "how about {x}?", "is it the same for {x}?", "{x} too?")
         ).replace("{x}", short)
-        made = Question(changed, one.kind, one.rule, -1, "", tuple(found.phrase for found in refs(changed)))
-        return step_of(dialog, made, typed, rendered(changed), "the-other-one", other)
-    preposition = _preposition(one, ref.phrase)
+        return step_of(dialog, made, typed, rewrite, "the-other-one", other)
+    preposition = _preposition(one, phrase)
     if preposition and rng.random() < 0.6:
         typed = rng.choice(_WITH_PREPOSITION).replace("{x}", f"{preposition} {other.text}")
     else:
         typed = rng.choice(_INSTEAD).replace("{x}", other.text)
-    rewrite = rendered(changed)
-    made = Question(changed, one.kind, one.rule, -1, "", tuple(found.phrase for found in refs(changed)))
     return step_of(dialog, made, typed, rewrite, "instead", other)
 
 
@@ -128,18 +135,11 @@ def _as_one(phrase: Phrase, other: Phrase) -> str:
 
 def correction(dialog: Dialog) -> Step | None:
     """ "no, I meant …": the last question again about the right thing."""
-    one = dialog.asked
-    if one is None or not one.phrases or rendered(one.parts) != dialog.rewrite:
+    swap = _swap(dialog)
+    if swap is None:
         return None
-    rng = dialog.random
-    named = list(refs(one.parts))
-    if not named:
-        return None
-    ref = rng.choice(named)
-    other = _others_like(dialog, ref.phrase)
-    if other is None:
-        return None
-    template = rng.choice(
+    _, phrase, other, made = swap
+    template = dialog.random.choice(
         (
             "no, I meant {x}",
             "sorry, I mean {x}",
@@ -152,10 +152,8 @@ def correction(dialog: Dialog) -> Step | None:
             "{x}, sorry",
         )
     )
-    changed = replaced(one.parts, ref.phrase.key, other)
-    typed = template.replace("{x}", other.text).replace("{y}", ref.phrase.text)
-    made = Question(changed, one.kind, one.rule, -1, "", tuple(found.phrase for found in refs(changed)))
-    return step_of(dialog, made, typed, rendered(changed), "correction", other)
+    typed = template.replace("{x}", other.text).replace("{y}", phrase.text)
+    return step_of(dialog, made, typed, rendered(made.parts), "correction", other)
 
 
 def _preposition(one: Question, phrase: Phrase) -> str:

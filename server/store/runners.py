@@ -23,7 +23,8 @@ class Runner:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.id = secrets.token_hex(8)
-        self._lock = FileLock(folder / f"{self.id}.lock")
+        # Not of one thread: a server takes it in one and lets go of it in another.
+        self._lock = FileLock(folder / f"{self.id}.lock", thread_local=False)
         self._lock.acquire()
 
     def is_alive(self, runner: str) -> bool:

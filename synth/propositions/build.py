@@ -21,8 +21,8 @@ from synth.references import reference
 class LeftOut(BaseModel):
     """A sentence of the model that became no proposition, and why.
 
-    Reasons: `unaligned`, `reference` (it points at something it does not name), `number`, `name`, `negation`,
-    `lost negation`, `too long`.
+    Reasons: `unaligned`, `reference` (it points at something it does not name), `no statement` (a heading or a
+    question), `number`, `name`, `negation`, `lost negation`, `too long`.
     """
 
     model_config = ConfigDict(frozen=True)

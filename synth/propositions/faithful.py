@@ -1,4 +1,4 @@
-"""Refusals: a proposition must not say a number, a name or a “not” that its source lacks, nor lose the source's.
+"""Refusals: a proposition must state something, say no number, name or “not” that its source lacks, and lose none.
 
 Only words are compared; that a sentence is otherwise true of its source is the alignment's affair.
 """
@@ -18,20 +18,28 @@ _NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0-]\p{Nd}[\p{Nd}.,
 _NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}_]*(?:['’.-][\p{L}\p{N}_]+)*|`[^`\n]+`|\b\p{L}[\p{L}\p{N}]*_[\p{L}\p{N}_]+")
 _CLAUSE = regex.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|and|or|unless|although|aber|und|oder|mais|et|ou|pero|y|o)\b")
 _CLAUSE_WORDS = 3
+# A question, or what introduces a list.
+_UNFINISHED = ("?", ":", "？", "：")
 # What goes with a “not” and is gone without it: “does not expire”, “expires”.
 _AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "no", "never", "cannot", "nor", "any"})
 
 
 def refusal(proposition: str, window: Window, aligned: Aligned) -> str:
-    """Why a proposition is refused: `number`, `name`, `negation` or `lost negation`; empty where it may stay."""
+    """Why a proposition is refused, empty where it may stay.
+
+    `no statement` (a heading or a question), `number`, `name`, `negation` or `lost negation`.
+    """
     return next(_reasons(proposition, window, aligned), "")
 
 
 def _reasons(proposition: str, window: Window, aligned: Aligned) -> Iterator[str]:
     document = window.document
     source = document.text[aligned.start : aligned.end]
-    above = " ".join((document.title, *(part for piece in window.pieces for part in piece.heading)))
+    headings = (document.title, *(part for piece in window.pieces for part in piece.heading))
+    above = " ".join(headings)
     everything = f"{above}\n{window.text}"
+    if proposition.endswith(_UNFINISHED) or words(proposition) in [words(heading) for heading in headings]:
+        yield "no statement"
     named = numbers(" ".join(_NUMBERED_NAME.findall(proposition))) & numbers(everything)
     if numbers(proposition) - named - numbers(f"{source} {above}"):
         yield "number"

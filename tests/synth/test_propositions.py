@@ -143,12 +143,22 @@ def test_what_no_sentence_says_is_not_aligned(window: Window) -> None:
         ("Form PL-7 cannot be sent by fax or by mail.", "negation"),
         ("You need a stamp.", "lost negation"),
         ("You do not need a stamp.", ""),
+        ("What does Form PL-7 cost, $35?", "no statement"),
+        ("Form PL-7 can be sent by:", "no statement"),
     ],
 )
 def test_what_the_source_lacks_is_refused(window: Window, proposition: str, reason: str) -> None:
     found = aligned(window, proposition)
     assert found is not None
     assert refusal(proposition, window, found) == reason
+
+
+def test_a_heading_is_no_proposition_even_where_a_sentence_says_it() -> None:
+    (window,) = windows(document("d.md", SOURCE, "You do not need a stamp"), 100, count)
+    said = "You do not need a stamp"
+    found = aligned(window, said)
+    assert found is not None
+    assert refusal(said, window, found) == "no statement"
 
 
 def test_left_out_sentences_are_kept_apart_with_their_reason(window: Window) -> None:

@@ -105,6 +105,7 @@ class ChatAsker:
 
     async def _call(self, asked: Pending[Any]) -> Answer:
         from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+        from openai import LengthFinishReasonError
 
         kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
         messages = [kinds[message["role"]](message["content"]) for message in asked.messages()]
@@ -120,14 +121,20 @@ class ChatAsker:
         tokens_in = tokens_out = 0
         async with asyncio.timeout(CALL_SECONDS):
             stream = cast("AsyncGenerator[AIMessageChunk, None]", self._model.astream(messages, **options))
-            async with aclosing(stream) as chunks:
-                async for chunk in chunks:
-                    text += chunk.text
-                    finish = str(chunk.response_metadata.get("finish_reason") or finish)
-                    refusal += str(chunk.additional_kwargs.get("refusal") or "")
-                    if chunk.usage_metadata:
-                        tokens_in += chunk.usage_metadata["input_tokens"]
-                        tokens_out += chunk.usage_metadata["output_tokens"]
+            try:
+                async with aclosing(stream) as chunks:
+                    async for chunk in chunks:
+                        text += chunk.text
+                        finish = str(chunk.response_metadata.get("finish_reason") or finish)
+                        refusal += str(chunk.additional_kwargs.get("refusal") or "")
+                        if chunk.usage_metadata:
+                            tokens_in += chunk.usage_metadata["input_tokens"]
+                            tokens_out += chunk.usage_metadata["output_tokens"]
+            except LengthFinishReasonError as error:
+                # The client will not read an answer held to a schema that was cut. Its beginning may be of use.
+                finish = "length"
+                if usage := error.completion.usage:
+                    tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
         if refusal:
             text, finish = refusal, "refusal"
         return asked.answer(

@@ -47,7 +47,10 @@ class SideFacts(BaseModel):
 
 
 class RunFacts(BaseModel):
-    """A whole run. `question_words` and `turns` are distributions: value → how often."""
+    """A whole run. `question_words` and the like are distributions: value → how often.
+
+    `regrounded` counts pairs whose misnumbered facts were mended, `worded_by_rules` dialogs.
+    """
 
     model: str
     temperature: float
@@ -66,7 +69,9 @@ class RunFacts(BaseModel):
     pairs_written: int = 0
     rejected_pairs: dict[str, int] = {}
     rejected_wordings: dict[str, int] = {}
+    regrounded: int = 0
     dialogs: int = 0
+    worded_by_rules: int = 0
     greetings: int = 0
     thanks: int = 0
     sides: dict[str, SideFacts] = {}
@@ -134,6 +139,7 @@ def dialog_facts(
         "rejected_pairs": _reasons(rejected, "pair"),
         "rejected_wordings": _reasons(rejected, "wording"),
         "dialogs": len(everything),
+        "worded_by_rules": sum(dialog.worded_by == "rules" for dialog in everything),
         "greetings": kinds["greeting"],
         "thanks": kinds["thanks"],
         "sides": {side: _side(dialogs[side]) for side in SIDES},

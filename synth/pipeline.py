@@ -97,7 +97,8 @@ def make_dialogs(
 ) -> RunFacts:
     """Ask for dialogs over the propositions, and write them, their rejections, BEIR files and numbers.
 
-    A list whose dialog, wordings or grounding the model did not deliver is lost, and only that.
+    A list whose dialog or grounding the model did not deliver is lost, and only that; where it did not deliver
+    wordings, rules word the questions.
 
     Raises Paused while a step is open, or ModelFailed.
     """
@@ -115,11 +116,13 @@ def make_dialogs(
     seen = SeenQuestions(encoder)
     dialogs: dict[str, list[Dialog]] = {side: [] for side in SIDES}
     rejected: list[Rejected] = []
+    regrounded = 0
     for (material, draft), wording, ground in zip(written, wordings, groundings, strict=True):
-        if wording.value is None or ground.value is None:
+        if ground.value is None:
             continue
         assembled = assemble(material, draft, wording.value, ground.value, seen, settler.sampling.model, plan.seed)
         rejected += assembled.rejected
+        regrounded += assembled.regrounded
         if assembled.dialog is not None:
             dialogs[material.side].append(assembled.dialog)
     for side in SIDES:
@@ -137,6 +140,7 @@ def make_dialogs(
             **facts.model_dump(),
             "steps": {**facts.steps, **steps},
             **dialog_facts(lists, unused, pairs, dialogs, rejected),
+            "regrounded": regrounded,
         }
     )
 

@@ -2,6 +2,10 @@
 
 As in the paper, a removed pair takes its follow-up's support away: the question after it is asked in its stand-alone
 form. A wording is judged against what is really said before it.
+
+Small models do two things badly, which are mended without them. They misnumber the facts an answer rests on: where
+those do not hold it, the ones it was written from are taken, or the one that plainly says it. And they leave all
+questions complete: then rules word them.
 """
 
 from __future__ import annotations
@@ -9,16 +13,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from rewriter.words import stems, words
 from synth.dialogs.checks import SeenQuestions, form_reason, leaks, pair_reason
 from synth.dialogs.lists import PropositionList
 from synth.dialogs.rows import Dialog, Turn
 from synth.dialogs.steps import STEPS, Draft, Grounding, Pair
 from synth.prompts import chat_prompt
 from synth.propositions.extract import STEP as PROPOSITIONS
+from synth.propositions.store import Proposition
+from synth.rules.material import english
+from synth.rules.wording import worded
+
+PLAIN = 0.85
+"""Share of an answer's content words by which one proposition says it, whatever number the model gave."""
+_MISNUMBERED = frozenset({"answer not covered", "number not covered"})
+_FEWEST_LEFT_COMPLETE = 3
+"""Questions after the first that a model must have left complete before rules word them in its place."""
 
 
 class Rejected(BaseModel):
@@ -37,52 +52,59 @@ class Rejected(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A dialog, None where no pair was left, and what was rejected on the way."""
+    """A dialog, None where no pair was left, what was rejected on the way, and pairs whose facts were mended."""
 
     dialog: Dialog | None
     rejected: tuple[Rejected, ...]
+    regrounded: int = 0
 
 
 def assemble(
     material: PropositionList,
     draft: Draft,
-    wordings: Sequence[str],
+    wordings: Sequence[str] | None,
     groundings: Sequence[Grounding],
     seen: SeenQuestions,
     model: str,
     seed: int,
 ) -> Assembled:
-    """One dialog from its parts; `wordings` and `groundings` are in the order of the draft's pairs."""
+    """One dialog from its parts; `wordings` and `groundings` are in the order of the draft's pairs.
+
+    Without wordings, or where they change nothing, rules word the questions.
+    """
     turns: list[Turn] = []
     rejected: list[Rejected] = []
     said: list[str] = []
-    alone = False
-    for pair, wording, grounding in zip(draft.pairs, wordings, groundings, strict=True):
-        facts = [material.propositions[fact] for fact in grounding.facts]
-
-        reason = "" if grounding.accepted else "not accepted"
-        reason = reason or pair_reason(pair.question, pair.answer, [fact.text for fact in facts])
+    alone, regrounded = False, 0
+    rules = Random(f"{seed} {_dialog_id(material)}") if _left_complete(draft, wordings) else None
+    for number, (pair, grounding) in enumerate(zip(draft.pairs, groundings, strict=True)):
+        facts, reason = _grounded(material, pair, grounding)
+        if not reason and words(pair.answer) in [words(answer) for answer in said[1::2]]:
+            reason = "answer repeated"
         if not reason and seen.near_duplicate(pair.question):
             reason = "near-duplicate"
         if reason:
             rejected.append(_rejected("pair", reason, material, pair))
             alone = True
             continue
-        text = wording
-        if alone or not said:
-            text = pair.question
-        elif why := form_reason(wording, pair.question, "\n".join(said)) or (
-            "answer leaked" if leaks(wording, pair.answer) else ""
-        ):
+        regrounded += facts != [material.propositions[fact] for fact in grounding.facts]
+        if rules is not None:
+            # Said of what was kept, so that a removed pair takes no support away.
+            wording = worded(pair.question, said[-4:], rules) or pair.question
+        else:
+            wording = pair.question if alone or wordings is None else wordings[number]
+        if not said:
+            wording = pair.question
+        elif why := _wording_reason(wording, pair, draft, said):
             rejected.append(_rejected("wording", why, material, pair, wording))
-            text = pair.question
+            wording = pair.question
         alone = False
-        said += [text, pair.answer]
+        said += [wording, pair.answer]
         documents = tuple(dict.fromkeys(name for fact in facts for name in fact.documents))
         turns += [
             Turn(
                 role="user",
-                text=text,
+                text=wording,
                 rewrite=pair.question,
                 relevant=tuple(fact.id for fact in facts),
                 documents=documents,
@@ -91,7 +113,7 @@ def assemble(
             Turn(role="assistant", text=pair.answer),
         ]
     if not turns:
-        return Assembled(None, tuple(rejected))
+        return Assembled(None, tuple(rejected), regrounded)
     documents = tuple(dict.fromkeys(name for turn in turns for name in turn.documents or ()))
     dialog = Dialog(
         dialog_id=_dialog_id(material),
@@ -104,8 +126,54 @@ def assemble(
         prompts={step: chat_prompt(step).version for step in (PROPOSITIONS, *STEPS)},
         model=model,
         seed=seed,
+        worded_by="model" if rules is None else "rules",
     )
-    return Assembled(dialog, tuple(rejected))
+    return Assembled(dialog, tuple(rejected), regrounded)
+
+
+def _left_complete(draft: Draft, wordings: Sequence[str] | None) -> bool:
+    """Whether the model worded no question of several as within a conversation, and rules may (they know English)."""
+    if not english(" ".join(f"{pair.question} {pair.answer}" for pair in draft.pairs)):
+        return False
+    if wordings is None:
+        return True
+    complete = [words(pair.question) for pair in draft.pairs]
+    return len(complete) > _FEWEST_LEFT_COMPLETE and all(words(text) in complete for text in wordings[1:])
+
+
+def _wording_reason(wording: str, pair: Pair, draft: Draft, said: Sequence[str]) -> str:
+    """Why a wording is given up; empty where it is in order."""
+    if any(words(wording) == words(other.question) != words(pair.question) for other in draft.pairs):
+        return "another question"
+    return form_reason(wording, pair.question, "\n".join(said)) or (
+        "answer leaked" if leaks(wording, pair.answer) else ""
+    )
+
+
+def _grounded(material: PropositionList, pair: Pair, grounding: Grounding) -> tuple[list[Proposition], str]:
+    """The facts a pair rests on, and why it is removed if it is.
+
+    Tried in turn are those the model named, those it wrote the pair from, and the one that says the answer plainly.
+    """
+    first = ""
+    for numbers in (grounding.facts, pair.facts, _plainly(material, pair)):
+        facts = [material.propositions[number] for number in numbers]
+        reason = "" if grounding.accepted else "not accepted"
+        reason = reason or pair_reason(pair.question, pair.answer, [fact.text for fact in facts])
+        if not reason:
+            return facts, ""
+        first = first or reason
+        if first not in _MISNUMBERED:
+            break
+    return [], first
+
+
+def _plainly(material: PropositionList, pair: Pair) -> tuple[int, ...]:
+    """The number of the one fact that says the answer almost word for word, if there is one."""
+    content = set(stems(pair.answer))
+    shares = [len(content & set(stems(fact.text))) for fact in material.propositions]
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return (best,) if content and shares[best] >= PLAIN * len(content) else ()
 
 
 def _rejected(

@@ -33,6 +33,7 @@ _STRANGERS = 1
 _OWN_WORDS = 0.5
 _YES_NO = regex.compile(r"^\s*(?:yes|no|ja|nein|oui|non|sí|si|no)\b", regex.IGNORECASE)
 _MARKUP = regex.compile(r"</?\w+>|```|‹|\{\{|\]\(|^\s*[{\[]")
+_ITEM = regex.compile(r"^\s*[*•–-]\s")
 # About the material instead of the matter: nobody who chats has "the facts" before them.
 _META = regex.compile(
     r"\b(?:the (?:above |given |following |numbered )?(?:facts?|propositions?)"
@@ -43,16 +44,18 @@ _META = regex.compile(
 
 PAIR_REASONS = (
     "not accepted", "no proposition", "form", "about the material", "not stand-alone", "answer not covered",
-    "number not covered", "answer leaked", "near-duplicate",
+    "number not covered", "answer leaked", "answer repeated", "near-duplicate",
 )  # fmt: skip
-FORM_REASONS = ("empty", "changed meaning", "not resolvable", "independent of history", "answer leaked", "form")
+FORM_REASONS = (
+    "empty", "another question", "changed meaning", "not resolvable", "independent of history", "answer leaked", "form",
+)  # fmt: skip
 
 
 def pair_reason(question: str, answer: str, propositions: Sequence[str]) -> str:
     """Why a pair is removed; one of PAIR_REASONS or empty. `propositions` are those it is grounded in."""
     if not propositions:
         return "no proposition"
-    if not _well_formed(question):
+    if not _well_formed(question) or _ITEM.match(answer):
         return "form"
     if _META.search(question) or _META.search(answer):
         return "about the material"

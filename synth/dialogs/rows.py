@@ -42,7 +42,10 @@ class Turn(BaseModel):
 
 
 class Dialog(BaseModel):
-    """A conversation and how it came about. `prompts` are prompt versions by step."""
+    """A conversation and how it came about.
+
+    `prompts` are prompt versions by step; `worded_by` tells who worded the questions as within the conversation.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,6 +56,7 @@ class Dialog(BaseModel):
     model: str = ""
     seed: int = 0
     made_by: str = "model"
+    worded_by: Literal["model", "rules"] = "model"
 
     def questions(self) -> list[Turn]:
         """The user's questions, in order."""

@@ -226,7 +226,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     text = text[:MAX_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n")
     text = "\n".join(line for line in harmless(text).split("\n") if len(line) <= MAX_LINE)
     text = _COMMENT.sub(" ", _FENCE.sub("\n", text))
-    if not _english(text):
+    if not english(text):
         return
     paragraph: list[str] = []
 
@@ -252,7 +252,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     yield from flushed()
 
 
-def _english(text: str) -> bool:
+def english(text: str) -> bool:
+    """Whether enough of the words are the small words of English."""
     words = _LETTERS.findall(text[:6_000].lower())
     return len(words) > 8 and sum(word in _ENGLISH for word in words) / len(words) >= MIN_ENGLISH
 

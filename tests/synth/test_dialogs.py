@@ -104,6 +104,66 @@ def test_the_first_question_that_is_left_stands_alone() -> None:
     assert texts(assembled)[0] == "What does a parking permit cost?"
 
 
+ALONE = tuple(pair.question for pair in DRAFT.pairs)
+LONGER = Draft((*DRAFT.pairs, Pair("Who sells a parking permit?", "The clerk sells it online.", (1,))))
+
+
+@pytest.mark.parametrize("wordings", [(*ALONE, LONGER.pairs[3].question), None])
+def test_rules_word_the_questions_where_the_model_left_all_complete(wordings: Any) -> None:
+    assembled = made(LONGER, wordings, (*GROUNDED, Grounding((1,), True)))
+    assert assembled.dialog.worded_by == "rules"
+    asked = assembled.dialog.questions()
+    assert asked[0].text == asked[0].rewrite
+    pointing = [turn.text for turn in asked if turn.needs_rewrite]
+    assert pointing
+    assert all("permit" not in text.lower() or "that permit" in text.lower() or "this" in text for text in pointing)
+    assert [turn.rewrite for turn in asked] == [pair.question for pair in LONGER.pairs]
+
+
+def test_a_wording_that_is_another_question_is_given_up() -> None:
+    assembled = made(wordings=(ALONE[0], ALONE[2], WORDINGS[2]))
+    assert texts(assembled) == [ALONE[0], ALONE[1], WORDINGS[2]]
+    assert [(one.what, one.reason) for one in assembled.rejected] == [("wording", "another question")]
+
+
+def test_the_same_answer_is_given_once() -> None:
+    again = Draft((*DRAFT.pairs, Pair("What is the price of a parking permit?", "It costs $35 a year.", (0,))))
+    assembled = made(again, (*WORDINGS, "And its price?"), (*GROUNDED, GROUNDED[0]))
+    assert texts(assembled) == list(WORDINGS)
+    assert [(one.what, one.reason) for one in assembled.rejected] == [("pair", "answer repeated")]
+
+
+def test_what_the_model_worded_is_left_to_it() -> None:
+    some = (ALONE[0], "How do I order it?", ALONE[2], LONGER.pairs[3].question)
+    assembled = made(LONGER, some, (*GROUNDED, Grounding((1,), True)))
+    assert assembled.dialog.worded_by == "model"
+    assert texts(assembled) == list(some)
+
+
+def test_rules_do_not_word_a_language_they_do_not_know() -> None:
+    pair = Pair("Was kostet ein Parkausweis im Jahr?", "Ein Parkausweis kostet 35 Euro im Jahr.", (0,))
+    german = PropositionList("train", 0, (proposition("Ein Parkausweis kostet 35 Euro im Jahr."),))
+    found = assemble(german, Draft((pair,)), None, (GROUNDED[0],), SeenQuestions(WordEncoder()), "m", 0)
+    assert found.dialog is not None
+    assert found.dialog.worded_by == "model"
+
+
+@pytest.mark.parametrize("written_from", [(0,), ()])
+def test_misnumbered_facts_are_mended_by_what_the_answer_says(written_from: tuple[int, ...]) -> None:
+    draft = Draft((Pair("What is the price of a permit?", "A parking permit costs $35 a year.", written_from),))
+    assembled = made(draft, ("",), (Grounding((2,), True),))
+    (question,) = assembled.dialog.questions()
+    assert question.relevant == (MATERIAL.propositions[0].id,)
+    assert assembled.regrounded == 1
+
+
+def test_an_answer_that_no_fact_says_stays_rejected() -> None:
+    draft = Draft((Pair("What is the price of a permit?", "A parking permit costs $350 a year.", (0,)),))
+    assembled = made(draft, ("",), (Grounding((2,), True),))
+    assert assembled.dialog is None
+    assert [one.reason for one in assembled.rejected] == ["number not covered"]
+
+
 def test_no_pair_left_is_no_dialog() -> None:
     assembled = made(groundings=[Grounding((), True)] * 3)
     assert assembled.dialog is None
@@ -111,7 +171,8 @@ def test_no_pair_left_is_no_dialog() -> None:
 
 
 def test_a_question_asked_before_is_a_near_duplicate() -> None:
-    twice = Draft((DRAFT.pairs[0], DRAFT.pairs[0], DRAFT.pairs[1]))
+    again = Pair(DRAFT.pairs[0].question, "A parking permit costs $35 a year.", (0,))
+    twice = Draft((DRAFT.pairs[0], again, DRAFT.pairs[1]))
     assembled = made(twice, ("",) * 3, (GROUNDED[0], GROUNDED[0], GROUNDED[1]))
     assert [one.reason for one in assembled.rejected if one.what == "pair"] == ["near-duplicate"]
 
@@ -123,6 +184,7 @@ def test_a_question_asked_before_is_a_near_duplicate() -> None:
         ("What does a permit cost?", "It costs $35.", [], "no proposition"),
         ("What?", "It costs $35.", ["A permit costs $35."], "form"),
         ("What <b>is</b> it?", "It costs $35.", ["A permit costs $35."], "form"),
+        ("What does a permit cost?", "* and costs $35.", ["A permit costs $35."], "form"),
         ("What does the third fact say?", "It costs $35.", ["A permit costs $35."], ""),
         ("What do the facts say about permits?", "It costs $35.", ["A permit costs $35."], "about the material"),
         ("What does it cost?", "It costs $35.", ["A permit costs $35."], "not stand-alone"),

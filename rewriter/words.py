@@ -24,7 +24,10 @@ _QUOTED = regex.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"|“([^”\n]{1,80
 _NEGATION = regex.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|unable|nothing|nobody|nowhere"
     r"|nicht|kein\w*|ohne|nie|niemals|ne|pas|jamais|sans|sin|nunca|non|senza|mai|niet|geen|zonder|não|nao|sem"
-    r"|nie|bez|не|нет|ни|без|inte|ingen|utan|ikke|ei)\b|n['’]t\b|[不没沒無无未]|ない|ません|없|않",
+    r"|nie|bez|не|нет|ни|без|inte|ingen|utan|ikke|ei)\b|n['’]t\b"
+    # As typed in haste, or left of it by a converter: "dont", "can t".
+    r"|\b(?:ca|do|does|did|is|are|was|were|wo|would|should|could|has|have|had|must|need)n ?t\b"
+    r"|[不没沒無无未]|ない|ません|없|않",
     regex.IGNORECASE,
 )
 

@@ -28,7 +28,8 @@ DROPPED, DESCRIBED, JOINED = 0.5, 0.35, 0.25
 def worded(question: str, exchange: Sequence[str], rng: Random) -> str | None:
     """`question` with something pointed at that the last question or answer named; None where nothing can be.
 
-    `exchange` is what was said last, questions and answers. Whether the wording still says what it should is the caller's to check.
+    `exchange` is what was said last, questions and answers. Whether the wording still says what it should is the
+    caller's to check.
     """
     tokens = tagged(question)
     said = set(stems(" ".join(exchange)))

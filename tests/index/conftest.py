@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Vectors
 from index.tokenizer import tokenize
@@ -44,6 +46,22 @@ class WordEncoder:
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
+
+
+@pytest.fixture(autouse=True)
+def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close what a test opened: each open collection holds a dozen files."""
+    opened: list[Collection] = []
+    original = Collection.open
+
+    def remembered(*args: Any, **options: Any) -> Collection:
+        opened.append(original(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(Collection, "open", remembered)
+    yield
+    for collection in opened:
+        collection.close()
 
 
 @pytest.fixture

@@ -183,6 +183,16 @@ def indexed_home(model_home: Path, documents: Path, tmp_path_factory: pytest.Tem
     return home
 
 
+@pytest.fixture
+def command_home(indexed_home: Path, model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of the test's own for the command line: the collection `docs`, and the fetched models."""
+    home = tmp_path / "home"
+    shutil.copytree(indexed_home, home)
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    return home
+
+
 def make_settings(home: Path, model_home: Path, model: str, **groups: dict[str, object]) -> Settings:
     """Settings over `home` with the real encoder and no cross-encoder."""
     from server.settings import Settings

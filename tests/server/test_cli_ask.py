@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,13 +33,9 @@ Ask = Callable[..., Result]
 
 
 @pytest.fixture
-def home(indexed_home: Path, model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    shutil.copytree(indexed_home, home)
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+def home(command_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
-    return home
+    return command_home
 
 
 @pytest.fixture

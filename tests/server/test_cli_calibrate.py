@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tomllib
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from server.cli import app
@@ -20,15 +18,6 @@ HISTORY = [
 ]
 
 
-@pytest.fixture
-def home(indexed_home: Path, model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    shutil.copytree(indexed_home, home)
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
-    return home
-
-
 def files(folder: Path, relevant: str) -> list[str]:
     queries, qrels = folder / "q.jsonl", folder / "qrels.tsv"
     queries.write_text(json.dumps({"id": "q", "history": HISTORY, "text": "and by fax?"}))
@@ -36,26 +25,26 @@ def files(folder: Path, relevant: str) -> list[str]:
     return ["calibrate", "--queries", str(queries), "--qrels", str(qrels), "--out", str(folder / "made.toml")]
 
 
-def found_by(home: Path, folder: Path) -> str:
+def found_by(folder: Path) -> str:
     queries, run = folder / "s.jsonl", folder / "s.trec"
     queries.write_text(json.dumps({"id": "q", "text": "How do I apply for parental leave?"}))
     CliRunner().invoke(app, ["search", "--queries", str(queries), "--run", str(run), "--rerank", "never"])
     return run.read_text().split()[2]
 
 
-def test_the_best_settings_are_written_and_the_curve_is_shown(home: Path, tmp_path: Path) -> None:
+def test_the_best_settings_are_written_and_the_curve_is_shown(command_home: Path, tmp_path: Path) -> None:
     picture = tmp_path / "curve.png"
-    command = [*files(tmp_path, found_by(home, tmp_path)), "--plot", str(picture)]
+    command = [*files(tmp_path, found_by(tmp_path)), "--plot", str(picture)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert "(written)" in result.stdout
     assert result.stderr.count(" ms ") >= 10
     written = tomllib.loads((tmp_path / "made.toml").read_text())
-    assert Settings(home=home, **written).retrieval.legs.expanded.lexical > 0
+    assert Settings(home=command_home, **written).retrieval.legs.expanded.lexical > 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_questions_that_no_judgement_speaks_of_are_told(home: Path, tmp_path: Path) -> None:
+def test_questions_that_no_judgement_speaks_of_are_told(command_home: Path, tmp_path: Path) -> None:
     command = files(tmp_path, "x")
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nother\tx\t1\n")
     result = CliRunner().invoke(app, command)

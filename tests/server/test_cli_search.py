@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -36,15 +35,6 @@ Search = Callable[..., Result]
 
 
 @pytest.fixture
-def home(indexed_home: Path, model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    shutil.copytree(indexed_home, home)
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
-    return home
-
-
-@pytest.fixture
 def queries(tmp_path: Path) -> Path:
     path = tmp_path / "q.jsonl"
     path.write_text("\n".join(map(json.dumps, QUERIES)))
@@ -52,7 +42,7 @@ def queries(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def search(home: Path, queries: Path) -> Search:
+def search(command_home: Path, queries: Path) -> Search:
     def run(out: Path, *options: str) -> Result:
         return CliRunner().invoke(app, ["search", "--queries", str(queries), "--run", str(out), *options])
 
@@ -69,7 +59,7 @@ def read_run(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_the_run_is_what_a_turn_finds(search: Search, home: Path, model_home: Path, tmp_path: Path) -> None:
+def test_the_run_is_what_a_turn_finds(search: Search, command_home: Path, model_home: Path, tmp_path: Path) -> None:
     from server.chat.collections import Collections
     from server.chat.models import Models
     from server.rewriters import open_rewriter
@@ -78,7 +68,7 @@ def test_the_run_is_what_a_turn_finds(search: Search, home: Path, model_home: Pa
     out = tmp_path / "out.trec"
     result = search(out, "--rerank", "auto")
     assert result.exit_code == 0, result.output
-    settings = Settings(home=home)
+    settings = Settings(home=command_home)
     models = Models(settings)
     collections = Collections(settings, models)
     turn = TurnSearch(

@@ -42,9 +42,9 @@ class Stopwatch:
         self._began = time.perf_counter()
         self._seconds: dict[str, float] = {}
 
-    def begin(self, name: str) -> Running:
+    def begin(self, name: str) -> RunningStep:
         """A step begins; it is recorded when it ends."""
-        return Running(self, name)
+        return RunningStep(self, name)
 
     def end(self, step: Step) -> None:
         """A step has ended."""
@@ -64,7 +64,7 @@ class Stopwatch:
         return {**self._seconds, "total": time.perf_counter() - self._began}
 
 
-class Running:
+class RunningStep:
     """A step that has begun."""
 
     def __init__(self, watch: Stopwatch, name: str) -> None:

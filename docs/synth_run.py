@@ -11,8 +11,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 HEAD = """# A run with the local model
 
-What [`anaphora synth`](synth.md) made of {documents} documents (short pages of FastAPI's documentation and of US
-government agencies, the latter from Doc2Dial) with the 1.5B model that answers on a laptop. This page is written by
+What [`anaphora synth`](synth.md) made of {documents} documents (FastAPI's documentation, and pages of US government
+agencies from Doc2Dial) with the 1.5B model that answers on a laptop. To fit into an hour, each document was shortened
+to its beginning: a window or two, for FastAPI a quarter to four fifths of the page. This page is written by
 `docs/synth_run.py` from the run's files.
 
 ## Quality

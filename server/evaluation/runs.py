@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -179,13 +180,24 @@ def create_run(root: Path, kind: str, name: str = "", *, resume: bool = False) -
     With `resume` an unfinished one of that name is gone on with. Raises FileExistsError where it is finished.
     """
     if not name:
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        name = f"{stamp}-{kind}"
+        return RunWriter(_new_folder(root, f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{kind}"), kind)
     folder = root / name
     if (folder / "run.json").exists() or (folder.exists() and any(folder.iterdir()) and not resume):
         raise FileExistsError(17, "There is a run of that name already; give another", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     return RunWriter(folder, kind)
+
+
+def _new_folder(root: Path, name: str) -> Path:
+    """A folder of that name, or of that name and a number: runs may begin within the same second."""
+    numbers = count(2)
+    folder = root / name
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            folder = root / f"{name}-{next(numbers)}"
 
 
 def read_run(folder: Path) -> Run:

@@ -122,6 +122,12 @@ def test_a_name_is_used_once(home: Path, tmp_path: Path) -> None:
     assert retrieval(tmp_path, *options).exit_code == ExitCode.STORAGE
 
 
+def test_runs_of_the_same_second_keep_apart(tmp_path: Path) -> None:
+    folders = [runs.create_run(tmp_path, "retrieval").folder for _ in range(3)]
+    assert len(set(folders)) == 3
+    assert all(folder.is_dir() and "retrieval" in folder.name for folder in folders)
+
+
 def test_names_of_systems_say_what_they_are() -> None:
     assert parse("typed") == System("typed", "rrf")
     assert parse("my/run:legs+rerank") == System("my/run", "legs", "auto")

@@ -190,7 +190,7 @@ class TurnView:
         if self.state == "interrupted":
             notices.append(Notice("", "Stopped before the end."))
         if self.state == "refused":
-            said = "The sources found do not answer this. Other words in “Searched” may find better ones."
+            said = "The sources found do not seem to answer this. Other words in “Searched” may find better ones."
             notices.append(Notice("refused", said))
         if self.done and self.done.finish_reason == "length":
             notices.append(Notice("", "The answer reached the longest length that is set and was cut."))

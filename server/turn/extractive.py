@@ -25,12 +25,16 @@ LONGEST = 600
 _RANK_DISCOUNT = 0.03
 _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
 """A line that separates a table's header from its body, or underlines a heading."""
+_GOES_ON = regex.compile(r"[:：?？][*_\s]*$")
+_ASKS = regex.compile(r"[?？][*_\s]*$")
+_LINK = regex.compile(r"^(?:[-*+]|\d+[.)])?\s*!?\[[^\]]*\]\([^)]*\)[.,;]?\s*$")
 
 
 def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode | None = None) -> list[Support]:
     """Up to three sentences that speak to `question`, best first; empty where none matches well.
 
-    A sentence that ends with a colon brings what follows it. Passages found earlier count a little more.
+    A sentence that ends with a colon brings what follows it, and so does a question, which says nothing alone.
+    Passages found earlier count a little more.
     """
     found = _ranked(question, evidence, encode)
     if not found or found[0][0] < MATCHES:
@@ -58,21 +62,22 @@ def _ranked(question: str, evidence: Sequence[Evidence], encode: Encode | None) 
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            if len(quote.quote) <= LONGEST and not _is_frame(match.quote):
+            if len(quote.quote) <= LONGEST and not _is_frame(match.quote) and not _ASKS.search(quote.quote):
                 found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
     return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
 
 
 def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
-    if sequel is None or _RULE.search(sequel.quote) or not match.quote.rstrip().endswith((":", "：")):
+    if sequel is None or _RULE.search(sequel.quote) or not _GOES_ON.search(match.quote):
         return match
     text = passage.text[match.start - passage.start : sequel.end - passage.start]
     return Support(match.n, match.score, text, match.start, sequel.end) if len(text) <= LONGEST else match
 
 
 def _is_frame(quote: str) -> bool:
-    """Whether a quote is a heading, code, a row of a table or a table's header, which say nothing alone."""
-    return quote.lstrip().startswith(("#", "```", "|")) or _RULE.search(quote) is not None
+    """Whether a quote is a heading, code, a link, a row of a table or its header, which say nothing alone."""
+    bare = quote.strip()
+    return bare.startswith(("#", "```", "|")) or bool(_RULE.search(bare) or _LINK.match(bare))
 
 
 def _overlap(one: Support, other: Support) -> bool:

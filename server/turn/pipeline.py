@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
@@ -225,9 +225,9 @@ class _Turn:
                 yield said
             yield self._done("refused", Usage())
         elif self._hopeless:
-            for said in self._reader.say(no_answer(plan, selection)):
-                yield said
-            yield self._done("refused", Usage())
+            async with aclosing(self._refuse(plan, selection, Usage())) as refused:
+                async for event in refused:
+                    yield event
         elif self._chat_model is None:
             async with aclosing(self._quote(plan, selection)) as quoted:
                 async for event in quoted:
@@ -240,20 +240,33 @@ class _Turn:
     async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """The best sentences, or a refusal."""
         step = self._watch.begin("generate")
+        found = await self._nearest(plan, selection)
+        self._watch.first_token()
+        for event in self._said(INTRODUCTION if found else no_answer(plan, selection), found):
+            yield event
+        step.end({}, {"answer": self._reader.shown}, {"model": "none", "quotes": len(found)})
+        yield self._done("quoted" if found else "refused", Usage())
 
-        def quotes() -> list[Support]:
+    async def _refuse(self, plan: Plan, selection: Selection, usage: Usage) -> AsyncGenerator[Event, None]:
+        """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""
+        found = await self._nearest(plan, selection)
+        self._watch.first_token()
+        for event in self._said(no_answer(plan, selection, nearest=bool(found)), found):
+            yield event
+        yield self._done("refused", usage)
+
+    async def _nearest(self, plan: Plan, selection: Selection) -> list[Support]:
+        def find() -> list[Support]:
             found = best_sentences(plan.meaning, selection.passages, self._encode)
             return found or best_sentences(plan.matching, selection.passages, self._encode)
 
-        found = await self._blocking(quotes, "generate")
-        self._watch.first_token()
-        for event in self._reader.say(INTRODUCTION if found else no_answer(plan, selection)):
-            yield event
-        for support in found:
-            for event in self._reader.quote(support):
-                yield event
-        step.end({}, {"answer": self._reader.shown}, {"model": "none", "quotes": len(found)})
-        yield self._done("quoted" if found else "refused", Usage())
+        return await self._blocking(find, "generate")
+
+    def _said(self, text: str, quotes: Sequence[Support]) -> Iterator[Event]:
+        """Words of the server's own, and quotations below them."""
+        yield from self._reader.say(text)
+        for support in quotes:
+            yield from self._reader.quote(support)
 
     async def _write(self, chat_model: BaseChatModel, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """What the model writes, checked; a refusal becomes a sentence of ours."""
@@ -306,10 +319,9 @@ class _Turn:
                 },
             )
         if reader.refused or not reader.shown:
-            for event in reader.say(no_answer(plan, selection)):
-                self._watch.first_token()
-                yield event
-            yield self._done("refused", usage)
+            async with aclosing(self._refuse(plan, selection, usage)) as refused:
+                async for said in refused:
+                    yield said
         else:
             yield self._done("answered", usage)
 

@@ -45,6 +45,20 @@ def test_what_a_colon_announces_is_quoted_with_it() -> None:
     )
 
 
+@pytest.mark.parametrize("after", ["\n\nSend the form by fax to 555-0199.", " Send the form by fax to 555-0199."])
+def test_a_question_of_the_documents_is_quoted_with_its_answer(after: str) -> None:
+    text = f"Can the form be sent by fax?{after} Other words follow."
+
+    quotes = best_sentences("Can the form be sent by fax?", evidence(text, "Can the form be sent by fax?"))
+    assert [quote.quote for quote in quotes if "?" in quote.quote] == [text.removesuffix(" Other words follow.")]
+
+
+@pytest.mark.parametrize("link", ["* [Send forms by fax](fax.md)", "[Send forms by fax](https://example.org/fax?a=1)."])
+def test_a_bare_link_is_not_quoted(link: str) -> None:
+    assert best_sentences("Send forms by fax", evidence(link)) == []
+    assert best_sentences("Send forms by fax", evidence(f"Send forms by fax as {link} has it."))
+
+
 def test_at_most_three_and_none_twice() -> None:
     quotes = best_sentences("parental leave lasts how long", evidence(LEAVE, LEAVE, LEAVE, LEAVE))
 

@@ -85,6 +85,15 @@ def test_a_refusal_is_said_honestly_and_never_as_a_token(script: list[str]) -> N
     assert all("cannot_answer" not in event.text for event in events if isinstance(event, TokenEvent))
 
 
+def test_a_refusal_shows_the_sentences_that_come_nearest() -> None:
+    end = done(play(engine(["<cannot_answer>"]), "How long does parental leave last?"))
+
+    assert end.status == "refused"
+    assert end.answer.endswith("this comes nearest:\n\n> Parental leave lasts ten weeks. [1]")
+    assert [(cited.n, cited.quote) for cited in end.citations] == [(1, "Parental leave lasts ten weeks.")]
+    assert end.warning == ""
+
+
 def test_after_a_refusal_the_model_is_not_heard_further() -> None:
     model = ScriptedModel(script=["<cannot_answer>", " ", "but ", 30.0, "I think it is Mr. Doe [1]."])
     started = time.monotonic()

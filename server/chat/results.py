@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from index.query import Hit
 from server.chat.types import SearchResult
-from server.turn.events import Evidence, Leg, RewriteEvent
+from server.turn.events import Leg, RewriteEvent
+from server.turn.evidence import numbered
 from server.turn.search import Found
 
 
@@ -26,25 +26,7 @@ def search_result(found: Found, rewriter: str) -> SearchResult:
     )
     return SearchResult(
         rewrite=rewrite,
-        passages=[_evidence(n, hit) for n, hit in enumerate(found.hits, start=1)],
+        passages=[numbered(n, hit) for n, hit in enumerate(found.hits, start=1)],
         reranked=found.reranked,
         seconds=sum(found.seconds.values()),
-    )
-
-
-def _evidence(n: int, hit: Hit) -> Evidence:
-    passage = hit.passage
-    return Evidence(
-        n=n,
-        passage_id=passage.id,
-        document_id=passage.document_id,
-        title=passage.title,
-        heading=list(passage.heading),
-        page=passage.page,
-        start=passage.start,
-        end=passage.end,
-        text=passage.text,
-        source=str(passage.metadata.get("source", passage.document_id)),
-        score=hit.score,
-        ranks=dict(hit.ranks),
     )

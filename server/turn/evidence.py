@@ -52,7 +52,7 @@ def select_evidence(
             continue
         seen.add(place)
         spent += cost
-        chosen.append(_number(len(chosen) + 1, shown))
+        chosen.append(numbered(len(chosen) + 1, shown))
     return Selection(tuple(chosen), spent)
 
 
@@ -77,7 +77,8 @@ def _shown(hit: Hit, document: Callable[[str], Document] | None) -> Hit:
     return replace(hit, passage=replace(hit.passage, text=text, start=start, end=end))
 
 
-def _number(n: int, hit: Hit) -> Evidence:
+def numbered(n: int, hit: Hit) -> Evidence:
+    """A hit as evidence: its passage, word for word, under the number that markers cite it by."""
     passage = hit.passage
     return Evidence(
         n=n,
@@ -89,7 +90,7 @@ def _number(n: int, hit: Hit) -> Evidence:
         start=passage.start,
         end=passage.end,
         text=passage.text,
-        source=str(passage.metadata.get("source", "")),
+        source=str(passage.metadata.get("source", passage.document_id)),
         score=hit.score,
         ranks=dict(hit.ranks),
     )

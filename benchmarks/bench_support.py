@@ -139,7 +139,7 @@ def quoting(data: Path, home: Path, limit: int, encode: Encode | None, chance: r
         for question in chance.sample(questions, min(limit, len(questions))):
             hits = collection.search([Query(question)], k=6)
             evidence = select_evidence(hits, limit=6, budget=1200).passages
-            columns[name].append(best_match(question, evidence, encode))
+            columns[name].append(best_match(question, evidence, SupportScorer(evidence, encode)))
     table(
         f"quoting, {'with' if encode else 'without'} encoder: share of questions answered by a quote", columns, MATCHES
     )

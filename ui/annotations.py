@@ -33,11 +33,11 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """Marks `text[start:end]` as what citation `key` stands on."""
+    """Marks `text[start:end]` as what citation `key` stands on; without a key, as near to the question."""
 
     start: int
     end: int
-    key: int
+    key: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class _Writer(HTMLParser):
 
 def _opening(mark: Highlight | Doubt, *, first: bool) -> str:
     if isinstance(mark, Highlight):
-        return f'<mark data-citation="{mark.key}">'
+        return '<mark class="near">' if mark.key is None else f'<mark data-citation="{mark.key}">'
     focus = ' tabindex="0"' if first else ""
     return f'<span class="doubt" data-note="{escape(mark.note)}" title="{escape(mark.note)}"{focus}>'
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from server.chat import ChatService, CitationEvent, DocumentText, Evidence, EvidenceEvent
+from server.chat import ChatService, CitationEvent, DocumentText, Evidence, EvidenceEvent, Quotation
 from ui.annotations import Highlight
 from ui.safe_html import link_target, render_markdown, render_plain
 from ui.templates import render
@@ -56,7 +56,7 @@ class Source:
     end: int
     text: Markup
     link: str
-    cited: bool
+    marked: bool
     score: float
     ranks: list[Rank]
 
@@ -95,9 +95,13 @@ def document_link(collection: str, document_id: str, start: int, end: int) -> st
     return "?" + urlencode({"collection": collection, "document": document_id, "at": f"{start}-{end}"}, quote_via=quote)
 
 
-def _source(collection: str, passage: Evidence, citations: Sequence[CitationEvent]) -> Source:
+def _source(
+    collection: str, passage: Evidence, citations: Sequence[CitationEvent], nearest: Sequence[Quotation]
+) -> Source:
     cited = [(key, cite) for key, cite in enumerate(citations) if cite.passage_id == passage.passage_id]
     highlights = [Highlight(cite.start - passage.start, cite.end - passage.start, key) for key, cite in cited]
+    near = [quoted for quoted in nearest if quoted.n == passage.n]
+    highlights += [Highlight(quoted.start - passage.start, quoted.end - passage.start, None) for quoted in near]
     return Source(
         n=passage.n,
         document_id=passage.document_id,
@@ -108,19 +112,30 @@ def _source(collection: str, passage: Evidence, citations: Sequence[CitationEven
         end=max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
         text=formatted(passage.document_id, passage.text, highlights),
         link=document_link(collection, passage.document_id, passage.start, passage.end),
-        cited=bool(cited),
+        marked=bool(highlights),
         score=passage.score,
         ranks=[Rank(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
     )
 
 
-def sources_html(key: str, collection: str, evidence: EvidenceEvent, citations: Sequence[CitationEvent]) -> Markup:
-    """The numbered passages of a turn; `citations` highlight the sentences they quote."""
+def sources_html(
+    key: str,
+    collection: str,
+    evidence: EvidenceEvent,
+    citations: Sequence[CitationEvent],
+    nearest: Sequence[Quotation] = (),
+) -> Markup:
+    """The numbered passages of a turn; `citations` highlight the sentences they quote.
+
+    As long as there are none, `nearest` are highlighted.
+    """
+    nearest = () if citations else nearest
     return render(
         "sources.html",
         key=key,
         collection=collection,
-        passages=[_source(collection, passage, citations) for passage in evidence.passages],
+        passages=[_source(collection, passage, citations, nearest) for passage in evidence.passages],
+        nearest=bool(nearest),
         reranked=evidence.reranked,
         seconds=evidence.seconds,
     )

@@ -20,6 +20,8 @@ from server.chat import (
     Evidence,
     EvidenceEvent,
     Feedback,
+    NearestEvent,
+    Quotation,
     RewriteEvent,
     StoredTurn,
     SupportEvent,
@@ -101,6 +103,7 @@ class TurnView:
         self.search_for = search_for
         self.rewrite: RewriteEvent | None = None
         self.evidence: EvidenceEvent | None = None
+        self.nearest: list[Quotation] = []
         self.text = ""
         self.citations: list[CitationEvent] = []
         self.support: list[SupportEvent] = []
@@ -129,6 +132,8 @@ class TurnView:
                 self.rewrite = event
             case EvidenceEvent():
                 self.evidence = event
+            case NearestEvent():
+                self.nearest = event.quotes
             case TokenEvent():
                 self.text += event.text
             case CitationEvent():
@@ -211,10 +216,10 @@ class TurnView:
         return render("turn.html", turn=_Shown(self))
 
     def sources_html(self) -> Markup:
-        """The evidence, numbered, with what is cited highlighted; empty before the search."""
+        """The evidence, numbered, what is cited (or else nearest) highlighted; empty before the search."""
         if self.evidence is None:
             return Markup("")
-        return sources_html(self.key, self.collection, self.evidence, self.shown_citations)
+        return sources_html(self.key, self.collection, self.evidence, self.shown_citations, self.nearest)
 
 
 def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:

@@ -74,6 +74,8 @@ class Transcript:
 
     def show(self, event: Event) -> None:
         """Print what a person should see of `event`."""
+        from rich.text import Text
+
         match event.type:
             case "rewrite":
                 self._searched_for(event)
@@ -81,6 +83,9 @@ class Transcript:
                 self.evidence = {passage.n: passage for passage in event.passages}
                 if self._waiting is not None:
                     self._waiting.update(f"reading {len(event.passages)} passages")
+            case "nearest":
+                if self._waiting is not None:
+                    self._waiting.update(Text(f"reading; nearest: “{_shorten(line(event.quotes[0].quote))}”"))
             case "token":
                 self._token(event.text)
             case "citation":
@@ -180,8 +185,7 @@ class Transcript:
             self.console.print(
                 f"({event.dropped_citations} citations of sources that do not exist were removed)", style="yellow"
             )
-        if event.status != "refused":
-            self.sources(everything=False)
+        self.sources(everything=False)
 
     def _error(self, event: ErrorEvent) -> None:
         from rich.text import Text

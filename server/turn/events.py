@@ -71,6 +71,23 @@ class EvidenceEvent(_Event):
     seconds: float
 
 
+class Quotation(BaseModel):
+    """A sentence of passage `n`, with its offsets in the document and how well it matches the question (0 to 1)."""
+
+    n: int
+    quote: str
+    start: int
+    end: int
+    score: float
+
+
+class NearestEvent(_Event):
+    """The sentences nearest to the question, best first, told where a model is about to read for a while."""
+
+    type: Literal["nearest"] = "nearest"
+    quotes: list[Quotation]
+
+
 class TokenEvent(_Event):
     """The next piece of the answer."""
 
@@ -144,6 +161,6 @@ class ErrorEvent(_Event):
 
 
 Event: TypeAlias = Annotated[
-    RewriteEvent | EvidenceEvent | TokenEvent | CitationEvent | SupportEvent | DoneEvent | ErrorEvent,
+    RewriteEvent | EvidenceEvent | NearestEvent | TokenEvent | CitationEvent | SupportEvent | DoneEvent | ErrorEvent,
     Field(discriminator="type"),
 ]

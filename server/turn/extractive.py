@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import regex
 
 from server.turn.events import Evidence
-from server.turn.support import Encode, Support, SupportScorer
+from server.turn.support import Support, SupportScorer
 
 INTRODUCTION = "No language model is at work, so these are sentences from the documents, as they stand:"
 MATCHES = 0.45
@@ -30,13 +30,15 @@ _ASKS = regex.compile(r"[?？][*_\s]*$")
 _LINK = regex.compile(r"^(?:[-*+]|\d+[.)])?\s*!?\[[^\]]*\]\([^)]*\)[.,;]?\s*$")
 
 
-def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode | None = None) -> list[Support]:
+def best_sentences(question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None) -> list[Support]:
     """Up to three sentences that speak to `question`, best first; empty where none matches well.
+
+    `scorer` is one of the same evidence; without it only words are compared.
 
     A sentence that ends with a colon brings what follows it, and so does a question, which says nothing alone.
     Passages found earlier count a little more.
     """
-    found = _ranked(question, evidence, encode)
+    found = _ranked(question, evidence, scorer or SupportScorer(evidence))
     if not found or found[0][0] < MATCHES:
         return []
     chosen: list[Support] = []
@@ -50,13 +52,12 @@ def best_sentences(question: str, evidence: Sequence[Evidence], encode: Encode |
     return chosen
 
 
-def best_match(question: str, evidence: Sequence[Evidence], encode: Encode | None = None) -> float:
+def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> float:
     """How well the best sentence matches: what is compared with `MATCHES`."""
-    return max((score for score, _ in _ranked(question, evidence, encode)), default=0.0)
+    return max((score for score, _ in _ranked(question, evidence, scorer)), default=0.0)
 
 
-def _ranked(question: str, evidence: Sequence[Evidence], encode: Encode | None) -> list[tuple[float, Support]]:
-    scorer = SupportScorer(evidence, encode)
+def _ranked(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> list[tuple[float, Support]]:
     found: list[tuple[float, Support]] = []
     for passage in evidence:
         matches = scorer.matches(question, passage.n)

@@ -11,6 +11,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from index.errors import CollectionNotFound, IndexingError
@@ -20,7 +21,16 @@ from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.answer import AnswerReader
 from server.turn.answerability import answerability
-from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, Leg, RewriteEvent
+from server.turn.events import (
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    EvidenceEvent,
+    Leg,
+    NearestEvent,
+    Quotation,
+    RewriteEvent,
+)
 from server.turn.evidence import Selection, select_evidence
 from server.turn.excerpts import excerpts
 from server.turn.extractive import INTRODUCTION, best_sentences
@@ -257,8 +267,8 @@ class _Turn:
 
     async def _nearest(self, plan: Plan, selection: Selection) -> list[Support]:
         def find() -> list[Support]:
-            found = best_sentences(plan.meaning, selection.passages, self._encode)
-            return found or best_sentences(plan.matching, selection.passages, self._encode)
+            found = best_sentences(plan.meaning, selection.passages, self._reader.scorer)
+            return found or best_sentences(plan.matching, selection.passages, self._reader.scorer)
 
         return await self._blocking(find, "generate")
 
@@ -273,6 +283,10 @@ class _Turn:
         llm, reader = self._settings.llm, self._reader
         budget = evidence_budget(self._question, llm)
         shown = await self._read(excerpts, plan.matching, selection.passages, reader.scorer, budget)
+        # A model that is shown less than everything is slow: readers see what is nearest before it has read its part.
+        cut = any(shown.get(passage.n) != passage.text for passage in selection.passages)
+        if cut and (near := await self._nearest(plan, selection)):
+            yield NearestEvent(quotes=[Quotation(**asdict(one)) for one in near])
         prompt = build_prompt(
             self._question,
             self._conversation,

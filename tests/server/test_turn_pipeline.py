@@ -10,11 +10,12 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 
 from rewriter import Conversation, PassThroughRewriter
-from server.settings import RetrievalSettings, RewriterSettings, Settings
+from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
 from server.turn.events import (
     DoneEvent,
     Event,
     EvidenceEvent,
+    NearestEvent,
     RewriteEvent,
     TokenEvent,
 )
@@ -243,3 +244,20 @@ def test_batch_commands_search_as_a_turn_does() -> None:
     assert found.reranked
     assert found.plan.decision == "keep"
     assert collection.asked[0] == collection.asked[1]
+
+
+@pytest.mark.parametrize("tokens", [40, 2000])
+def test_before_a_slow_model_has_read_the_nearest_sentences_are_told(tokens: int) -> None:
+    settings = Settings(llm=LLMSettings(evidence_tokens=tokens))
+    events = play(engine(["Ten weeks [1]."], settings=settings), "How long does parental leave last?")
+    nearest = [event for event in events if isinstance(event, NearestEvent)]
+
+    if tokens == 2000:
+        assert nearest == []
+    else:
+        assert events.index(nearest[0]) == 2
+        evidence = next(event for event in events if isinstance(event, EvidenceEvent))
+        for quoted in nearest[0].quotes:
+            passage = evidence.passages[quoted.n - 1]
+            assert passage.text[quoted.start - passage.start : quoted.end - passage.start] == quoted.quote
+        assert nearest[0].quotes[0].quote == "Parental leave lasts ten weeks."

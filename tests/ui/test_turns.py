@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.chat import ErrorEvent, Event, RewriteEvent, TurnRequest
+from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, TurnRequest
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.sources import document_link, ranking_name, reader_html
 from ui.turns import TurnView, describe
@@ -46,6 +46,23 @@ def test_citations_become_chips_and_highlight_what_they_cite() -> None:
     assert "p. 4" in sources
 
 
+def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:
+    whole = played(Answer("Boil it twice [1]."))
+    assert whole.evidence is not None
+    passage = whole.evidence.passages[0]
+    place = {"n": 1, "start": passage.start, "end": passage.start + len("Boil it twice."), "score": 0.9}
+    view = TurnView("key", "q", "docs")
+    view.add(whole.evidence)
+    assert view.sources_html().count("uncited") == 3
+    view.add(NearestEvent(quotes=[Quotation(quote="Boil it twice.", **place)]))
+    assert '<mark class="near">Boil it twice.</mark>' in view.sources_html()
+    assert view.sources_html().count("uncited") == 2
+    assert "nearest to the question" in view.sources_html()
+    view.add(whole.citations[0])
+    assert "near" not in view.sources_html()
+    assert '<mark data-citation="0">Boil it twice</mark>' in view.sources_html()
+
+
 def test_nothing_of_a_question_or_title_is_markup() -> None:
     view = played(Answer("Yes [1]."))
     for html in (view.html(), view.sources_html()):
@@ -57,7 +74,7 @@ def test_nothing_of_a_question_or_title_is_markup() -> None:
 def test_a_refusal_says_so_and_how_to_go_on() -> None:
     html = played(Answer("That is not in the documents.", refused=True)).html()
     assert 'data-state="refused"' in html
-    assert "do not answer this" in html
+    assert "do not seem to answer this" in html
 
 
 def test_an_error_shows_its_remedy_and_keeps_the_citations_shown_until_then() -> None:

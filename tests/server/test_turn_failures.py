@@ -12,7 +12,7 @@ import pytest
 from index.errors import CollectionNotFound, StorageError
 from rewriter import PassThroughRewriter, PromptedRewriter
 from server.settings import LLMSettings, Settings
-from server.turn import pipeline
+from server.turn import failures
 from server.turn.events import (
     TokenEvent,
 )
@@ -83,7 +83,7 @@ def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
 
 
 def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "BLOCKING_SECONDS", 0.1)
+    monkeypatch.setattr(failures, "BLOCKING_SECONDS", 0.1)
     slow = FakeCollection(before=lambda: time.sleep(0.5))
 
     assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"

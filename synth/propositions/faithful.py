@@ -18,8 +18,16 @@ _NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0-]\p{Nd}[\p{Nd}.,
 _NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}_]*(?:['’.-][\p{L}\p{N}_]+)*|`[^`\n]+`|\b\p{L}[\p{L}\p{N}]*_[\p{L}\p{N}_]+")
 _CLAUSE = regex.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|and|or|unless|although|aber|und|oder|mais|et|ou|pero|y|o)\b")
 _CLAUSE_WORDS = 3
-# A question, or what introduces a list.
-_UNFINISHED = ("?", ":", "？", "：")
+_QUESTION = regex.compile(r"[?？؟]\W*$")
+# Headings, items of lists and what was cut have no sign at their end that ends a sentence. Thai and its neighbours
+# write none.
+_ENDED = regex.compile(r"(?:[\p{STerm}…]|[\p{Thai}\p{Lao}\p{Khmer}])[\p{Pe}\p{Pf}\p{Pi}\"'`*_\s]*$")
+# "The text describes …" speaks of the page, not of its matter.
+_OF_THE_PAGE = regex.compile(
+    r"(?:the|this) (?:text|passage|document|section|page|article|table) "
+    r"(?:describes?|mentions?|discusses|explains?|provides|contains|states|lists|is about|talks about)\b",
+    regex.IGNORECASE,
+)
 # What goes with a “not” and is gone without it: “does not expire”, “expires”.
 _AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "no", "never", "cannot", "nor", "any"})
 
@@ -27,7 +35,8 @@ _AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "n
 def refusal(proposition: str, window: Window, aligned: Aligned) -> str:
     """Why a proposition is refused, empty where it may stay.
 
-    `no statement` (a heading or a question), `number`, `name`, `negation` or `lost negation`.
+    `no statement` (a heading, a question, a fragment, a word about the page itself), `number`, `name`, `negation` or
+    `lost negation`.
     """
     return next(_reasons(proposition, window, aligned), "")
 
@@ -38,7 +47,7 @@ def _reasons(proposition: str, window: Window, aligned: Aligned) -> Iterator[str
     headings = (document.title, *(part for piece in window.pieces for part in piece.heading))
     above = " ".join(headings)
     everything = f"{above}\n{window.text}"
-    if proposition.endswith(_UNFINISHED) or words(proposition) in [words(heading) for heading in headings]:
+    if not _states(proposition) or words(proposition) in [words(heading) for heading in headings]:
         yield "no statement"
     named = numbers(" ".join(_NUMBERED_NAME.findall(proposition))) & numbers(everything)
     if numbers(proposition) - named - numbers(f"{source} {above}"):
@@ -49,6 +58,10 @@ def _reasons(proposition: str, window: Window, aligned: Aligned) -> Iterator[str
         yield "negation"
     if not negations(proposition) and _denied(proposition, source):
         yield "lost negation"
+
+
+def _states(text: str) -> bool:
+    return bool(_ENDED.search(text)) and not _QUESTION.search(text) and not _OF_THE_PAGE.match(text)
 
 
 def _names(text: str) -> set[str]:

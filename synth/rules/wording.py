@@ -19,6 +19,7 @@ _BINDS = frozenset({"of", "that", "who", "which", "whose", "'s", "'", "and", "or
 _WITHIN = frozenset({"NN", "NNS", "NNP", "JJ", "CD"})
 """Next to the phrase, these say that only a part of a longer name was found."""
 _LISTS = (",", ":", ";", "(", "/", "-", "–")
+_MARKUP = frozenset('*_`~[]"“”')
 _FEWEST_WORDS = 3
 """Words that must be left of a question whose end is left out."""
 DROPPED, DESCRIBED, JOINED = 0.5, 0.35, 0.25
@@ -32,7 +33,7 @@ def worded(question: str, exchange: Sequence[str], rng: Random) -> str | None:
     caller's to check.
     """
     tokens = tagged(question)
-    said = set(stems(" ".join(exchange)))
+    said = [stems(text) for text in exchange]
     known = [chunk for chunk in chunks(tokens, opens=True) if _known(tokens, chunk, said)]
     if not known:
         return None
@@ -50,10 +51,12 @@ def worded(question: str, exchange: Sequence[str], rng: Random) -> str | None:
     return text
 
 
-def _known(tokens: Sequence[Token], chunk: Chunk, said: set[str]) -> bool:
+def _known(tokens: Sequence[Token], chunk: Chunk, said: Sequence[Sequence[str]]) -> bool:
     """Whether the phrase was named, and something can stand in its place alone."""
-    content = set(stems(_text(tokens[chunk.start : chunk.end])))
-    if not chunk.start or not content or not content <= said or (chunk.phrase.person and not chunk.phrase.plural):
+    if not chunk.start or (chunk.phrase.person and not chunk.phrase.plural):
+        return False
+    content = stems(_text(tokens[chunk.start : chunk.end]))
+    if not content or not any(_holds(one, content) for one in said):
         return False
     inside = tokens[chunk.start : chunk.end]
     if any(one.lower == "of" and other.lower.endswith("ing") for one, other in pairwise(inside)):
@@ -62,6 +65,9 @@ def _known(tokens: Sequence[Token], chunk: Chunk, said: set[str]) -> bool:
     before, after = tokens[chunk.start - 1], tokens[chunk.end] if chunk.end < len(tokens) else None
     if before.lower in _BINDS - {"of", "that"} or before.text in _LISTS or before.tag in _WITHIN | {"WH"}:
         return False
+    if before.text in _MARKUP or (after is not None and after.text in _MARKUP):
+        # A pointer between asterisks or quotation marks points at nothing.
+        return False
     # "What does X do?": its verb was taken for a part of the name where none follows.
     if after is None or after.text in "?.!":
         return before.tag not in {"DO", "MD"}
@@ -69,6 +75,11 @@ def _known(tokens: Sequence[Token], chunk: Chunk, said: set[str]) -> bool:
         return False
     # "What is the process for …", "What is the server not …": what follows belongs to it.
     return not (before.tag in {"BE", "DO", "MD"} and after.tag in {"IN", "TO", "NOT", "RB"})
+
+
+def _holds(said: Sequence[str], content: Sequence[str]) -> bool:
+    """Whether the words stand in `said` one after the other: "the purpose of X" is not named by each of its words."""
+    return any(list(said[at : at + len(content)]) == list(content) for at in range(len(said) - len(content) + 1))
 
 
 def _pointer(phrase: Phrase, tokens: Sequence[Token], start: int, rng: Random) -> str:

@@ -145,6 +145,11 @@ def test_what_no_sentence_says_is_not_aligned(window: Window) -> None:
         ("You do not need a stamp.", ""),
         ("What does Form PL-7 cost, $35?", "no statement"),
         ("Form PL-7 can be sent by:", "no statement"),
+        ("Form PL-7 by fax or by mail", "no statement"),
+        ("Form PL-7 can be sent by *fax* or by mail.**", ""),
+        ("The section describes that Form PL-7 can be sent by fax.", "no statement"),
+        ("Form PL-7 can be sent by fax。", ""),
+        ("Form PL-7 can be sent by fax or by mail ครับ", ""),
     ],
 )
 def test_what_the_source_lacks_is_refused(window: Window, proposition: str, reason: str) -> None:
@@ -155,7 +160,7 @@ def test_what_the_source_lacks_is_refused(window: Window, proposition: str, reas
 
 def test_a_heading_is_no_proposition_even_where_a_sentence_says_it() -> None:
     (window,) = windows(document("d.md", SOURCE, "You do not need a stamp"), 100, count)
-    said = "You do not need a stamp"
+    said = "You do not need a stamp."
     found = aligned(window, said)
     assert found is not None
     assert refusal(said, window, found) == "no statement"

@@ -56,6 +56,8 @@ def test_what_was_named_is_pointed_at_or_left_out(question: str, exchange: tuple
         ("Does it cost a parking permit or a fine?", PERMIT),
         ("What is the process for paying?", ("What is the process for applying?", "You apply online.")),
         ("Parking permit?", PERMIT),
+        ("How do I renew a *parking permit* online?", PERMIT),
+        ("What is the color of a parking permit?", ("What is the color of a fine?", "A parking permit is green.")),
         ("", PERMIT),
     ],
 )

@@ -84,6 +84,11 @@ def _line_bounds(text: str, at: int) -> tuple[int, int]:
     return start, len(text) if end < 0 else end
 
 
+def _is_markup(text: str, at: int) -> bool:
+    """Whether the line at `at` shows nothing of its own: a fence, a rule, what opens an admonition."""
+    return _ONLY_MARKUP.fullmatch(text, *_line_bounds(text, at)) is not None
+
+
 def _settle_start(text: str, at: int, limit: int) -> int:
     """The first place from `at` where a marker is text, not part of a list bullet, fence or table rule."""
     while at < limit:
@@ -140,7 +145,8 @@ class Marked:
         addresses = [found.span() for found in _ADDRESS.finditer(text)]
         for index, mark in enumerate(self._marks):
             if isinstance(mark, Chip):
-                if _outside(addresses, mark.start) == mark.start:
+                # In a line that is nothing but markup (what opens an admonition, say) its text stays as it is.
+                if _outside(addresses, mark.start) == mark.start and not _is_markup(text, mark.start):
                     places.append((mark.start, 1, "x", index, mark.end - mark.start))
                 continue
             start = _outside(addresses, _settle_start(text, mark.start, mark.end))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ui.annotations import Annotation, Chip, Doubt, Highlight
@@ -138,6 +138,8 @@ def test_any_text_with_any_marks_is_harmless(case: tuple[str, list[Annotation]])
 
 @settings(max_examples=60, deadline=None)
 @given(marked_texts())
+@example(('!!! note "A title"\n    Text.', [Chip(3, 9, 0, 0, "Source")]))
+@example(("``` py [1]\ncode\n```", [Chip(7, 10, 1, 0, "Source")]))
 def test_no_marker_is_ever_seen(case: tuple[str, list[Annotation]]) -> None:
     text, marks = case
     seen = Page(render_markdown(text.replace("\U00010a50", ""), marks)).text

@@ -37,8 +37,9 @@ classes?"), so a fifth of the questions need rewriting, where the paper's large 
 wordings are good; where the question itself is garbled, the wording is too ("… registering and title it in New York").
 
 So use a larger model for dialogs (an endpoint or batch files), and the rule-made rows of [Triples](rules.md) where
-there is none. Comparing pools with these questions is fair all the same, for both pools are asked the same ones, and
-it comes out as in the paper: propositions are found better than sentences, whichever way they are asked for.
+there is none. The comparison of pools below comes out as in the paper: propositions are found better than sentences,
+whichever way they are asked for. But these questions were written from propositions and favour them; people's
+questions find sentences better ([Evaluation](evaluation.md#beside-the-paper)).
 
 The run took 62 minutes on two cores with AVX2 only, four requests at once (`--concurrency 4`, `llm.parallel = 4`),
 beside other work at the lowest priority.

@@ -9,7 +9,6 @@ weights/          transformers' safetensors and config; a shipped default may le
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from rewriter.conditional.form import Architecture, Form, Lengths
 from rewriter.conditional.gate import Gate
 from rewriter.errors import RunError
+from rewriter.tokenizer_file import read_tokenizer
 
 TOKENIZER = "tokenizer.json"
 EXPORT = "export"
@@ -92,16 +92,3 @@ def verify(folder: Path, description: dict[str, Any]) -> None:
                 f"{path} is not the file this rewriter was made with: it is damaged or belongs to another run. "
                 "Restore it, export the run again, or promote another one."
             )
-
-
-def read_tokenizer(path: Path) -> Any:
-    """A `tokenizers.Tokenizer`. Raises RunError where the file is missing or none."""
-    from tokenizers import Tokenizer
-
-    try:
-        json.loads(path.read_text("utf-8"))
-        return Tokenizer.from_file(str(path))
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing: the rewriter has no tokenizer.") from None
-    except Exception as error:  # the library raises bare exceptions
-        raise RunError(f"{path} is no tokenizer ({error}).") from error

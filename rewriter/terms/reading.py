@@ -16,6 +16,7 @@ import regex
 
 from rewriter.conversation import Conversation, Turn
 from rewriter.errors import RunError
+from rewriter.tokenizer_file import read_tokenizer
 from rewriter.words import FUNCTION_WORDS, stem, stems
 
 if TYPE_CHECKING:
@@ -90,14 +91,7 @@ class Reader:
     @classmethod
     def open(cls, path: Path, window: Window = Window()) -> Reader:
         """The reader of a `tokenizer.json`; raises RunError where it is missing or damaged."""
-        from tokenizers import Tokenizer
-
-        if not path.is_file():
-            raise RunError(f"{path} is missing: train or copy the rewriter again")
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare exceptions
-            raise RunError(f"{path} is no tokenizer ({error}): train or copy the rewriter again") from error
+        tokenizer = read_tokenizer(path)
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return cls(tokenizer, window)

@@ -26,6 +26,7 @@ from rewriter.conditional.gate import Gate
 from rewriter.conditional.serving import ConditionalRewriter, open_engine
 from rewriter.errors import RecipeError, TrainingError
 from rewriter.load import DESCRIPTION, FORMAT, Serving
+from rewriter.tokenizer_file import read_tokenizer
 from rewriter.training.assess import assess, fit_gate
 from rewriter.training.bases import Base, open_base, open_tokenizer
 from rewriter.training.card import Made, hardware, write_card
@@ -134,7 +135,7 @@ def _begun(recipe: Recipe, mixture: Mixture, folder: Path, told: Callable[[str],
     hashes.write_text(data, "utf-8")
     saved = folder / TOKENIZER
     if saved.is_file():
-        tokenizer = run_folder.read_tokenizer(saved)
+        tokenizer = read_tokenizer(saved)
         end = str(json.loads((folder / "end.json").read_text("utf-8")))
     else:
         told("making the vocabulary" if recipe.model.base.startswith("config:") else f"opening {recipe.model.base}")

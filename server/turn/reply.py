@@ -52,6 +52,7 @@ class Reply:
         self._encode = encode
         self._turn_id, self._conversation_id = ids
         self._watch = watch
+        self._near: list[Support] | None = None
 
     async def events(self, plan: Plan, selection: Selection, *, hopeless: bool) -> AsyncGenerator[Event, None]:
         """The answer to what was planned, from what was selected; refused unasked where it is `hopeless`.
@@ -63,18 +64,16 @@ class Reply:
             for said in self.reader.say(NOTHING_FOUND):
                 yield said
             yield self._done("refused", Usage())
-        elif hopeless:
-            async with aclosing(self._refuse(plan, selection, Usage())) as refused:
-                async for event in refused:
-                    yield event
+            return
+        if hopeless:
+            replying = self._refuse(plan, selection, Usage())
         elif self._chat_model is None:
-            async with aclosing(self._quote(plan, selection)) as quoted:
-                async for event in quoted:
-                    yield event
+            replying = self._quote(plan, selection)
         else:
-            async with aclosing(self._write(self._chat_model, plan, selection)) as written:
-                async for event in written:
-                    yield event
+            replying = self._write(self._chat_model, plan, selection)
+        async with aclosing(replying) as events:
+            async for event in events:
+                yield event
 
     async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
         """The best sentences, or a refusal."""
@@ -95,11 +94,15 @@ class Reply:
         yield self._done("refused", usage)
 
     async def _nearest(self, plan: Plan, selection: Selection) -> list[Support]:
+        """The sentences that come nearest to the question, looked for once in a turn."""
+
         def find() -> list[Support]:
             found = best_sentences(plan.meaning, selection.passages, self.reader.scorer)
             return found or best_sentences(plan.matching, selection.passages, self.reader.scorer)
 
-        return await in_thread(find, "generate")
+        if self._near is None:
+            self._near = await in_thread(find, "generate")
+        return self._near
 
     def _said(self, text: str, quotes: Sequence[Support]) -> Iterator[Event]:
         """Words of the server's own, and quotations below them."""

@@ -51,7 +51,7 @@ def worded(question: str, exchange: Sequence[str], rng: Random) -> str | None:
     return text
 
 
-def _known(tokens: Sequence[Token], chunk: Chunk, said: Sequence[Sequence[str]]) -> bool:
+def _known(tokens: Sequence[Token], chunk: Chunk, said: Sequence[list[str]]) -> bool:
     """Whether the phrase was named, and something can stand in its place alone."""
     if not chunk.start or (chunk.phrase.person and not chunk.phrase.plural):
         return False
@@ -77,9 +77,9 @@ def _known(tokens: Sequence[Token], chunk: Chunk, said: Sequence[Sequence[str]])
     return not (before.tag in {"BE", "DO", "MD"} and after.tag in {"IN", "TO", "NOT", "RB"})
 
 
-def _holds(said: Sequence[str], content: Sequence[str]) -> bool:
+def _holds(said: list[str], content: list[str]) -> bool:
     """Whether the words stand in `said` one after the other: "the purpose of X" is not named by each of its words."""
-    return any(list(said[at : at + len(content)]) == list(content) for at in range(len(said) - len(content) + 1))
+    return any(said[at : at + len(content)] == content for at in range(len(said) - len(content) + 1))
 
 
 def _pointer(phrase: Phrase, tokens: Sequence[Token], start: int, rng: Random) -> str:

@@ -1,0 +1,23 @@
+"""The `tokenizer.json` that lies beside a rewriter's model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.errors import RunError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of that file. Raises RunError where it is missing or none."""
+    from tokenizers import Tokenizer
+
+    if not path.is_file():
+        raise RunError(f"{path} is missing: the rewriter has no tokenizer. Train or copy the rewriter again.")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise RunError(f"{path} is no tokenizer ({error}). Train or copy the rewriter again.") from error

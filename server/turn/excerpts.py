@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from server.turn.events import Evidence
 from server.turn.evidence import HEADER_TOKENS
 from server.turn.support import Support, SupportScorer
+from server.turn.tables import table_rows
 from server.turn.tokens import count_tokens
 
 GAP = " … "
@@ -54,11 +55,13 @@ def _ranked(evidence: Sequence[Evidence], found: dict[int, list[Support]]) -> li
 
 
 def _joined(passage: Evidence, sentences: Sequence[Support]) -> str:
+    rows = table_rows(passage.text)
     text, end = "", None
     for sentence in sentences:
-        between = passage.text[end - passage.start : sentence.start - passage.start] if end is not None else ""
-        text += (GAP if between.strip() else between) + sentence.quote
-        end = sentence.end
+        start = sentence.start - passage.start
+        between = passage.text[end:start] if end is not None else ""
+        text += (GAP if between.strip() else between) + rows.get(start, sentence.quote)
+        end = sentence.end - passage.start
     return text
 
 

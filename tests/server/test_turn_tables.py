@@ -1,0 +1,38 @@
+"""Table rows said as sentences."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.sentences import sentences
+from server.turn.tables import table_rows, with_rows_said
+
+TABLE = "Limits.\n\n| Format | Largest |\n|---|---|\n| PDF | 50 MB |\n| a \\| b | |\n\nAsk us.\n"
+
+
+def test_rows_are_said_with_the_names_of_their_columns() -> None:
+    assert with_rows_said(TABLE) == "Limits.\n\nFormat: PDF; Largest: 50 MB.\nFormat: a | b.\n\nAsk us.\n"
+
+
+def test_rows_stand_where_sentences_begin() -> None:
+    begins = [sentence.start for sentence in sentences(TABLE) if sentence.kind == "row"]
+    assert table_rows(TABLE) == dict(zip(begins, ["", "Format: PDF; Largest: 50 MB.", "Format: a | b."], strict=True))
+
+
+def test_a_table_in_a_list_and_one_after_another() -> None:
+    text = "- x\n\n  | A | B |\n  |---|---|\n  | 1 | 2 |\n\n| | C |\n|---|---|\n| 3 | 4. |"
+    assert with_rows_said(text) == "- x\n\nA: 1; B: 2.\n\n3; C: 4."
+
+
+def test_text_without_a_table_stays_as_it_is() -> None:
+    for text in ("", "a | b", "| a | b |", "```\n| a |\n|---|\n| b |\n```"):
+        assert with_rows_said(text) == text
+        assert table_rows(text) == {}
+
+
+@given(st.text(alphabet="|-: ab\n\\`", max_size=80))
+def test_no_text_breaks_it(text: str) -> None:
+    said = with_rows_said(text)
+    assert with_rows_said(said).count("\n") <= text.count("\n")
+    assert all(0 <= start < len(text) for start in table_rows(text))

@@ -130,11 +130,13 @@ def sources_html(
     As long as there are none, `nearest` are highlighted.
     """
     nearest = () if citations else nearest
+    passages = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
     return render(
         "sources.html",
         key=key,
         collection=collection,
-        passages=[_source(collection, passage, citations, nearest) for passage in evidence.passages],
+        passages=passages,
+        marked=any(passage.marked for passage in passages),
         nearest=bool(nearest),
         reranked=evidence.reranked,
         seconds=evidence.seconds,

@@ -42,7 +42,7 @@ def test_citations_become_chips_and_highlight_what_they_cite() -> None:
     assert "Source 1: Guide &lt;b&gt; › Use &amp; care" in html
     assert 'class="doubt"' in html
     assert '<mark data-citation="0">Boil it twice</mark>' in sources
-    assert sources.count("uncited") == 2
+    assert sources.count("unmarked") == 2
     assert "p. 4" in sources
 
 
@@ -53,10 +53,11 @@ def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:
     place = {"n": 1, "start": passage.start, "end": passage.start + len("Boil it twice."), "score": 0.9}
     view = TurnView("key", "q", "docs")
     view.add(whole.evidence)
-    assert view.sources_html().count("uncited") == 3
+    assert view.sources_html().count("unmarked") == 3
+    assert "Highlighted" not in view.sources_html()
     view.add(NearestEvent(quotes=[Quotation(quote="Boil it twice.", **place)]))
     assert '<mark class="near">Boil it twice.</mark>' in view.sources_html()
-    assert view.sources_html().count("uncited") == 2
+    assert view.sources_html().count("unmarked") == 2
     assert "nearest to the question" in view.sources_html()
     view.add(whole.citations[0])
     assert "near" not in view.sources_html()

@@ -92,6 +92,22 @@ def lengthened(examples: Sequence[RewriteExample], share: float, chosen: random.
         yield replace(example, history=tuple(_longer(turn, sentences, share, chosen) for turn in example.history))
 
 
+def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
+    """Questions that stand alone, put after the conversation of another dialog: nothing of it is to be appended.
+
+    The stand-alone forms of `share` as many examples as there are. Written conversations stay with their subject;
+    people leave it, and what they leave must not follow them.
+    """
+    dialogs = {example.dialog for example in examples}
+    if len(dialogs) < 2:
+        return
+    for example in chosen.sample(examples, round(share * len(examples))):
+        other = example
+        while other.dialog == example.dialog:
+            other = chosen.choice(examples)
+        yield replace(example, history=other.history, question=example.rewrite)
+
+
 def _longer(turn: Turn, sentences: list[str], share: float, chosen: random.Random) -> Turn:
     if turn.role != "assistant" or chosen.random() >= share:
         return turn

@@ -37,6 +37,8 @@ class Recipe:
     gate: float = 0.5
     held_out: float = 0.05
     longer_answers: float = 0.25
+    shifted: float = 0.15
+    """So many questions more, of all there are, stand alone after the conversation of another dialog."""
     seed: int = 1
     threshold: float = 0.4
     """A word is appended from this probability on."""
@@ -48,7 +50,7 @@ class Recipe:
             raise RecipeError("the recipe names no data: give `data = [...]`, paths below the data folder")
         if self.batch < 1 or self.epochs <= 0:
             raise RecipeError(f"the recipe's epochs ({self.epochs:g}) and batch ({self.batch}) must be above 0")
-        for name in ("held_out", "longer_answers", "warm_up", "dropout", "threshold", "gate_threshold"):
+        for name in ("held_out", "longer_answers", "shifted", "warm_up", "dropout", "threshold", "gate_threshold"):
             if not 0 <= getattr(self, name) < 1:
                 raise RecipeError(f"the recipe's {name} must be a share between 0 and 1, not {getattr(self, name)}")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from rewriter.errors import TrainingError
 from rewriter.load import DESCRIPTION
 from rewriter.terms.card import write_card
-from rewriter.terms.data import Labelled, Split, batches, label, lengthened, read_data
+from rewriter.terms.data import Labelled, Split, batches, label, lengthened, read_data, shifted
 from rewriter.terms.export import export
 from rewriter.terms.judging import calibrated, judge
 from rewriter.terms.model import Batch, TermModel, pretrained
@@ -82,7 +81,8 @@ def train(
     if not run.go(progress, stop_after):
         return None
     model.eval()
-    judgement = judge(model, [label(reader, example) for example in split.held_out], device)
+    held_out = [*split.held_out, *shifted(split.held_out, recipe.shifted, random.Random(recipe.seed))]
+    judgement = judge(model, [label(reader, example) for example in held_out], device)
     scale, shift = calibrated(judgement)
     torch.save(model.state_dict(), folder / WEIGHTS)
     export(model.to("cpu"), tokenizer, folder, recipe, gate=(scale, shift))
@@ -116,7 +116,7 @@ class _Run:
         self.recipe, self.folder, self.model, self.split, self.reader = recipe, folder, model, split, reader
         self.device = device
         model.dropout.p = recipe.dropout
-        self.per_epoch = math.ceil(len(split.train) / recipe.batch)
+        self.per_epoch = len(self._epoch(0))
         self.steps = max(1, round(recipe.epochs * self.per_epoch))
         self.optimiser = torch.optim.AdamW(_groups(model, recipe))
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, self._rate)
@@ -146,7 +146,8 @@ class _Run:
     def _epoch(self, epoch: int) -> list[list[Labelled]]:
         """The batches of an epoch: the same ones whenever they are asked for."""
         chosen = random.Random(self.recipe.seed * 1000 + epoch)
-        examples = lengthened(self.split.train, self.recipe.longer_answers, chosen)
+        examples = list(lengthened(self.split.train, self.recipe.longer_answers, chosen))
+        examples += shifted(examples, self.recipe.shifted, chosen)
         return batches([label(self.reader, example) for example in examples], self.recipe.batch, chosen)
 
     def _step(self, items: Sequence[Labelled]) -> float:

@@ -26,7 +26,15 @@ WORDS = (
 )
 
 RECIPE = Recipe(
-    data=("dialogs.jsonl",), epochs=2, batch=4, rate=3e-3, head_rate=1e-2, held_out=0.3, longer_answers=0.3, seed=3
+    data=("dialogs.jsonl",),
+    epochs=10,
+    batch=4,
+    rate=3e-3,
+    head_rate=1e-2,
+    held_out=0.3,
+    longer_answers=0.3,
+    shifted=0.1,
+    seed=3,
 )
 
 

@@ -16,7 +16,7 @@ from rewriter.conversation import Conversation, Turn
 from rewriter.errors import RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
-from rewriter.terms.data import label, lengthened, read_data
+from rewriter.terms.data import label, lengthened, read_data, shifted
 from rewriter.terms.reading import Reader
 from rewriter.terms.recipe import read_recipe
 from tests.rewriter.terms_fakes import RECIPE, tiny_model, write_dialogs, write_tokenizer
@@ -77,6 +77,25 @@ def test_lengthened_answers_hold_sentences_of_their_own_dialog(data: Path) -> No
             assert new.text.startswith(old.text)
             if old.role == "user":
                 assert new == old
+
+
+def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(data: Path, tokenizer: Path) -> None:
+    examples = read_data(RECIPE, data).train
+    made = list(shifted(examples, 0.5, random.Random(1)))
+    assert len(made) == round(0.5 * len(examples))
+    dialogs = {example.history: example.dialog for example in examples}
+    for example in made:
+        assert dialogs[example.history] != example.dialog
+        assert not example.needs_rewrite
+        labelled = label(Reader.open(tokenizer), example)
+        assert not any(labelled.wanted)
+        assert not labelled.needs_history
+
+
+def test_one_dialog_alone_cannot_be_shifted(data: Path) -> None:
+    examples = read_data(RECIPE, data).train
+    alone = [example for example in examples if example.dialog == examples[0].dialog]
+    assert not list(shifted(alone, 0.5, random.Random(1)))
 
 
 def test_training_lowers_the_loss(finished: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -48,6 +49,12 @@ class Serving:
     threshold: float | None = None
     device: Device = "auto"
     threads: int = 1
+
+
+def packaged_folder() -> Path | None:
+    """Where the rewriter lies that comes with Anaphora; None where an installation has none."""
+    folder = Path(str(files("rewriter") / "default"))
+    return folder if (folder / DESCRIPTION).is_file() else None
 
 
 def describe(folder: Path) -> dict[str, Any]:

@@ -10,12 +10,11 @@ import hashlib
 import json
 import logging
 import threading
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.errors import RunError
-from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
+from rewriter.load import Serving, describe, load_rewriter, packaged_folder
 from rewriter.passthrough import PassThroughRewriter
 from server.settings import Settings
 
@@ -28,12 +27,6 @@ log = logging.getLogger(__name__)
 
 RUNS = "rewriters"
 PROMOTED = "promoted.json"
-
-
-def packaged_folder() -> Path | None:
-    """Where the rewriter lies that comes with Anaphora; None where an installation has none."""
-    folder = Path(str(files("rewriter") / "default"))
-    return folder if (folder / DESCRIPTION).is_file() else None
 
 
 def promoted_folder(home: Path) -> Path | None:

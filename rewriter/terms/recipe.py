@@ -10,6 +10,9 @@ from pathlib import Path
 
 from rewriter.errors import RecipeError
 
+ADAPT = Path(str(files("rewriter.terms") / "adapt.toml"))
+"""The recipe of `anaphora adapt`, which goes on from the packaged rewriter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -23,6 +26,8 @@ class Recipe:
     """
 
     base: str = "sentence-transformers/all-MiniLM-L6-v2"
+    start: str = ""
+    """A finished term rewriter to go on from, made from the same encoder: its folder, or `packaged`."""
     data: tuple[str, ...] = ()
     frozen: int = 0
     """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""

@@ -27,9 +27,9 @@ from rewriter.terms.judging import calibrated, judge
 from rewriter.terms.model import Batch, TermModel, pretrained
 from rewriter.terms.reading import Reader
 from rewriter.terms.recipe import Recipe
+from rewriter.terms.restoring import WEIGHTS, restore
 
 CHECKPOINT = "checkpoint.pt"
-WEIGHTS = "model.pt"
 LOG = "losses.jsonl"
 EVERY = 100
 """Steps between checkpoints."""
@@ -74,6 +74,8 @@ def train(
         model, tokenizer = pretrained(base or recipe.base, recipe.frozen), tokenizer_file(base or recipe.base)
     if tokenizer is None:
         raise TrainingError("a model of one's own needs its tokenizer")
+    if recipe.start:
+        restore(model, recipe.start)
     reader = Reader.open(tokenizer)
     split = read_data(recipe, data)
     folder.mkdir(parents=True, exist_ok=True)

@@ -286,9 +286,10 @@ def narrowed(recipe: str, train: str) -> str:
     if is_terms(recipe):
         from dataclasses import asdict as fields
 
+        from rewriter.terms.recipe import ADAPT
         from rewriter.terms.recipe import read_recipe as read_terms
 
-        chosen = fields(read_terms(None if recipe == TERMS else Path(recipe))) | {"data": [train]}
+        chosen = fields(read_terms(ADAPT if recipe == TERMS else Path(recipe))) | {"data": [train]}
         return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items())
     from rewriter.training.recipe import read_recipe
 

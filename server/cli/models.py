@@ -79,8 +79,8 @@ def runs(ctx: typer.Context) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from rewriter.load import packaged_folder
     from server.promotion import list_runs, promoted_run
-    from server.rewriters import packaged_folder
 
     state = state_of(ctx)
     home = _home(state)

@@ -21,7 +21,7 @@ from server.turn.prompt import build_prompt, evidence_budget
 from server.turn.search import Plan
 from server.turn.steps import Stopwatch
 from server.turn.support import Encode, Support
-from server.turn.wording import NOTHING_FOUND, UNSUPPORTED, no_answer
+from server.turn.wording import NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, no_answer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -168,8 +168,17 @@ class Reply:
             async with aclosing(self._refuse(plan, selection, usage)) as refused:
                 async for said in refused:
                     yield said
-        else:
-            yield self._done("answered", usage)
+            return
+        warning = "" if self._supported() else UNSUPPORTED
+        if warning and (near := await self._nearest(plan, selection)):
+            for event in self._said(NEAREST_INSTEAD, near):
+                yield event
+        yield self._done("answered", usage, warning)
+
+    def _supported(self) -> bool:
+        """Whether the documents support something of what was said, or nothing was stated."""
+        support = self.reader.answer().support
+        return not support or any(one.supported for one in support)
 
     async def _read(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Reading is quick unless sentences are encoded, which is then kept off the event loop."""
@@ -177,7 +186,7 @@ class Reply:
             return read(*args, **kwargs)
         return await asyncio.to_thread(read, *args, **kwargs)
 
-    def _done(self, status: Literal["answered", "quoted", "refused"], usage: Usage) -> DoneEvent:
+    def _done(self, status: Literal["answered", "quoted", "refused"], usage: Usage, warning: str = "") -> DoneEvent:
         answer = self.reader.answer()
         return DoneEvent(
             turn_id=self._turn_id,
@@ -191,5 +200,5 @@ class Reply:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             seconds=self._watch.all(),
-            warning=UNSUPPORTED if answer.support and not any(one.supported for one in answer.support) else "",
+            warning=warning,
         )

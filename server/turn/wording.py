@@ -6,6 +6,8 @@ from server.turn.evidence import Selection
 from server.turn.search import Plan
 
 UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
+NEAREST_INSTEAD = "What comes nearest in the documents:"
+"""Announces the sentences that are quoted below an answer nothing supports."""
 NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
 
 

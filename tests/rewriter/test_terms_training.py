@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import shutil
 import threading
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
 from rewriter.terms.data import label, lengthened, read_data, shifted
 from rewriter.terms.reading import Reader
-from rewriter.terms.recipe import read_recipe
+from rewriter.terms.recipe import ADAPT, read_recipe
 from tests.rewriter.terms_fakes import RECIPE, tiny_model, write_dialogs, write_tokenizer
 
 HISTORY = Conversation((Turn("user", "renew the passport"), Turn("assistant", "The passport office has a form.")))
@@ -112,6 +113,48 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
     assert len(losses(tmp_path)) == 3
     assert train(RECIPE, data, tmp_path, model=tiny_model(tokenizer), tokenizer=tokenizer) == tmp_path
     assert losses(tmp_path) == pytest.approx(losses(finished), abs=1e-4)
+
+
+@pytest.mark.parametrize("kept", ["model.pt", "model.onnx"])
+def test_a_run_can_go_on_from_a_finished_rewriter(
+    finished: Path, data: Path, tokenizer: Path, tmp_path: Path, kept: str
+) -> None:
+    from rewriter.terms.training import train
+
+    shutil.copyfile(finished / kept, tmp_path / kept)
+    recipe = dataclasses.replace(RECIPE, start=str(tmp_path), rate=1e-6, head_rate=1e-6)
+    train(recipe, data, tmp_path / "run", model=tiny_model(tokenizer), tokenizer=tokenizer, stop_after=4)
+    assert np.mean(losses(tmp_path / "run")) < 0.8 * np.mean(losses(finished)[:4])
+
+
+def test_exported_weights_multiply_out_to_those_of_torch(finished: Path) -> None:
+    import torch
+
+    from rewriter.terms.restoring import multiplied_out
+
+    trained = torch.load(finished / "model.pt", weights_only=True)
+    restored = dict(multiplied_out(finished / "model.onnx"))
+    assert set(restored) == set(trained)
+    for name, value in trained.items():
+        assert restored[name] == pytest.approx(value.numpy(), abs=0.01 * float(value.abs().max()))
+
+
+@pytest.mark.parametrize("content", [None, b"no model"])
+def test_what_is_no_finished_rewriter_cannot_be_gone_on_from(
+    tokenizer: Path, data: Path, tmp_path: Path, content: bytes | None
+) -> None:
+    from rewriter.terms.training import train
+
+    if content is not None:
+        (tmp_path / "model.onnx").write_bytes(content)
+    recipe = dataclasses.replace(RECIPE, start=str(tmp_path))
+    with pytest.raises(TrainingError, match="cannot be gone on from"):
+        train(recipe, data, tmp_path / "run", model=tiny_model(tokenizer), tokenizer=tokenizer)
+
+
+def test_the_recipe_of_adapting_goes_on_from_the_packaged_rewriter() -> None:
+    recipe, packaged = read_recipe(ADAPT), read_recipe()
+    assert (recipe.start, recipe.base, recipe.frozen) == ("packaged", packaged.base, packaged.frozen)
 
 
 def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(data: Path, tokenizer: Path, tmp_path: Path) -> None:

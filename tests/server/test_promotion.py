@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 from rewriter.conversation import Conversation, Turn
 from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, write_examples
+from rewriter.load import packaged_folder
 from rewriter.training.recipe import Recipe
 from rewriter.training.run import train
 from rewriter.training.stages import Machine
 from server.cli import app
 from server.promotion import list_runs, promote, promoted_run, rollback
-from server.rewriters import RewriterKeeper, packaged_folder
+from server.rewriters import RewriterKeeper
 from server.settings import Settings
 
 TALK = Conversation((Turn("user", "How do I renew a bus pass?"), Turn("assistant", "At the office.")))

@@ -10,8 +10,9 @@ import pytest
 
 from rewriter.conversation import Conversation, Turn
 from rewriter.errors import RunError
+from rewriter.load import packaged_folder
 from rewriter.passthrough import PassThroughRewriter
-from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter, packaged_folder
+from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter
 from server.settings import RewriterSettings, Settings
 from tests.rewriter.terms_fakes import write_run
 

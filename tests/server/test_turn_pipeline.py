@@ -119,6 +119,18 @@ def test_an_answer_nothing_supports_carries_a_warning() -> None:
     assert [one.supported for one in end.support] == [False]
 
 
+def test_below_an_answer_nothing_supports_the_nearest_sentences_are_quoted() -> None:
+    said = "The mayor of Springfield studied medieval falconry [1]."
+    end = done(play(engine([said]), "How long does parental leave last?"))
+
+    assert "check it" in end.warning
+    assert end.answer.startswith(said)
+    assert "What comes nearest" in end.answer
+    assert end.citations[-1].quote in end.answer
+    assert [one.supported for one in end.support][:1] == [False]
+    assert all(one.supported for one in end.support[1:])
+
+
 def test_without_a_model_sentences_are_quoted() -> None:
     end = done(play(engine(), "How long does parental leave last?"))
 

@@ -1,0 +1,80 @@
+"""Going on from a finished term rewriter: its weights as a model that can be trained further.
+
+A run has them in full (`model.pt`). The packaged rewriter has its ONNX file alone, whose int8 weights are multiplied
+out again: each is off by half a step of its scale at most, which a few steps of training make good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.errors import MissingExtra, TrainingError
+from rewriter.load import packaged_folder
+from rewriter.terms.scoring import MODEL
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rewriter.terms.model import TermModel
+
+WEIGHTS = "model.pt"
+PACKAGED = "packaged"
+_WORDS = "encoder.embeddings.word_embeddings.weight"
+
+
+def restore(model: TermModel, start: str) -> None:
+    """Put the weights of a finished rewriter into `model`, which was made from the same encoder.
+
+    `start` is its folder, or `packaged`. The vectors of words stay those of `model`: no training moves them. Raises
+    TrainingError where the weights cannot be read or belong to another encoder, MissingExtra without `onnx`.
+    """
+    import torch
+
+    folder = packaged_folder() if start == PACKAGED else Path(start)
+    if folder is None:
+        raise TrainingError("this installation has no packaged rewriter to go on from: give the recipe another start")
+    try:
+        if (folder / WEIGHTS).is_file():
+            weights: dict[str, Any] = torch.load(folder / WEIGHTS, weights_only=True, map_location="cpu")
+        else:
+            weights = {name: torch.tensor(value) for name, value in multiplied_out(folder / MODEL)}
+        weights[_WORDS] = model.state_dict()[_WORDS]
+        model.load_state_dict(weights)
+    except MissingExtra:
+        raise
+    except Exception as error:  # both libraries raise bare exceptions of their own
+        raise TrainingError(
+            f"the weights in {folder} cannot be gone on from ({error}): "
+            "is it a finished term rewriter, made from the same encoder?"
+        ) from error
+
+
+def multiplied_out(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Each parameter of an exported model by its name in torch, as float32."""
+    try:
+        import onnx
+        from onnx.numpy_helper import to_array
+    except ImportError as error:
+        raise MissingExtra("going on from the packaged rewriter needs `onnx`: install anaphora[train]") from error
+    graph = onnx.load(str(path)).graph
+    held = {item.name: to_array(item) for item in graph.initializer}
+    for name, value in held.items():
+        if name.endswith((".weight", ".bias")) and not name.startswith("/"):
+            yield name, value
+    for node in graph.node:
+        if node.op_type == "Gather" and node.input[0].endswith(".weight_quantized"):
+            name = node.input[0].removesuffix("_quantized")
+            yield name, _float(held, name)
+        elif node.op_type == "MatMulInteger":
+            layer = node.name.strip("/").rpartition("/")[0].replace("/", ".")
+            yield f"{layer}.weight", _float(held, node.input[1].removesuffix("_quantized")).T.copy()
+
+
+def _float(held: dict[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
+    """Weights of `(in, out)` or `(tokens, width)`; a scale for all, or one for each column."""
+    steps = held[f"{name}_quantized"].astype("float32") - held[f"{name}_zero_point"].astype("float32")
+    product: NDArray[np.float32] = steps * held[f"{name}_scale"].astype("float32")
+    return product

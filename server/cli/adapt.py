@@ -144,17 +144,18 @@ class _Adaptation:
         return {"run": self._name, "family": describe(self._run)["family"]}
 
     def calibrate(self) -> dict[str, Any]:
-        """The threshold of the gate that finds most on one half of the held-out conversations."""
+        """The threshold of the gate that finds most on a third of the held-out conversations."""
         from rewriter.load import Serving, load_rewriter
-        from server.adapting.gating import best, curve, set_threshold
+        from server.adapting.gating import best, curve, own_threshold, set_threshold
         from server.cli.progress import progress
 
         always = load_rewriter(self._run, Serving(timeout_seconds=60.0, threshold=0.0))
+        own = own_threshold(self._run)
         with self._searching(always) as search:
             asked = self._asked("calibrate")
             with progress(self._state.err, "calibrating", len(asked)) as counted:
-                points = curve(search, always, self._name, asked, counted)
-        chosen = best(points)
+                points = curve(search, always, self._name, asked, own, counted)
+        chosen = best(points, own)
         set_threshold(self._run, chosen.threshold)
         return {
             "threshold": chosen.threshold,
@@ -163,7 +164,7 @@ class _Adaptation:
         }
 
     def evaluate(self) -> dict[str, Any]:
-        """The rewriter that serves now against the new one, on the other half."""
+        """The rewriter that serves now against the new one, on the other two thirds."""
         from rewriter.load import Serving, load_rewriter
         from server.adapting.measuring import judge, measure
         from server.cli.progress import progress
@@ -222,7 +223,7 @@ class _Adaptation:
         return {"promoted": "yes", "instead of": before or "the packaged default"}
 
     def _asked(self, part: str) -> list[Asked]:
-        """One half of the held-out questions, by conversation: what calibrates never evaluates."""
+        """One part of the held-out questions, by conversation: what calibrates never evaluates."""
         from server.adapting.pairs import HELD, drawn
         from server.adapting.questions import from_dialogs, from_rules
 

@@ -171,8 +171,8 @@ class Reply:
             return
         warning = "" if self._supported() else UNSUPPORTED
         if warning and (near := await self._nearest(plan, selection)):
-            for event in self._said(NEAREST_INSTEAD, near):
-                yield event
+            for said in self._said(NEAREST_INSTEAD, near):
+                yield said
         yield self._done("answered", usage, warning)
 
     def _supported(self) -> bool:

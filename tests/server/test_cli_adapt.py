@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +15,7 @@ from index.query import Hit
 from rewriter.conversation import Conversation, Turn
 from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample
-from server.adapting.gating import Point, best
+from server.adapting.gating import Point, best, standard_error
 from server.adapting.measuring import MEASURES, Measured, judge
 from server.adapting.questions import Asked, Place, find, from_rules, ranking
 from server.adapting.steps import Progress
@@ -138,11 +140,21 @@ def test_few_questions_decide_nothing() -> None:
     assert "too few" in verdict.reason
 
 
-def test_a_threshold_leaves_the_usual_one_only_for_a_gain() -> None:
+def test_a_threshold_leaves_the_runs_own_only_for_a_gain() -> None:
     flat = [Point(t / 20, 0.5 + (0.001 if t == 3 else 0), 0.5) for t in range(1, 20)]
-    assert best(flat).threshold == 0.5
-    peaked = [Point(t / 20, 0.6 if t in (3, 4) else 0.5, 0.5) for t in range(1, 20)]
-    assert best(peaked).threshold == 0.2
+    assert best(flat, 0.5).threshold == 0.5
+    peaked = [Point(t / 20, 0.6 if t in (3, 4) else 0.5, 0.5, 0.05) for t in range(1, 20)]
+    assert best(peaked, 0.5).threshold == 0.2
+    unsure = [replace(point, error=0.11) for point in peaked]
+    assert best(unsure, 0.5).threshold == 0.5
+
+
+def test_the_error_of_a_gain_counts_conversations_and_not_questions() -> None:
+    gains = np.array([0.2, 0.2, 0.0, 0.0, 0.0, 0.0])
+    apart = standard_error(gains, ["a", "b", "c", "d", "e", "f"])
+    assert apart == pytest.approx(float(np.std(gains, ddof=1)) / 6**0.5)
+    assert standard_error(gains, ["a", "a", "c", "c", "e", "e"]) > apart
+    assert standard_error(gains, ["a"] * 6) == float("inf")
 
 
 def test_a_reply_is_found_behind_markup_and_a_yes() -> None:

@@ -101,7 +101,7 @@ def opened_rewriter(name: str, settings: Settings, asked: list[Question], stack:
     if name != "prompted":
         return RememberingRewriter(open_rewriter(settings))
     engine = stack.enter_context(open_engine(settings))
-    path = settings.home / "bench" / f"prompted-{engine.name}.jsonl"
+    path = settings.home / "bench" / f"prompted-{engine.name.replace(':', '-')}.jsonl"
     return RememberingRewriter(open_rewriter(settings, engine.chat_model()), path)
 
 

@@ -14,6 +14,7 @@ import regex
 
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
+from server.turn.headers import HeaderFilter
 from server.turn.opening import OpeningFilter
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
@@ -44,6 +45,7 @@ class AnswerReader:
         self._scorer = SupportScorer(evidence, encode)
         self._refusal = RefusalFilter()
         self._opening = OpeningFilter()
+        self._headers = HeaderFilter(evidence)
         self._parser = CitationParser(self._evidence)
         self._tracker = StatementTracker()
         self._shown = ""
@@ -79,13 +81,14 @@ class AnswerReader:
 
     def feed(self, text: str) -> list[AnswerEvent]:
         """The events that one more piece of the model's text brings."""
-        self._read(self._parser.feed(self._opening.feed(self._refusal.feed(_UNSAFE.sub("", text)))))
+        self._read(self._parser.feed(self._filtered(self._refusal.feed(_UNSAFE.sub("", text)))))
         return self._take()
 
     def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
         """The events that were waiting for the end of the text; `whole` tells whether the model came to its end."""
         self._whole = whole
-        self._read(self._parser.feed(self._opening.feed(self._refusal.finish()) + self._opening.finish()))
+        rest = self._filtered(self._refusal.finish()) + self._opening.feed(self._headers.finish())
+        self._read(self._parser.feed(rest + self._opening.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
         self._leave_uncited()
@@ -110,6 +113,9 @@ class AnswerReader:
     def answer(self) -> Answer:
         """Everything shown and judged by now."""
         return Answer(self._shown, self._citations, self._support, self._parser.dropped, self.refused)
+
+    def _filtered(self, text: str) -> str:
+        return self._opening.feed(self._headers.feed(text))
 
     def _read(self, pieces: Iterable[str | Marker]) -> None:
         for piece in pieces:

@@ -19,6 +19,7 @@ from rewriter.harmless import harmless
 from rewriter.prompts import load_prompt
 from server.settings import LLMSettings
 from server.turn.events import Evidence
+from server.turn.headers import header
 from server.turn.tables import with_rows_said
 from server.turn.tokens import MESSAGE_OVERHEAD, count_tokens
 
@@ -129,8 +130,9 @@ def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int)
 
 
 def _passage(passage: Evidence, text: str) -> str:
-    path = " › ".join(" ".join(part.split()) for part in (passage.title, *passage.heading) if part.strip())
-    return f"[{passage.n}] {_unnumbered(harmless(path))}\n{_unnumbered(harmless(with_rows_said(text))).strip()}"
+    return (
+        f"[{passage.n}] {_unnumbered(harmless(header(passage)))}\n{_unnumbered(harmless(with_rows_said(text))).strip()}"
+    )
 
 
 def _unnumbered(text: str) -> str:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import regex
+
 from index.blocks import block_parser, line_starts
 from index.sentences import trim
+
+_ROW = regex.compile(r"\s*\|(?=.*[^\s|:-]).*\|\s*")
+_BAR = regex.compile(r"(?<!\\)\|")
 
 
 def table_rows(text: str) -> dict[int, str]:
@@ -22,13 +27,27 @@ def table_rows(text: str) -> dict[int, str]:
 
 
 def with_rows_said(text: str) -> str:
-    """`text` with the rows of its tables as sentences, a line each, and without their headers."""
+    """`text` with the rows of its tables as sentences, a line each, and without their headers.
+
+    Where a passage begins within a table, nobody knows the names of its columns: the cells alone are said.
+    """
     rows = dict(_rows(text))
     if not rows:
-        return text
+        return _going_on(text)
     dashes = {line + 1 for line, said in rows.items() if not said}
     lines = ((n, rows.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in dashes)
     return "\n".join(line for n, line in lines if line or n not in rows)
+
+
+def _going_on(text: str) -> str:
+    """`text` with the rows that it begins with, below a header that is not there, as lists of their cells."""
+    lines = text.split("\n")
+    for n, line in enumerate(lines):
+        if not _ROW.fullmatch(line):
+            break
+        cells = (" ".join(cell.split()) for cell in _BAR.split(line.strip()[1:-1]))
+        lines[n] = f"{'; '.join(cell for cell in cells if cell).rstrip('.')}."
+    return "\n".join(lines)
 
 
 def _rows(text: str) -> Iterator[tuple[int, str]]:

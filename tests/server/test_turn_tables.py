@@ -25,8 +25,13 @@ def test_a_table_in_a_list_and_one_after_another() -> None:
     assert with_rows_said(text) == "- x\n\nA: 1; B: 2.\n\n3; C: 4."
 
 
+def test_a_table_that_began_before_the_passage_is_said_by_its_cells() -> None:
+    text = "| Word | `.docx` | text. |\n| a \\| b |  |\n\nOther | formats."
+    assert with_rows_said(text) == "Word; `.docx`; text.\na \\| b.\n\nOther | formats."
+
+
 def test_text_without_a_table_stays_as_it_is() -> None:
-    for text in ("", "a | b", "| a | b |", "```\n| a |\n|---|\n| b |\n```"):
+    for text in ("", "a | b", "a |\n| b", "|||", "| --- |", "```\n| a |\n|---|\n| b |\n```"):
         assert with_rows_said(text) == text
         assert table_rows(text) == {}
 

@@ -23,7 +23,7 @@ def table_rows(text: str) -> dict[int, str]:
     `| PDF | 50 MB |` below `| Format | Limit |` becomes `Format: PDF; Limit: 50 MB.`
     """
     starts = line_starts(text)
-    return {trim(text, starts[line], starts[line + 1] - 1)[0]: said for line, said in _rows(text)}
+    return {trim(text, starts[line], starts[line + 1] - 1)[0]: said or "" for line, said in _rows(text)}
 
 
 def with_rows_said(text: str) -> str:
@@ -34,9 +34,9 @@ def with_rows_said(text: str) -> str:
     rows = dict(_rows(text))
     if not rows:
         return _going_on(text)
-    dashes = {line + 1 for line, said in rows.items() if not said}
+    dashes = {line + 1 for line, said in rows.items() if said is None}
     lines = ((n, rows.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in dashes)
-    return "\n".join(line for n, line in lines if line or n not in rows)
+    return "\n".join(line or "" for n, line in lines if line or n not in rows)
 
 
 def _going_on(text: str) -> str:
@@ -50,8 +50,8 @@ def _going_on(text: str) -> str:
     return "\n".join(lines)
 
 
-def _rows(text: str) -> Iterator[tuple[int, str]]:
-    """The line of each row, and what it says."""
+def _rows(text: str) -> Iterator[tuple[int, str | None]]:
+    """The line of each row and what it says, None for a header."""
     if "|" not in text:
         return
     header, row, line = list[str](), list[str](), 0
@@ -65,7 +65,7 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
             row.append(" ".join(token.content.split()))
         elif token.type == "tr_close":
             in_row = False
-            yield line, _sentence(header, row) if header else ""
+            yield line, _sentence(header, row) if header else None
             header = header or row
 
 

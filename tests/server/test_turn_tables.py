@@ -30,6 +30,10 @@ def test_a_table_that_began_before_the_passage_is_said_by_its_cells() -> None:
     assert with_rows_said(text) == "Word; `.docx`; text.\na \\| b.\n\nOther | formats."
 
 
+def test_a_row_of_empty_cells_says_nothing_and_hides_nothing() -> None:
+    assert with_rows_said("| A |\n|---|\n|  |\n| 1 |") == "A: 1."
+
+
 def test_text_without_a_table_stays_as_it_is() -> None:
     for text in ("", "a | b", "a |\n| b", "|||", "| --- |", "```\n| a |\n|---|\n| b |\n```"):
         assert with_rows_said(text) == text

@@ -29,14 +29,15 @@ class PropositionList:
 def sides(sizes: Mapping[str, int], seed: int) -> dict[str, str]:
     """The side of each document, given how many propositions it has.
 
-    Sides get about their share of the propositions, and each gets a document as long as there are three.
+    Sides get about their share of the propositions, and each gets a document. Fewer than three are all trained on.
     """
     order = sorted(sizes, key=lambda name: hashlib.blake2b(f"{seed}\x00{name}".encode()).digest())
     total = sum(sizes.values())
     found: dict[str, str] = {}
-    for side in ("test", "dev"):
+    for side, later in (("test", 2), ("dev", 1)):
         taken = 0
-        while order and len(order) > len(SIDES) - 1 - len(set(found.values())):
+        # The sides that come later need a document each.
+        while len(order) > later and len(sizes) >= len(SIDES):
             # Half a document too many is better than half a one too few.
             if taken and taken + sizes[order[-1]] / 2 > SHARES[side] * total:
                 break

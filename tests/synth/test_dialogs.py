@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from synth.dialogs.assemble import assemble
@@ -52,6 +52,7 @@ def test_what_several_sides_say_is_in_no_list() -> None:
 
 
 @settings(deadline=None)
+@example({"0": 1, "00": 13, "000": 1}, 0)
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 90), min_size=3, max_size=40), st.integers())
 def test_every_document_is_on_one_side_and_every_side_has_one(sizes: dict[str, int], seed: int) -> None:
     found = sides(sizes, seed)

@@ -16,20 +16,11 @@ from pathlib import Path
 
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewriter
+from rewriter.terms.data import shifted
 from server.rewriters import open_rewriter
 from server.settings import Settings
 
 SETS = {"written dialogs": "synthetic/dialogs.dev.jsonl", "MTRAG": "mtrag/dialogs.jsonl"}
-
-
-def shifted(examples: list[RewriteExample], count: int, rng: random.Random) -> list[RewriteExample]:
-    """So many questions in full, each after the conversation of another dialog."""
-    made = list[RewriteExample]()
-    while len(made) < count:
-        question, before = rng.sample(examples, 2)
-        if question.dialog != before.dialog:
-            made.append(RewriteExample(question.id, before.history, question.rewrite, question.rewrite))
-    return made
 
 
 def changed(rewriter: Rewriter, examples: list[RewriteExample]) -> float:
@@ -43,7 +34,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--home", type=Path, default=Settings().home)
     parser.add_argument("--rewriters", nargs="+", default=["auto"])
-    parser.add_argument("--questions", type=int, default=300)
+    parser.add_argument("--questions", type=int, default=300, help="of a set, at most")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     print("| set | rewriter | changed after a change of subject | changed where the conversation is needed |")
@@ -51,7 +42,8 @@ def main() -> None:
     for name, path in SETS.items():
         examples = [example for example in read_examples(options.data / path) if example.history]
         needing = [example for example in examples if example.needs_rewrite]
-        strange = shifted(examples, options.questions, random.Random(options.seed))
+        share = min(1.0, options.questions / len(examples))
+        strange = list(shifted(examples, share, random.Random(options.seed)))
         for wanted in options.rewriters:
             settings = Settings(home=options.home)
             chosen = {"kind": "auto", "model": "" if wanted == "auto" else wanted}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from rewriter.errors import RecipeError
 
+DEFAULT = Path(str(files("rewriter.terms") / "default.toml"))
+"""The recipe of the packaged rewriter."""
 ADAPT = Path(str(files("rewriter.terms") / "adapt.toml"))
 """The recipe of `anaphora adapt`, which goes on from the packaged rewriter."""
 
@@ -60,18 +62,17 @@ class Recipe:
                 raise RecipeError(f"the recipe's {name} must be a share between 0 and 1, not {getattr(self, name)}")
 
 
-def read_recipe(path: Path | None = None) -> Recipe:
-    """The recipe in a file, or that of the packaged default; raises RecipeError."""
+def read_recipe(path: Path = DEFAULT) -> Recipe:
+    """The recipe in a file; raises RecipeError."""
     try:
-        text = (files("rewriter.terms") / "default.toml" if path is None else path).read_text(encoding="utf-8")
-        given = tomllib.loads(text)
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RecipeError(f"the recipe {path or 'default.toml'} cannot be read: {error}") from error
+        raise RecipeError(f"the recipe {path} cannot be read: {error}") from error
     known = {item.name for item in dataclasses.fields(Recipe)}
     if strange := sorted(set(given) - known):
-        raise RecipeError(f"the recipe {path or 'default.toml'} has unknown settings: {', '.join(strange)}")
+        raise RecipeError(f"the recipe {path} has unknown settings: {', '.join(strange)}")
     given["data"] = tuple(given.get("data", ()))
     try:
         return Recipe(**given)
     except TypeError as error:
-        raise RecipeError(f"the recipe {path or 'default.toml'} makes no sense: {error}") from error
+        raise RecipeError(f"the recipe {path} makes no sense: {error}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from rewriter.errors import MissingExtra, TrainingError
@@ -43,9 +44,7 @@ def restore(model: TermModel, start: str) -> None:
             weights = {name: torch.tensor(value) for name, value in multiplied_out(folder / MODEL)}
         weights[_WORDS] = model.state_dict()[_WORDS]
         model.load_state_dict(weights)
-    except MissingExtra:
-        raise
-    except Exception as error:  # both libraries raise bare exceptions of their own
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
         raise TrainingError(
             f"the weights in {folder} cannot be gone on from ({error}): "
             "is it a finished term rewriter, made from the same encoder?"
@@ -53,13 +52,17 @@ def restore(model: TermModel, start: str) -> None:
 
 
 def multiplied_out(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Each parameter of an exported model by its name in torch, as float32."""
+    """Each parameter of an exported model by its name in torch, as float32; ValueError where the file is none."""
     try:
         import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
         from onnx.numpy_helper import to_array
     except ImportError as error:
         raise MissingExtra("going on from the packaged rewriter needs `onnx`: install anaphora[train]") from error
-    graph = onnx.load(str(path)).graph
+    try:
+        graph = onnx.load(str(path)).graph
+    except DecodeError as error:
+        raise ValueError(f"{path} is no ONNX file: {error}") from error
     held = {item.name: to_array(item) for item in graph.initializer}
     for name, value in held.items():
         if name.endswith((".weight", ".bias")) and not name.startswith("/"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from rewriter.errors import TrainingError
+from rewriter.examples import RewriteExample
 from rewriter.load import DESCRIPTION
 from rewriter.terms.card import write_card
 from rewriter.terms.data import Labelled, Split, batches, label, lengthened, read_data, shifted
@@ -118,7 +120,7 @@ class _Run:
         self.recipe, self.folder, self.model, self.split, self.reader = recipe, folder, model, split, reader
         self.device = device
         model.dropout.p = recipe.dropout
-        self.per_epoch = len(self._epoch(0))
+        self.per_epoch = math.ceil(len(self._examples(self._random(0))) / recipe.batch)
         self.steps = max(1, round(recipe.epochs * self.per_epoch))
         self.optimiser = torch.optim.AdamW(_groups(model, recipe))
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, self._rate)
@@ -147,10 +149,16 @@ class _Run:
 
     def _epoch(self, epoch: int) -> list[list[Labelled]]:
         """The batches of an epoch: the same ones whenever they are asked for."""
-        chosen = random.Random(self.recipe.seed * 1000 + epoch)
+        chosen = self._random(epoch)
+        return batches([label(self.reader, example) for example in self._examples(chosen)], self.recipe.batch, chosen)
+
+    def _examples(self, chosen: random.Random) -> list[RewriteExample]:
+        """What an epoch trains on; every epoch has as many."""
         examples = list(lengthened(self.split.train, self.recipe.longer_answers, chosen))
-        examples += shifted(examples, self.recipe.shifted, chosen)
-        return batches([label(self.reader, example) for example in examples], self.recipe.batch, chosen)
+        return [*examples, *shifted(examples, self.recipe.shifted, chosen)]
+
+    def _random(self, epoch: int) -> random.Random:
+        return random.Random(self.recipe.seed * 1000 + epoch)
 
     def _step(self, items: Sequence[Labelled]) -> float:
         batch = Batch.of([item.reading for item in items]).to(self.device)

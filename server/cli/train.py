@@ -128,13 +128,13 @@ def _train_terms(
     import torch
 
     from rewriter.load import DESCRIPTION
-    from rewriter.terms.recipe import read_recipe
+    from rewriter.terms.recipe import DEFAULT, read_recipe
     from rewriter.terms.training import train as train_terms
 
     if (folder / DESCRIPTION).is_file():
         state.err.print(f"{folder.name} is finished.", markup=False)
         return
-    chosen = read_recipe(None if recipe == TERMS else Path(recipe))
+    chosen = read_recipe(DEFAULT if recipe == TERMS else Path(recipe))
     if seed is not None:
         chosen = replace(chosen, seed=seed)
     settings = state.settings()

@@ -45,7 +45,7 @@ def _going_on(text: str) -> str:
     for n, line in enumerate(lines):
         if not _ROW.fullmatch(line):
             break
-        cells = (" ".join(cell.split()) for cell in _BAR.split(line.strip()[1:-1]))
+        cells = (" ".join(cell.replace("\\|", "|").split()) for cell in _BAR.split(line.strip()[1:-1]))
         lines[n] = f"{'; '.join(cell for cell in cells if cell).rstrip('.')}."
     return "\n".join(lines)
 

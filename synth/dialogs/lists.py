@@ -31,13 +31,15 @@ def sides(sizes: Mapping[str, int], seed: int) -> dict[str, str]:
 
     Sides get about their share of the propositions, and each gets a document. Fewer than three are all trained on.
     """
+    if len(sizes) < len(SIDES):
+        return dict.fromkeys(sizes, "train")
     order = sorted(sizes, key=lambda name: hashlib.blake2b(f"{seed}\x00{name}".encode()).digest())
     total = sum(sizes.values())
     found: dict[str, str] = {}
     for side, later in (("test", 2), ("dev", 1)):
         taken = 0
         # The sides that come later need a document each.
-        while len(order) > later and len(sizes) >= len(SIDES):
+        while len(order) > later:
             # Half a document too many is better than half a one too few.
             if taken and taken + sizes[order[-1]] / 2 > SHARES[side] * total:
                 break

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import openai
+import psutil
 import pytest
 
 from server.catalogue import ModelNotFetched, resolve
@@ -156,18 +157,12 @@ def test_ctrl_c_in_the_terminal_leaves_the_engine_running(engine: LocalEngine) -
 
 def test_no_other_user_can_reach_it_and_no_port_is_open(engine: LocalEngine) -> None:
     assert engine.pid is not None
-    listening = Path("/proc/net/unix").read_text().splitlines()
-    (socket,) = {line.split()[-1] for line in listening if f"anaphora-engine-{os.getpid()}-" in line} & {
-        str(engine._running.folder / "engine.sock") if engine._running else ""
-    }
-    assert Path(socket).parent.stat().st_mode & 0o777 == 0o700
-    inodes = {
-        os.readlink(link).removeprefix("socket:[").removesuffix("]")
-        for link in Path(f"/proc/{engine.pid}/fd").iterdir()
-        if os.readlink(link).startswith("socket:")
-    }
-    tcp = Path(f"/proc/{engine.pid}/net/tcp").read_text().splitlines()[1:]
-    assert not inodes & {line.split()[9] for line in tcp}
+    assert engine._running is not None
+    socket = engine._running.folder / "engine.sock"
+    assert socket.parent.stat().st_mode & 0o777 == 0o700
+    process = psutil.Process(engine.pid)
+    assert str(socket) in {connection.laddr for connection in process.net_connections("unix")}
+    assert not process.net_connections("inet")
 
 
 def test_it_ends_with_its_parent_even_by_kill_9(model: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ is `index.collection`'s.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ from index.versions import Version
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
+
+
+_log = logging.getLogger(__name__)
 
 
 class Generation:
@@ -56,6 +60,7 @@ class Generation:
             self.records.close()
             raise
         self._filters = Filters(self.records, len(self._ids))
+        self._scanning = False
         self._users = 0
         self._retired = False
         self._lock = threading.Lock()
@@ -88,17 +93,24 @@ class Generation:
         """Rows by similarity to each vector, best first.
 
         A filtered search scans the vectors that are left: measured faster than Chroma's own filter at
-        every size and share, and it finds them all.
+        every size and share, and it finds them all. So does a search that Chroma fails: it opens its database
+        anew when it likes to, which is gone by then where two newer versions have been written.
         """
         if self._dense is None:
             return [[] for _ in vectors]
         if mask is not None:
             return exact_search(self.matrix, vectors, k, np.flatnonzero(mask))
-        found = self._dense.search(vectors, min(k, len(self._ids)))
         try:
+            found = self._dense.search(vectors, min(k, len(self._ids)))
             return [[self._row[name] for name in names] for names in found]
         except KeyError as error:
-            raise CollectionCorrupt(f"Chroma holds a passage that the records do not ({error}): index again") from error
+            problem = f"Chroma holds a passage that the records do not ({error})"
+        except CollectionCorrupt as error:
+            problem = str(error)
+        if not self._scanning:
+            self._scanning = True
+            _log.warning("version %s scans its vectors where Chroma fails: %s", self.manifest.version, problem)
+        return exact_search(self.matrix, vectors, k, np.arange(len(self._ids)))
 
     def similarities(self, vector: Vectors, rows: Sequence[int]) -> list[float]:
         """Cosines of one vector, `(dimension,)`, to these rows, in their order."""

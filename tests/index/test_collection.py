@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from index.collection import Collection, delete_collection, list_collections
+from index.dense import DenseStore
 from index.documents import Document, Section
 from index.encoders import Encoder
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, DocumentNotFound, InvalidName
@@ -368,6 +369,21 @@ def test_a_reader_in_another_process_keeps_the_last_good_version_until_it_refres
         assert ask("zebra stripes").split()[0] == "zebra"
         reader.stdin.close()
         assert reader.wait(30) == 0
+
+
+def test_where_chroma_fails_the_vectors_are_scanned(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    queries = [Query("send the fax form", lexical=0.0), Query("fee refundable", lexical=0.0)]
+    before = collection.search(queries)
+
+    def gone(*_: object) -> list[list[str]]:
+        raise CollectionCorrupt("Failed to get segments: index again")
+
+    monkeypatch.setattr(DenseStore, "search", gone)
+    assert [hit.passage.id for hit in collection.search(queries)] == [hit.passage.id for hit in before]
+    collection.search(queries)
+    assert [record.levelname for record in caplog.records if record.name == "index.generation"] == ["WARNING"]
 
 
 def test_meaning_finds_what_words_do_not(tmp_path: Path, documents: list[Document], encoder: Encoder) -> None:

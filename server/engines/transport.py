@@ -1,5 +1,8 @@
 """HTTP over the local engine's socket, waiting while the engine comes back from a restart.
 
+A request that a dying worker took and gave no answer to goes to the next worker, once: nothing of an answer was
+shown, and a request that kills the engine must not kill it again and again.
+
 Connections are not kept: one costs less than a millisecond here, and one that is kept would belong to the
 event loop that opened it.
 """
@@ -16,6 +19,9 @@ from server.engines.supervisor import Supervisor
 
 _LIMITS = httpx.Limits(max_keepalive_connections=0)
 _POLL_SECONDS = 0.05
+_DYING_SECONDS = 2.0
+"""A killed process can take that long to be gone; it may hold gigabytes."""
+_CUT_OFF = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
 class SocketTransport(httpx.HTTPTransport):
@@ -28,9 +34,11 @@ class SocketTransport(httpx.HTTPTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         deadline = time.monotonic() + self._seconds
+        again = False
         while True:
             try:
                 self._supervisor.wait_ready(max(0.0, deadline - time.monotonic()))
+                worker = self._supervisor.pid
                 return super().handle_request(request)
             except EngineFailed as error:
                 raise httpx.ConnectError(str(error), request=request) from error
@@ -39,6 +47,13 @@ class SocketTransport(httpx.HTTPTransport):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_POLL_SECONDS)
+            except _CUT_OFF:
+                until = min(deadline, time.monotonic() + _DYING_SECONDS)
+                while self._supervisor.pid == worker and time.monotonic() < until:
+                    time.sleep(_POLL_SECONDS)
+                if again or self._supervisor.pid == worker:
+                    raise
+                again = True
 
 
 class AsyncSocketTransport(httpx.AsyncHTTPTransport):
@@ -51,12 +66,14 @@ class AsyncSocketTransport(httpx.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         deadline = time.monotonic() + self._seconds
+        again = False
         while True:
             try:
                 # The supervisor is a thread of no event loop, so it is asked again and again.
                 while self._supervisor.status == "starting" and time.monotonic() < deadline:  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_SECONDS)
                 self._supervisor.check()
+                worker = self._supervisor.pid
                 return await super().handle_async_request(request)
             except EngineFailed as error:
                 raise httpx.ConnectError(str(error), request=request) from error
@@ -65,3 +82,10 @@ class AsyncSocketTransport(httpx.AsyncHTTPTransport):
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_POLL_SECONDS)
+            except _CUT_OFF:
+                until = min(deadline, time.monotonic() + _DYING_SECONDS)
+                while self._supervisor.pid == worker and time.monotonic() < until:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_SECONDS)
+                if again or self._supervisor.pid == worker:
+                    raise
+                again = True

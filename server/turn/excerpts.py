@@ -6,7 +6,9 @@ first token. The evidence that people see, and that citations are checked agains
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import regex
 
 from server.turn.events import Evidence
 from server.turn.evidence import HEADER_TOKENS
@@ -17,9 +19,16 @@ from server.turn.tokens import count_tokens
 GAP = " … "
 """Stands for what is left out between two sentences."""
 
-_RANK_DISCOUNT = 0.08
+_PER_RANK = 0.8
+"""A passage's worth, as a share of that of the one found before it."""
+_ANYWAY = 0.2
+"""A sentence's worth without a match: most answers stand in the first passage, often in words of their own."""
 _BESIDE = 0.6
 """A sentence's worth beside one that matches: an answer often stands in the sentence after."""
+_LISTED = 0.9
+"""An item's worth where what leads to its list matches."""
+_LEADS_IN = regex.compile(r"[:：][*_\s]*$")
+_ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 
 
 def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer, budget: int) -> dict[int, str]:
@@ -32,26 +41,49 @@ def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer,
         return {passage.n: passage.text for passage in evidence}
     places = {passage.n: passage for passage in evidence}
     found = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
+    leads = {n: _lead_ins(sentences) for n, sentences in found.items()}
     chosen: dict[int, set[int]] = {}
     spent = 0
-    for _, n, i in sorted(_ranked(evidence, found), key=lambda one: (-one[0], one[1], one[2])):
-        cost = count_tokens(found[n][i].quote) + (0 if n in chosen else _header(places[n]))
-        if spent + cost > budget and chosen:
-            continue
-        chosen.setdefault(n, set()).add(i)
+    for _, n, i in sorted(_ranked(evidence, found, leads), key=lambda one: (-one[0], one[1], one[2])):
+        wanted = {i, leads[n].get(i, i)} - chosen.get(n, set())
+        cost = sum(count_tokens(found[n][j].quote) for j in wanted) + (0 if n in chosen else _header(places[n]))
+        if spent + cost > budget:
+            if chosen:
+                continue
+            wanted = {i}
+        chosen.setdefault(n, set()).update(wanted)
         spent += cost
     return {n: _joined(places[n], [found[n][i] for i in sorted(picked)]) for n, picked in sorted(chosen.items())}
 
 
-def _ranked(evidence: Sequence[Evidence], found: dict[int, list[Support]]) -> list[tuple[float, int, int]]:
-    """Each sentence with its worth: its own match, or a share of its better neighbour's."""
+def _ranked(
+    evidence: Sequence[Evidence], found: Mapping[int, list[Support]], leads: Mapping[int, Mapping[int, int]]
+) -> list[tuple[float, int, int]]:
+    """Each sentence with its worth: by its own match, or by a share of its better neighbour's or its lead-in's."""
     ranked = []
     for rank, passage in enumerate(evidence):
         scores = [sentence.score for sentence in found[passage.n]]
         for i, own in enumerate(scores):
             beside = max(scores[max(i - 1, 0) : i] + scores[i + 1 : i + 2], default=0.0)
-            ranked.append(((1 - _RANK_DISCOUNT * rank) * max(own, _BESIDE * beside), passage.n, i))
+            lead = leads[passage.n].get(i, i)
+            worth = max(own, _BESIDE * beside, _LISTED * scores[lead])
+            ranked.append((_PER_RANK**rank * (_ANYWAY + worth), passage.n, i))
     return ranked
+
+
+def _lead_ins(sentences: Sequence[Support]) -> dict[int, int]:
+    """For each item of a list the sentence that ends with a colon before it; neither says much alone."""
+    leads: dict[int, int] = {}
+    lead: int | None = None
+    for i, sentence in enumerate(sentences):
+        item = bool(_ITEM.match(sentence.quote))
+        if item and lead is not None:
+            leads[i] = lead
+        elif _LEADS_IN.search(sentence.quote):
+            lead = i
+        elif not item:
+            lead = None
+    return leads
 
 
 def _joined(passage: Evidence, sentences: Sequence[Support]) -> str:

@@ -37,6 +37,29 @@ def test_what_follows_a_match_is_read_with_it() -> None:
     assert "nine working days. They go to the card used." in shown[1]
 
 
+def test_a_list_is_read_with_what_leads_to_it() -> None:
+    text = f"{LONG}\n\nThese of your files are left out:\n\n- hidden ones\n- empty ones\n- archives\n\n{LONG}"
+
+    shown = read("Which files are left out?", evidence(text), 60)[1]
+
+    assert "These of your files are left out:\n\n- hidden ones\n- empty ones\n- archives" in shown
+
+
+def test_an_item_is_read_with_what_leads_to_its_list() -> None:
+    text = f"{LONG}\n\nYou have to bring:\n\n- a pen\n- a photograph of the damaged car\n- a friend\n\n{LONG}"
+
+    shown = read("Is a photograph of the damaged car needed?", evidence(text), 40)[1]
+
+    assert "You have to bring:" in shown
+    assert "- a photograph of the damaged car" in shown
+
+
+def test_of_two_that_match_alike_the_passage_found_first_is_read() -> None:
+    texts = [f"{LONG} {word} days are what a refund takes. {LONG}" for word in ("Nine", "Ten")]
+
+    assert list(read("How many days does a refund take?", evidence(*texts), 45)) == [1]
+
+
 def test_a_gap_is_marked() -> None:
     text = f"Refunds take nine days. {LONG} Refunds are free."
 

@@ -122,7 +122,7 @@ def test_a_slow_model_leaves_the_typed_question_in_time() -> None:
 
     rewrite = ask(model, "and by fax?", timeout_seconds=0.2)
 
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 4.5
     assert (rewrite.text, rewrite.decision) == ("and by fax?", "failed")
     assert "0.2 s" in rewrite.reason
 

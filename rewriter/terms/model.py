@@ -5,6 +5,7 @@ Serving runs the exported ONNX file (`rewriter.terms.scoring`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -85,13 +86,19 @@ def pretrained(base: str, frozen: int = 0) -> TermModel:
     With `frozen` above 0 so do all embeddings and so many layers, which halves the cost of a step.
     """
     from transformers import AutoModel
+    from transformers.utils.logging import get_verbosity, set_verbosity
 
+    said = get_verbosity()
+    # It reports the pooling layer that is left out, which is as it should be.
+    set_verbosity(logging.ERROR)
     try:
         encoder: Any = AutoModel.from_pretrained(
             base, add_pooling_layer=False, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )
     except (OSError, ValueError, TypeError) as error:
         raise TrainingError(f"cannot load the encoder {base!r} to train from: {error}") from error
+    finally:
+        set_verbosity(said)
     old = encoder.embeddings.token_type_embeddings.weight.data
     types = nn.Embedding(TYPES, old.shape[1])
     # Apart from the beginning, since frozen layers never learn to tell them apart, and by no more than words are.

@@ -71,6 +71,7 @@ def adapt(
     work = _Adaptation(state, settings, name, given, Progress(folder, wanted))
     work.step("index", lambda: work.index(context))
     work.step("pairs", lambda: work.pairs(context, llm, pairs, also or []))
+    work.foretell()
     work.step("train", lambda: work.train(recipe, cpu, threads))
     work.step("calibrate", work.calibrate)
     work.step("evaluate", work.evaluate)
@@ -132,6 +133,19 @@ class _Adaptation:
                 write_triples(self._given, rows, count, seed=SEED)
             train, held = split_rules(rows, data, SEED)
         return {"train": train + add_rows(data, also), "held out": held, "by": "language model" if llm else "rules"}
+
+    def foretell(self) -> None:
+        """Say, before the training, where too little is held out to judge it by; raises InputError where nothing is."""
+        from server.adapting.measuring import LEAST
+
+        if self._progress.result("train") is not None:
+            return
+        follow_ups = sum(one.example.needs_rewrite for one in self._asked("evaluate"))
+        if follow_ups < LEAST:
+            self._say(
+                f"{follow_ups} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} decide nothing: "
+                "what is trained now can be promoted by hand alone. More documents give more."
+            )
 
     def train(self, recipe: str, cpu: bool, threads: int) -> dict[str, Any]:
         """A run on the training side alone."""

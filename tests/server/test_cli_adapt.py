@@ -78,6 +78,7 @@ def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(hom
     arguments = ("adapt", str(documents), "--name", "town", "--recipe", recipe, "--pairs", "300", "--cpu")
     code, output = anaphora(home, *arguments, "--threads", "1", "--questions", "60")
     assert code == 0, output
+    assert "fewer than 30 decide nothing" in output
     state = json.loads((home / "adapt" / "town" / "state.json").read_text("utf-8"))["done"]
     assert list(state) == ["index", "pairs", "train", "calibrate", "evaluate", "promote"]
     assert state["index"]["documents"] == 12

@@ -16,6 +16,7 @@ from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.headers import HeaderFilter
 from server.turn.opening import OpeningFilter
+from server.turn.prompt import examples
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
 from server.turn.support import ATTRIBUTED, SUPPORTED, Encode, Support, SupportScorer
@@ -44,7 +45,7 @@ class AnswerReader:
         self._evidence = {passage.n: passage for passage in evidence}
         self._scorer = SupportScorer(evidence, encode)
         self._refusal = RefusalFilter()
-        self._opening = OpeningFilter()
+        self._opening = OpeningFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)
         self._parser = CitationParser(self._evidence)
         self._tracker = StatementTracker()
@@ -226,3 +227,9 @@ class AnswerReader:
     def _take(self) -> list[AnswerEvent]:
         events, self._events = self._events, []
         return events
+
+
+def _echoes(evidence: Sequence[Evidence]) -> list[str]:
+    """What would be said from the instructions' example: its sentences, unless a document says the same."""
+    texts = [passage.text.casefold() for passage in evidence]
+    return [one for one in examples() if not any(one.casefold() in text for text in texts)]

@@ -2,10 +2,13 @@
 
 Asked whether the passages state the answer (which makes them refuse far more honestly), they like to say so:
 "Yes, the passages state the answer to this question." Such a sentence is cut. Its opposite, "The passages do not
-contain …", is a refusal in other words and is taken for one. Only the beginning of an answer is looked at.
+contain …", is a refusal in other words and is taken for one. So is a sentence that the instructions gave as an
+example, said as if the passages had it. Only the beginning of an answer is looked at.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import regex
 
@@ -32,14 +35,18 @@ _DENIES = regex.compile(
 class OpeningFilter:
     """Takes the beginning of a streamed answer and passes the rest on; only what may be such a sentence waits.
 
-    What comes out, joined, does not depend on where the text was cut.
+    What comes out, joined, does not depend on where the text was cut. `echoes` are sentences that no answer to this
+    question can be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, echoes: Sequence[str] = ()) -> None:
+        said = "|".join(regex.escape(echo) for echo in echoes)
+        denials = [_DENIES, regex.compile(rf"[\W\d]{{0,8}}(?:{said})", regex.IGNORECASE)] if echoes else [_DENIES]
+        self._denials = tuple(denials)
         self._held = ""
         self._decided = False
         self.refused = False
-        """Whether the answer begins by saying that the passages do not have it; nothing comes out then."""
+        """Whether the answer begins with a denial that the passages have it, or an echo; nothing comes out then."""
 
     def feed(self, text: str) -> str:
         """Take the next piece in; what can be shown comes out."""
@@ -58,19 +65,22 @@ class OpeningFilter:
             return ""
         self._decided = True
         held, self._held = self._held, ""
-        if _DENIES.match(held):
+        if self._denied(held):
             self.refused = True
             return ""
         return held
 
     def _decide(self) -> str:
-        if _DENIES.match(self._held):
+        if self._denied(self._held):
             self._decided = self.refused = True
             return ""
         if (match := _AFFIRMS.match(self._held)) and match.end() < len(self._held):
             self._decided = True
             return self._held[match.end() :]
-        if any(pattern.fullmatch(self._held, partial=True) for pattern in (_AFFIRMS, _DENIES)):
+        if any(pattern.fullmatch(self._held, partial=True) for pattern in (_AFFIRMS, *self._denials)):
             return ""
         self._decided = True
         return self._held
+
+    def _denied(self, held: str) -> bool:
+        return any(pattern.match(held) for pattern in self._denials)

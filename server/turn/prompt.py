@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import regex
@@ -34,6 +35,8 @@ _NUMBER_LIKE = regex.compile(
     r"(?<![\p{L}\p{N}_\])=(,])(?:\[\s*(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\s*\]|【(\d{1,3})[^】]*】)"
 )
 _PLACEHOLDER = regex.compile(r"\{\{(question|passages)\}\}")
+_EXAMPLE = regex.compile(r"^.*\bExample: (.+?)\s*$", regex.MULTILINE)
+_SENTENCE_END = regex.compile(r"(?<=\.)\s+")
 _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
 
 
@@ -102,6 +105,13 @@ def build_prompt(
 def instructions() -> Message:
     """The message every request begins with: a model that has read it once need not read it again."""
     return Message("system", load_prompt(PACKAGE, "answer").text)
+
+
+@cache
+def examples() -> tuple[str, ...]:
+    """The sentences that the instructions give as an example of citing, without their numbers."""
+    shown = _EXAMPLE.search(instructions().text)
+    return tuple(_CITED.sub("", one).strip(" .") for one in _SENTENCE_END.split(shown[1])) if shown else ()
 
 
 def clip(text: str, tokens: int) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from server.turn.answer import AnswerReader
 from server.turn.events import CitationEvent, SupportEvent, TokenEvent
+from server.turn.prompt import examples, instructions
 from server.turn.support import Support
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 
@@ -165,6 +166,21 @@ def test_a_refusal_is_noticed(pieces: list[str]) -> None:
 
     assert reader.refused
     assert "cannot" not in reader.shown
+
+
+def test_the_example_of_the_instructions_is_no_answer_unless_a_document_says_it() -> None:
+    example = f"{examples()[0]} [1]."
+    assert examples()[0] in instructions().text
+
+    reader = AnswerReader(EVIDENCE)
+    reader.feed(example)
+    reader.finish()
+    assert (reader.shown, reader.refused) == ("", True)
+
+    reader = AnswerReader(evidence(f"In our shops: {examples()[0]}, or in cash."))
+    reader.feed(example)
+    reader.finish()
+    assert (reader.shown, reader.refused) == (example, False)
 
 
 def test_a_refusal_after_an_answer_is_only_removed() -> None:

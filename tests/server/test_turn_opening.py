@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from server.turn.opening import OpeningFilter
 
 
-def shown(text: str, cuts: list[int] | None = None) -> tuple[str, bool]:
+def shown(text: str, cuts: list[int] | None = None, echoes: Sequence[str] = ()) -> tuple[str, bool]:
     places = sorted({min(cut, len(text)) for cut in cuts or []} | {0, len(text)})
-    opening = OpeningFilter()
+    opening = OpeningFilter(echoes)
     out = "".join(opening.feed(text[a:b]) for a, b in pairwise(places))
     return out + opening.finish(), opening.refused
 
@@ -72,3 +73,16 @@ def test_answers_pass(text: str) -> None:
 )
 def test_where_a_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     assert shown(text, cuts) == shown(text) == shown(text, list(range(len(text))))
+
+
+@pytest.mark.parametrize("text", ["You can pay by card [2].", "[1] you can pay by card. Yes.", "- You can pay by card"])
+def test_an_echo_is_a_refusal_wherever_it_is_cut(text: str) -> None:
+    echoes = ["You can pay by card", "Really? (Yes)"]
+
+    for cut in range(len(text)):
+        assert shown(text, [cut], echoes) == ("", True)
+
+
+def test_what_only_begins_like_an_echo_is_shown() -> None:
+    assert shown("You can pay by bill [1].", [9], ["You can pay by card"]) == ("You can pay by bill [1].", False)
+    assert shown("You can pay", [], ["You can pay by card"]) == ("You can pay", False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,9 +91,7 @@ def collect_rewrites(
         started = time.perf_counter()
         rewrite = rewriter.rewrite(question.conversation, question.text)
         seconds = time.perf_counter() - started
-        found[question.id] = Rewrite(
-            rewrite.text, rewrite.decision, rewrite.confidence, rewrite.alternatives, seconds, rewrite.reason
-        )
+        found[question.id] = replace(rewrite, seconds=seconds)
     progress(f"rewriting: {rewriter.name}", len(questions), len(questions))
     return found
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from index.metrics import FULL_MEASURES, per_question, read_qrels, read_run
+from rewriter.conversation import Conversation
+from rewriter.protocol import Rewrite, Term
 from server.cli import app
 from server.cli.edge import ExitCode
 from server.evaluation import runs
 from server.evaluation.errors import EvaluationError
 from server.evaluation.gates import parse_gate
+from server.evaluation.retrieval import collect_rewrites
+from server.evaluation.sets import Question
 from server.evaluation.systems import System, parse
 from tests.server import evaluation_data as data
 
@@ -140,3 +145,16 @@ def test_names_of_systems_say_what_they_are() -> None:
 
 def test_a_gate_without_a_place_is_over_everything() -> None:
     assert parse_gate("R@20=0.5").pattern == "*/all/R@20"
+
+
+def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
+    said = Rewrite("and by fax? form", "expand", 0.9, expansion=(Term("form", 0.8),), needs_history=0.9)
+
+    class Says:
+        name = "says"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            return said
+
+    made = collect_rewrites(Says(), [Question("q", "d", "and by fax?")])["q"]
+    assert replace(made, seconds=said.seconds) == said

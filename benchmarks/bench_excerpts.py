@@ -30,15 +30,13 @@ from server.settings import Settings
 from server.turn.events import Evidence
 from server.turn.evidence import HEADER_TOKENS, select_evidence
 from server.turn.excerpts import excerpts
+from server.turn.pipeline import CANDIDATES
 from server.turn.prompt import clip
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
 from server.turn.tokens import count_tokens
 
 Show = Callable[[str, Sequence[Evidence], SupportScorer, int], Mapping[int, str]]
-
-CANDIDATES = 1350
-"""Tokens of the evidence that is chosen from, as in a chat with the local model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,7 @@ def main() -> None:
     reranker = load_reranker(resolve(settings.retrieval.reranker, settings.home))
     retrieval = settings.retrieval.model_copy(update={"rerank_seconds": 60.0})
     settings = settings.model_copy(update={"retrieval": retrieval})
+    candidates = CANDIDATES * settings.llm.shown_evidence_tokens
     print("| set | shown | " + " | ".join(f"{budget} tokens" for budget in options.budgets) + " |")
     print("|---|---|" + "---|" * len(options.budgets))
     for name in options.sets:
@@ -101,7 +100,7 @@ def main() -> None:
         for question in chosen.questions:
             found = search.find(question.text, collection=kept, conversation=question.conversation)
             passages = select_evidence(
-                found.hits, limit=retrieval.evidence, budget=CANDIDATES, document=opened.document
+                found.hits, limit=retrieval.evidence, budget=candidates, document=opened.document
             ).passages
             judged = chosen.levels[0].qrels.get(question.id, {})
             relevant = frozenset(

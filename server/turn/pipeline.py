@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from index.rerank import Reranker
 
-_CANDIDATES = 3
+CANDIDATES = 3
 """Tokens of the evidence, as a multiple of what a model is shown of it."""
 
 
@@ -179,7 +179,7 @@ class _Turn:
         def select(found: list[Hit]) -> Selection:
             # More than a model is shown: it reads the sentences of these that speak to the question.
             return select_evidence(
-                found, limit=retrieval.evidence, budget=_CANDIDATES * budget, document=searched.document
+                found, limit=retrieval.evidence, budget=CANDIDATES * budget, document=searched.document
             )
 
         def search() -> tuple[list[Hit], Selection | None]:

@@ -15,6 +15,7 @@ from typing import Literal
 
 import regex
 
+from index.sentences import sentence_spans
 from rewriter.conversation import Conversation
 from rewriter.harmless import harmless
 from rewriter.prompts import load_prompt
@@ -36,7 +37,6 @@ _NUMBER_LIKE = regex.compile(
 )
 _PLACEHOLDER = regex.compile(r"\{\{(question|passages)\}\}")
 _EXAMPLE = regex.compile(r"^.*\bExample: (.+?)\s*$", regex.MULTILINE)
-_SENTENCE_END = regex.compile(r"(?<=\.)\s+")
 _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
 
 
@@ -111,7 +111,8 @@ def instructions() -> Message:
 def examples() -> tuple[str, ...]:
     """The sentences that the instructions give as an example of citing, without their numbers."""
     shown = _EXAMPLE.search(instructions().text)
-    return tuple(_CITED.sub("", one).strip(" .") for one in _SENTENCE_END.split(shown[1])) if shown else ()
+    text = _CITED.sub("", shown[1]) if shown else ""
+    return tuple(text[start:end].rstrip(".") for start, end in sentence_spans(text))
 
 
 def clip(text: str, tokens: int) -> str:

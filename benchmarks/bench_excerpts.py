@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+from evaluation.adapters import load_set
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
 from index.rerank import load_reranker
-from rewriter.words import stems
 from server.catalogue import resolve
-from server.evaluation.adapters import load_set
 from server.rewriters import open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence
@@ -35,6 +34,7 @@ from server.turn.prompt import clip
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
 from server.turn.tokens import count_tokens
+from text.words import stems
 
 Show = Callable[[str, Sequence[Evidence], SupportScorer, int], Mapping[int, str]]
 

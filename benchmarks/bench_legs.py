@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from evaluation.ranking import Qrels, evaluate, read_qrels
 from index.collection import Collection
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_paths
-from index.metrics import Qrels, evaluate, read_qrels
 from index.rerank import Reranker, load_reranker
 from rewriter.conversation import Conversation, Turn
 from rewriter.passthrough import PassThroughRewriter

@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 from bench_legs import Question, RememberingEncoder, WrittenRewriter, conversation, questions, rows
 
+from evaluation.ranking import Qrels, evaluate, read_qrels
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
-from index.metrics import Qrels, evaluate, read_qrels
 from index.rerank import load_reranker
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite, Rewriter

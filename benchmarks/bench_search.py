@@ -31,17 +31,17 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.ranking import evaluate, read_qrels
 from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_documents
-from index.metrics import evaluate, read_qrels
 from index.passages import split
 from index.query import Passage, Query
 from index.records import embedding_key
-from index.sentences import sentence_spans
-from index.tokenizer import tokenize
 from index.vectors import VectorJournal
+from text.sentences import sentence_spans
+from text.tokenizer import tokenize
 
 DEPTH = 100
 TIMED = 20

@@ -233,7 +233,7 @@ def main() -> None:
             "ANAPHORA_SERVER__CONCURRENT_TURNS": str(options.streams),
             "ANAPHORA_SERVER__QUEUE_LENGTH": str(options.streams),
         }
-        command = ("-c", "from server.cli import main; main()", "serve", "--collection", "bench", "--port", "0")
+        command = ("-c", "from cli import main; main()", "serve", "--collection", "bench", "--port", "0")
         with process(
             sys.executable, *command, "--docs", str(docs), "--model", bare, environment=environment
         ) as serving:

@@ -23,14 +23,14 @@ from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
 from index.query import Query
-from index.sentences import sentence_spans
-from rewriter.words import negations, stems
 from server.catalogue import resolve
 from server.settings import Settings
 from server.turn.events import Evidence
 from server.turn.evidence import select_evidence
 from server.turn.extractive import MATCHES, best_match
 from server.turn.support import SUPPORTED, Encode, SupportScorer
+from text.sentences import sentence_spans
+from text.words import negations, stems
 
 THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 _VERB = re.compile(r"\b(?:is|are|can|will|may|must|should)\b")

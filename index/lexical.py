@@ -2,7 +2,7 @@
 
 `bm25s` scores a query in a fraction of a millisecond and is memory-mapped from disk; `rank-bm25` is
 slow and plain, and gives the same ranking. Rows number passages from 0; ids and texts are the
-collection's affair, words are `index.tokenizer`'s.
+collection's affair, words are `text.tokenizer`'s.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
-from index.tokenizer import tokenize
+from text.tokenizer import tokenize
 
 LexicalEngine: TypeAlias = Literal["bm25s", "rank-bm25"]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -3,7 +3,7 @@
 Sections are split at sentence borders into windows of the encoder; a code block or table row is cut
 only where it alone is longer than the window. Two sections never share a passage: its title and
 heading path are part of what is searched, so even a one-line section says what it is about, and a
-citation names the right place. How text becomes sentences is left to `index.sentences`.
+citation names the right place. How text becomes sentences is left to `text.sentences`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from index.documents import Document, Section
 from index.query import Passage, PassageKind
-from index.sentences import sentences, trim
+from text.sentences import sentences, trim
 
 # What a border costs, in parts of a further passage: within a paragraph; behind words that announce
 # what follows ("for example:", the opening line of an admonition); and a window left unfilled.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import regex
 
 from rewriter.conversation import Conversation
-from rewriter.words import negations, numbers, quoted_terms, stems, words
+from text.words import negations, numbers, quoted_terms, stems, words
 
 MAX_ADDED_WORDS = 24
 """Words a rewrite may have beyond the typed question's own."""

@@ -17,10 +17,10 @@ import regex
 
 from rewriter import guard
 from rewriter.conversation import Conversation
-from rewriter.harmless import harmless
 from rewriter.prompts import load_prompt
 from rewriter.protocol import Rewrite
-from rewriter.words import words
+from text.escape import harmless
+from text.words import words
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator

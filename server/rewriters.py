@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rewriter.errors import RunError
 from rewriter.load import Serving, describe, load_rewriter, packaged_folder
 from rewriter.passthrough import PassThroughRewriter
+from rewriter.runs import PROMOTED, RUNS
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
 
 log = logging.getLogger(__name__)
-
-RUNS = "rewriters"
-PROMOTED = "promoted.json"
 
 
 def promoted_folder(home: Path) -> Path | None:

@@ -49,7 +49,7 @@ class SideFacts(BaseModel):
 class RunFacts(BaseModel):
     """A whole run. `question_words` and the like are distributions: value → how often.
 
-    `regrounded` counts pairs whose misnumbered facts were mended, `worded_by_rules` dialogs.
+    `regrounded` counts pairs whose misnumbered facts were mended.
     """
 
     model: str
@@ -71,7 +71,6 @@ class RunFacts(BaseModel):
     rejected_wordings: dict[str, int] = {}
     regrounded: int = 0
     dialogs: int = 0
-    worded_by_rules: int = 0
     greetings: int = 0
     thanks: int = 0
     sides: dict[str, SideFacts] = {}
@@ -139,7 +138,6 @@ def dialog_facts(
         "rejected_pairs": _reasons(rejected, "pair"),
         "rejected_wordings": _reasons(rejected, "wording"),
         "dialogs": len(everything),
-        "worded_by_rules": sum(dialog.worded_by == "rules" for dialog in everything),
         "greetings": kinds["greeting"],
         "thanks": kinds["thanks"],
         "sides": {side: _side(dialogs[side]) for side in SIDES},

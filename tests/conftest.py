@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.engines import Engine
 
+pytest_plugins = ["tests.serving"]
+
 MODELS = ("all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Read at import, before the environment is cleaned for the first test.

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from server.cli import app
-from server.cli.edge import ExitCode
-from server.cli.reference import leaves
+from cli import app
+from cli.edge import ExitCode
+from cli.reference import leaves
 from server.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -10,11 +10,14 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ROOMS = {
-    "index": {"index"},
-    "rewriter": {"rewriter"},
-    "synth": {"synth", "index", "rewriter"},
-    "server": {"server", "synth", "index", "rewriter", "ui"},
+    "text": {"text"},
+    "index": {"index", "text"},
+    "rewriter": {"rewriter", "text"},
+    "synth": {"synth", "index", "rewriter", "text"},
+    "server": {"server", "synth", "index", "rewriter", "text"},
+    "evaluation": {"evaluation", "server.settings", "server.turn", "synth", "index", "rewriter", "text"},
     "ui": {"ui", "server.chat"},
+    "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
 }
 OURS = {*ROOMS, "tests", "benchmarks"}
 HEAVY = {

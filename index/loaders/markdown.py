@@ -18,12 +18,12 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from index.blocks import block_parser, line_starts
 from index.documents import Document, Section
 from index.errors import LoadError
 from index.loaders.front_matter import read_front_matter
 from index.loaders.reading import one_line, read_text, title_from_name
-from index.sentences import trim
+from text.blocks import block_parser, line_starts
+from text.sentences import trim
 
 _MAX_HEADING = 200
 # `{ #anchor }`, `{: .class #anchor }` and MDX's `{/* #anchor */}` behind a heading are not its words.

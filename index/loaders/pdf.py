@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from index.documents import Document, MetadataValue, Section
 from index.errors import LoadError
 from index.loaders.reading import clean, one_line, read_bytes, title_from_name
-from index.sentences import trim
+from text.sentences import trim
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument  # type: ignore[import-untyped]

@@ -8,7 +8,7 @@ from pathlib import Path
 from index.documents import Document, Section
 from index.errors import LoadError
 from index.loaders.reading import read_text, title_from_name
-from index.sentences import trim
+from text.sentences import trim
 
 
 def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rewriter.conversation import Conversation
 from rewriter.errors import RunError
-from rewriter.harmless import harmless
+from text.escape import harmless
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -19,7 +19,7 @@ from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.terms.reading import Reader, Reading
 from rewriter.terms.recipe import Recipe
-from rewriter.words import stems
+from text.words import stems
 
 _SENTENCE = regex.compile(r"(?<=[.!?])\s+")
 _FURTHER = 4

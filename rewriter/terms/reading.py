@@ -17,7 +17,7 @@ import regex
 from rewriter.conversation import Conversation, Turn
 from rewriter.errors import RunError
 from rewriter.tokenizer_file import read_tokenizer
-from rewriter.words import FUNCTION_WORDS, stem, stems
+from text.words import FUNCTION_WORDS, stem, stems
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -21,7 +21,7 @@ from rewriter.conversation import Turn
 from rewriter.errors import ExampleError, RecipeError
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.training.recipe import DataPart, Recipe
-from rewriter.words import FUNCTION_WORDS, words
+from text.words import FUNCTION_WORDS, words
 
 Side: TypeAlias = Literal["train", "dev", "test"]
 _SENTENCE = regex.compile(r"(?<=[.?!])\s+(?=\p{Lu})")

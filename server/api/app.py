@@ -11,15 +11,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
-from server.api.collections.router import router as collections
-from server.api.conversations.router import router as conversations
-from server.api.feedback.router import router as feedback
-from server.api.health.router import router as health
-from server.api.jobs.router import router as jobs
 from server.api.keys import KeyGuard
 from server.api.limits import BodyLimit
-from server.api.models.router import router as models
-from server.api.search.router import router as search
+from server.api.routes.collections import router as collections
+from server.api.routes.conversations import router as conversations
+from server.api.routes.feedback import router as feedback
+from server.api.routes.health import router as health
+from server.api.routes.jobs import router as jobs
+from server.api.routes.models import router as models
+from server.api.routes.search import router as search
 from server.api.security import OriginGuard, SecurityHeaders, is_loopback
 from server.chat import ChatService
 from server.metrics import Metrics

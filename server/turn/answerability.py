@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 
 from index.query import Hit
-from rewriter.words import stems
+from text.words import stems
 
 READ = 5
 """Passages looked at."""

@@ -15,15 +15,15 @@ from typing import Literal
 
 import regex
 
-from index.sentences import sentence_spans
 from rewriter.conversation import Conversation
-from rewriter.harmless import harmless
 from rewriter.prompts import load_prompt
 from server.settings import LLMSettings
 from server.turn.events import Evidence
 from server.turn.headers import header
 from server.turn.tables import with_rows_said
 from server.turn.tokens import MESSAGE_OVERHEAD, count_tokens
+from text.escape import harmless
+from text.sentences import sentence_spans
 
 PACKAGE = "server.turn.prompts"
 HISTORY_TOKENS = 300

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import regex
 
-from index.sentences import sentence_spans
-from rewriter.words import stems
+from text.sentences import sentence_spans
+from text.words import stems
 
 _BULLET = regex.compile(r"\s*(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\|\s*)*")
 _UNSPACED_TERMINATORS = frozenset("。！？")

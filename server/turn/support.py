@@ -20,9 +20,9 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from index.sentences import sentence_spans
-from rewriter.words import negations, numbers, stems
 from server.turn.events import Evidence
+from text.sentences import sentence_spans
+from text.words import negations, numbers, stems
 
 SUPPORTED = 0.45
 """A statement with at least this score counts as supported; chosen in `docs/citations.md`."""

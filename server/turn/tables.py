@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import regex
 
-from index.blocks import block_parser, line_starts
-from index.sentences import trim
+from text.blocks import block_parser, line_starts
+from text.sentences import trim
 
 _ROW = regex.compile(r"\s*\|(?=.*[^\s|:-]).*\|\s*")
 _BAR = regex.compile(r"(?<!\\)\|")

@@ -13,12 +13,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from rewriter.words import stems, words
 from synth.dialogs.checks import SeenQuestions, form_reason, leaks, pair_reason
 from synth.dialogs.lists import PropositionList
 from synth.dialogs.rows import Dialog, Turn
@@ -26,14 +24,11 @@ from synth.dialogs.steps import STEPS, Draft, Grounding, Pair
 from synth.prompts import chat_prompt
 from synth.propositions.extract import STEP as PROPOSITIONS
 from synth.propositions.store import Proposition
-from synth.rules.material import english
-from synth.rules.wording import worded
+from text.words import stems, words
 
 PLAIN = 0.85
 """Share of an answer's content words by which one proposition says it, whatever number the model gave."""
 _MISNUMBERED = frozenset({"answer not covered", "number not covered"})
-_FEWEST_LEFT_COMPLETE = 3
-"""Questions after the first that a model must have left complete before rules word them in its place."""
 
 
 class Rejected(BaseModel):
@@ -70,13 +65,12 @@ def assemble(
 ) -> Assembled:
     """One dialog from its parts; `wordings` and `groundings` are in the order of the draft's pairs.
 
-    Without wordings, or where they change nothing, rules word the questions.
+    Without wordings the questions stay complete.
     """
     turns: list[Turn] = []
     rejected: list[Rejected] = []
     said: list[str] = []
     alone, regrounded = False, 0
-    rules = Random(f"{seed} {_dialog_id(material)}") if _left_complete(draft, wordings) else None
     for number, (pair, grounding) in enumerate(zip(draft.pairs, groundings, strict=True)):
         facts, reason = _grounded(material, pair, grounding)
         if not reason and words(pair.answer) in [words(answer) for answer in said[1::2]]:
@@ -88,14 +82,8 @@ def assemble(
             alone = True
             continue
         regrounded += facts != [material.propositions[fact] for fact in grounding.facts]
-        if rules is not None:
-            # Said of what was kept, so that a removed pair takes no support away.
-            wording = worded(pair.question, said[-4:], rules) or pair.question
-        else:
-            wording = pair.question if alone or wordings is None else wordings[number]
-        if not said:
-            wording = pair.question
-        elif why := _wording_reason(wording, pair, draft, said):
+        wording = pair.question if alone or not said or wordings is None else wordings[number]
+        if said and (why := _wording_reason(wording, pair, draft, said)):
             rejected.append(_rejected("wording", why, material, pair, wording))
             wording = pair.question
         alone = False
@@ -126,19 +114,8 @@ def assemble(
         prompts={step: chat_prompt(step).version for step in (PROPOSITIONS, *STEPS)},
         model=model,
         seed=seed,
-        worded_by="model" if rules is None else "rules",
     )
     return Assembled(dialog, tuple(rejected), regrounded)
-
-
-def _left_complete(draft: Draft, wordings: Sequence[str] | None) -> bool:
-    """Whether the model worded no question of several as within a conversation, and rules may (they know English)."""
-    if not english(" ".join(f"{pair.question} {pair.answer}" for pair in draft.pairs)):
-        return False
-    if wordings is None:
-        return True
-    complete = [words(pair.question) for pair in draft.pairs]
-    return len(complete) > _FEWEST_LEFT_COMPLETE and all(words(text) in complete for text in wordings[1:])
 
 
 def _wording_reason(wording: str, pair: Pair, draft: Draft, said: Sequence[str]) -> str:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import regex
 
-from rewriter.words import negations, numbers, stems, words
 from synth.propositions.merge import shared
 from synth.references import reference
+from text.words import negations, numbers, stems, words
 
 if TYPE_CHECKING:
     from index.encoders import Encoder, Vectors

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rewriter.words import words
 from synth.errors import BadStore
+from text.words import words
 
 
 class Turn(BaseModel):
@@ -44,7 +44,7 @@ class Turn(BaseModel):
 class Dialog(BaseModel):
     """A conversation and how it came about.
 
-    `prompts` are prompt versions by step; `worded_by` tells who worded the questions as within the conversation.
+    `prompts` are prompt versions by step.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -56,7 +56,6 @@ class Dialog(BaseModel):
     model: str = ""
     seed: int = 0
     made_by: str = "model"
-    worded_by: Literal["model", "rules"] = "model"
 
     def questions(self) -> list[Turn]:
         """The user's questions, in order."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewriter.harmless import harmless
 from synth.dialogs.lists import PropositionList
 from synth.prompts import chat_prompt
 from synth.running import InvalidAnswer, Task
+from text.escape import harmless
 
 DIALOG, CONTEXTUALISE, GROUND = STEPS = ("dialog", "contextualise", "ground")
 _MOST_PAIRS = 60

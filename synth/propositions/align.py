@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from index.encoders import Encoder, Vectors
-from index.sentences import sentences
-from rewriter.words import numbers, stems
 from synth.propositions.windows import Window
+from text.sentences import sentences
+from text.words import numbers, stems
 
 LONGEST_RUN = 3
 _GAIN = 0.12

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rewriter.harmless import harmless
 from synth.prompts import chat_prompt
 from synth.propositions.windows import Window
 from synth.running import InvalidAnswer, Task
+from text.escape import harmless
 
 STEP = "propositions"
 LONGEST = 400

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import regex
 
-from rewriter.words import negations, numbers, words
 from synth.propositions.align import Aligned
 from synth.propositions.windows import Window
+from text.words import negations, numbers, words
 
 # A number that belongs to a name ("Form 1040", "HTTP 404") may come from anywhere the name may.
 _NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0-]\p{Nd}[\p{Nd}.,]*")

@@ -12,8 +12,8 @@ import numpy as np
 import regex
 
 from index.encoders import Encoder
-from rewriter.words import negations, numbers, stems
 from synth.propositions.store import Proposition
+from text.words import negations, numbers, stems
 
 SIMILAR = 0.92
 SHARED_WORDS = 0.75

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from index.blocks import block_parser, line_starts
 from index.documents import Document, Section
-from index.sentences import sentences, trim
+from text.blocks import block_parser, line_starts
+from text.sentences import sentences, trim
 
 CountTokens = Callable[[str], int]
 

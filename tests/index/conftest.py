@@ -15,7 +15,7 @@ import pytest
 from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Vectors
-from index.tokenizer import tokenize
+from text.tokenizer import tokenize
 
 
 @lru_cache(maxsize=100_000)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from index.documents import Document, Section
 from index.loaders.markdown import outline
 from index.passages import split
-from index.sentences import sentence_spans
+from text.sentences import sentence_spans
 
 _PIECES = re.compile(r"\w+|[^\w\s]")
 

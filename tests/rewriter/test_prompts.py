@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.harmless import harmless
 from rewriter.prompts import load_prompt
+from text.escape import harmless
 
 
 def test_a_prompt_has_its_text_and_a_version() -> None:

@@ -19,7 +19,7 @@ from server.engines import EngineUnreachable, RemoteEngine, open_engine
 from server.settings import LLMSettings, Settings
 
 if TYPE_CHECKING:
-    from tests.server.conftest import FakeLLM
+    from tests.serving import FakeLLM
 
 KEY = "a key of our own"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cli import app
 from rewriter.examples import read_examples
-from server.cli import app
 from server.store import Database, conversations, feedback, turns
 from server.turn.events import RewriteEvent
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluation.answerability import Case, area, as_toml, cross_validated, curve, fit, joined
 from index.query import Hit, Passage
-from server.evaluation.answerability import Case, area, as_toml, cross_validated, curve, fit, joined
 from server.settings import RetrievalSettings, Settings
 from server.turn.answerability import BASE, WITH_RELEVANCE, Model, answerability, models, signals
 from tests.server.turn_fakes import ScriptedModel

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from index.documents import Document, Section
 from index.encoders import Vectors
-from index.tokenizer import tokenize
+from text.tokenizer import tokenize
 
 Reply = str | tuple[str, str] | Exception
 """What a script says: a text, a text and its finish reason, or an error."""

@@ -109,18 +109,6 @@ ALONE = tuple(pair.question for pair in DRAFT.pairs)
 LONGER = Draft((*DRAFT.pairs, Pair("Who sells a parking permit?", "The clerk sells it online.", (1,))))
 
 
-@pytest.mark.parametrize("wordings", [(*ALONE, LONGER.pairs[3].question), None])
-def test_rules_word_the_questions_where_the_model_left_all_complete(wordings: Any) -> None:
-    assembled = made(LONGER, wordings, (*GROUNDED, Grounding((1,), True)))
-    assert assembled.dialog.worded_by == "rules"
-    asked = assembled.dialog.questions()
-    assert asked[0].text == asked[0].rewrite
-    pointing = [turn.text for turn in asked if turn.needs_rewrite]
-    assert pointing
-    assert all("permit" not in text.lower() or "that permit" in text.lower() or "this" in text for text in pointing)
-    assert [turn.rewrite for turn in asked] == [pair.question for pair in LONGER.pairs]
-
-
 def test_a_wording_that_is_another_question_is_given_up() -> None:
     assembled = made(wordings=(ALONE[0], ALONE[2], WORDINGS[2]))
     assert texts(assembled) == [ALONE[0], ALONE[1], WORDINGS[2]]
@@ -137,16 +125,7 @@ def test_the_same_answer_is_given_once() -> None:
 def test_what_the_model_worded_is_left_to_it() -> None:
     some = (ALONE[0], "How do I order it?", ALONE[2], LONGER.pairs[3].question)
     assembled = made(LONGER, some, (*GROUNDED, Grounding((1,), True)))
-    assert assembled.dialog.worded_by == "model"
     assert texts(assembled) == list(some)
-
-
-def test_rules_do_not_word_a_language_they_do_not_know() -> None:
-    pair = Pair("Was kostet ein Parkausweis im Jahr?", "Ein Parkausweis kostet 35 Euro im Jahr.", (0,))
-    german = PropositionList("train", 0, (proposition("Ein Parkausweis kostet 35 Euro im Jahr."),))
-    found = assemble(german, Draft((pair,)), None, (GROUNDED[0],), SeenQuestions(WordEncoder()), "m", 0)
-    assert found.dialog is not None
-    assert found.dialog.worded_by == "model"
 
 
 @pytest.mark.parametrize("written_from", [(0,), ()])

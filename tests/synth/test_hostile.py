@@ -83,9 +83,8 @@ def test_a_model_that_obeys_the_document_changes_no_form(
     propositions, dialogs = valid(Folder(tmp_path / "run"))
     assert len(propositions) == (0 if step == "propositions" else 10)
     if step == "contextualise":
-        # Nothing is lost but its wordings, for which there are rules.
+        # Nothing is lost but its wordings.
         assert facts.questions == 10
-        assert {dialog.worded_by for dialog in dialogs} == {"rules"}
         assert not any(reply and reply in turn.text for dialog in dialogs for turn in dialog.turns)
     else:
         assert dialogs == []

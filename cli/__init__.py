@@ -1,0 +1,93 @@
+"""The command line: `anaphora …`.
+
+Each command has its module; this file only puts them together. A command takes the `typer.Context`,
+asks `state_of(context)` for settings and consoles, and raises the project's own errors: the one place
+where they become a line of text and an exit code is `cli.edge`. Modules here import nothing
+heavy at their top, so that `anaphora --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import collections, config, feedback, keys, models, synth
+from cli import eval as evaluate
+from cli.adapt import adapt
+from cli.ask import ask
+from cli.calibrate import calibrate
+from cli.doctor import doctor
+from cli.edge import EdgeGroup
+from cli.index import index
+from cli.rewrite import rewrite
+from cli.search import search
+from cli.serve import serve
+from cli.state import State
+from cli.train import train
+
+app = typer.Typer(
+    name="anaphora",
+    cls=EdgeGroup,
+    help="Chat over your own documentation, with follow-up questions that work.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"anaphora {version('anaphora')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[
+        Path | None,
+        typer.Option(help="Folder of collections, models and the database. [env: ANAPHORA_HOME]", show_default=False),
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Settings file to read instead of ./anaphora.toml.", show_default=False
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Chat over your own documentation, with follow-up questions that work."""
+    context.obj = State(home=home, config=config_file, debug=debug)
+
+
+app.command()(index)
+app.command()(serve)
+app.command()(ask)
+app.command()(search)
+app.command()(rewrite)
+app.command()(train)
+app.command()(adapt)
+app.add_typer(collections.app, name="collections")
+app.add_typer(keys.app, name="keys")
+app.add_typer(feedback.app, name="feedback")
+app.add_typer(models.app, name="models")
+app.add_typer(synth.app, name="synth")
+app.add_typer(evaluate.app, name="eval")
+app.add_typer(config.app, name="config")
+app.command()(calibrate)
+app.command()(doctor)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app(prog_name="anaphora")
+
+
+__all__ = ["app", "main"]

@@ -1,0 +1,285 @@
+"""`anaphora ask`: a chat in the terminal over the same service and the same events as the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import aclosing
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.edge import ExitCode
+from cli.state import InputError, State, state_of
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+    from cli.transcript import Transcript
+    from server.chat import ChatService, Event
+
+HELP = """\
+/sources          everything the last answer was given as evidence
+/open N           source N at the cited sentence
+/search TEXT      answer the last question again, searching for TEXT instead
+/where KEY=VALUE  only passages with this metadata; several values: KEY=A,B; /where - lifts it
+/new              begin a new conversation
+/quit             leave (or Ctrl-D); Ctrl-C stops an answer"""
+
+
+def ask(
+    context: typer.Context,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
+    once: Annotated[str, typer.Option(metavar="QUESTION", help="Answer one question and stop.")] = "",
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Catalogue name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
+    json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
+) -> None:
+    """Chat with a collection in the terminal."""
+    if json_lines and not once:
+        raise InputError("--json needs --once QUESTION: a chat is written for people.")
+    state = state_of(context)
+    overrides: dict[str, Any] = {"llm": {"model": model}} if model else {}
+    if collection:
+        overrides["collection"] = collection
+    settings = state.settings(overrides)
+    filters = parse_where(where or [])
+    from cli.opening import fetch_models
+
+    fetch_models(settings, state, llm=True)
+
+    async def run() -> ExitCode:
+        from server.chat import open_service
+
+        async with open_service(settings) as service:
+            chat = Chat(service, state, filters)
+            return await (chat.once(once, json_lines=json_lines) if once else chat.talk())
+
+    if (code := asyncio.run(run())) is not ExitCode.OK:
+        raise typer.Exit(code)
+
+
+class Chat:
+    """One conversation at a time with one collection."""
+
+    def __init__(self, service: ChatService, state: State, where: Mapping[str, Any]) -> None:
+        from cli.transcript import Transcript
+
+        self.service = service
+        self.state = state
+        self.where = dict(where)
+        self.transcript: Transcript = Transcript(state.out)
+        self.collection = service.settings.collection
+        self.conversation_id: str | None = None
+        self.question = ""
+
+    async def once(self, question: str, *, json_lines: bool) -> ExitCode:
+        """One question without a conversation."""
+        from server.chat import TurnRequest
+
+        request = TurnRequest(question=question, collection=self.collection, where=self.where or None)
+        last: Event | None = None
+        try:
+            if not json_lines:
+                self.transcript.begin()
+            async with aclosing(_closable(self.service.turn(request))) as events:
+                async for last in events:
+                    if json_lines:
+                        typer.echo(last.model_dump_json())
+                    else:
+                        self.transcript.show(last)
+        finally:
+            self.transcript.end()
+        return _exit_code(last)
+
+    async def talk(self) -> ExitCode:
+        """Ask until the person leaves."""
+        session = self._session()
+        if session is None and isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
+        if session is not None:
+            self.state.out.print(
+                f"Asking [bold]{self.collection}[/]. /help shows what else can be typed.", highlight=False
+            )
+        while True:
+            try:
+                typed = await _read(session)
+            except KeyboardInterrupt:
+                if session is None:
+                    raise
+                self.state.out.print("(/quit or Ctrl-D leaves)", style="dim")
+                continue
+            if typed is None:
+                return ExitCode.OK
+            typed = typed.strip()
+            if session is None and typed:
+                self.state.out.print(f"› {typed}", style="bold", markup=False)
+            if typed in ("/quit", "/exit"):
+                return ExitCode.OK
+            if typed.startswith("/"):
+                await self._command(typed)
+            elif typed:
+                await self._ask(typed)
+
+    async def _command(self, typed: str) -> None:
+        name, _, rest = typed.partition(" ")
+        rest = rest.strip()
+        match name:
+            case "/help":
+                self._say(HELP)
+            case "/sources":
+                if self.transcript.evidence:
+                    self.transcript.sources(everything=True)
+                else:
+                    self._say("There are no sources yet; ask something first.")
+            case "/open":
+                await self._open(rest)
+            case "/search":
+                if not self.question or not rest:
+                    self._say("Ask something first, then: /search WORDS TO SEARCH FOR INSTEAD")
+                else:
+                    await self._ask(self.question, search_for=rest, again=True)
+            case "/where":
+                self._set_where(rest)
+            case "/new":
+                self.conversation_id, self.question, self.transcript.turn_id = None, "", ""
+                self._say("A new conversation.")
+            case _:
+                self._say(f"There is no {name}; /help shows what there is.")
+
+    async def _ask(self, question: str, *, search_for: str | None = None, again: bool = False) -> None:
+        from server.chat import ChatError, TurnRequest
+
+        try:
+            if self.conversation_id is None:
+                self.conversation_id = (await self.service.create_conversation(self.collection)).id
+            request = TurnRequest(
+                question=question,
+                collection=self.collection,
+                conversation_id=self.conversation_id,
+                search_for=search_for,
+                where=self.where or None,
+                regenerate_of=(self.transcript.turn_id or None) if again else None,
+            )
+            self.question = question
+            await self._stoppable(request)
+        except ChatError as error:
+            self.transcript.end()
+            self.state.out.print(f"error: {error.message}", style="bold red", markup=False)
+
+    async def _stoppable(self, request: Any) -> None:
+        """Show a turn; Ctrl-C ends the turn and nothing else."""
+        self.transcript.begin()
+        reading = asyncio.create_task(self._show(request))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, reading.cancel)
+        try:
+            await asyncio.wait({reading})
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            self.transcript.end()
+        if reading.cancelled():
+            self.transcript.stopped()
+        else:
+            reading.result()
+
+    async def _show(self, request: Any) -> None:
+        async with aclosing(_closable(self.service.turn(request))) as events:
+            async for event in events:
+                self.transcript.show(event)
+
+    async def _open(self, number: str) -> None:
+        from server.chat import ChatError
+
+        n = int(number.strip("[]")) if number.strip("[]").isdecimal() else 0
+        if n not in self.transcript.evidence:
+            known = ", ".join(map(str, sorted(self.transcript.evidence))) or "none yet"
+            self._say(f"/open takes the number of a source: {known}.")
+            return
+        try:
+            document = await self.service.document(self.collection, self.transcript.evidence[n].document_id)
+        except ChatError as error:
+            self._say(error.message)
+        else:
+            self.transcript.open(n, document)
+
+    def _set_where(self, rest: str) -> None:
+        try:
+            if rest == "-":
+                self.where = {}
+            elif rest:
+                self.where.update(parse_where(shlex.split(rest)))
+        except (InputError, ValueError) as error:
+            self._say(str(error))
+            return
+        self._say(f"Only passages where {self.where}." if self.where else "All passages.")
+
+    def _session(self) -> PromptSession[str] | None:
+        """Line editing with history where a person types; None where input is piped in."""
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return None
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.history import FileHistory
+
+        home = self.service.settings.home
+        home.mkdir(parents=True, exist_ok=True)
+        return PromptSession(history=FileHistory(str(home / "ask_history")))
+
+    def _say(self, text: str) -> None:
+        self.state.out.print(text, style="dim", markup=False)
+
+
+def parse_where(pairs: list[str]) -> dict[str, Any]:
+    """`["domain=dmv", "year=2024,2025"]` as a filter: numbers and true/false as such, commas make a list.
+
+    Raises InputError for a pair without a key or a value.
+    """
+    filters: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key.strip() and equals and value.strip()):
+            raise InputError(f"{pair!r} is not KEY=VALUE; write for example domain=dmv.")
+        values = [_scalar(part.strip()) for part in value.split(",") if part.strip()]
+        filters[key.strip()] = values[0] if len(values) == 1 else values
+    return filters
+
+
+def _scalar(text: str) -> str | int | float | bool:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, str | int | float | bool) else text
+
+
+async def _read(session: PromptSession[str] | None) -> str | None:
+    """The next line, or None at the end of the input. Raises KeyboardInterrupt on Ctrl-C."""
+    if session is None:
+        # Reading blocks the loop, which has nothing else to do; Ctrl-C has to end it at once.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        typed = sys.stdin.readline()
+        return typed if typed else None
+    try:
+        return await session.prompt_async("› ")
+    except EOFError:
+        return None
+
+
+def _closable(events: Any) -> Any:
+    """An async generator as `aclosing` wants it; the service names the wider type."""
+    return events
+
+
+def _exit_code(last: Event | None) -> ExitCode:
+    if last is None or last.type != "error":
+        return ExitCode.OK
+    if last.code.startswith("llm"):
+        return ExitCode.LLM
+    return ExitCode.NOT_FOUND if last.code.endswith("not_found") else ExitCode.UNEXPECTED

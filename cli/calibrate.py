@@ -1,0 +1,88 @@
+"""`anaphora calibrate`: the settings of the search that judged questions speak for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.state import InputError, state_of
+
+if TYPE_CHECKING:
+    from evaluation.calibration import Point
+
+
+def calibrate(
+    context: typer.Context,
+    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")],
+    qrels: Annotated[Path, typer.Option(help="Relevant passages of the questions (TREC or BEIR form).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The settings to write, a part of anaphora.toml.")] = Path(
+        "calibrated.toml"
+    ),
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
+    model: Annotated[str, typer.Option(help="Folder or run id of a rewriter (rewriter.model).")] = "",
+    every: Annotated[int, typer.Option(min=1, help="Take every Nth question only.")] = 1,
+    plot: Annotated[Path | None, typer.Option(help="A picture of the curve (needs anaphora[train]).")] = None,
+) -> None:
+    """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
+    from cli.opening import fetch_models, open_collection, open_rewriter
+    from cli.queries import atomic_writer, read_queries
+    from evaluation.calibration import Asked, Calibration, fragment, frontier, judged
+    from evaluation.ranking import read_qrels
+    from server.chat.models import Models
+
+    state = state_of(context)
+    overrides: dict[str, Any] = {"rewriter": {"threshold": 0.0}}
+    if collection:
+        overrides["collection"] = collection
+    if model:
+        overrides["rewriter"].update(kind="auto", model=model)
+    settings = state.settings(overrides)
+    relevant = read_qrels(qrels)
+    lines = [Asked(line.id, line.text, line.conversation) for line in read_queries(queries)]
+    asked = judged(lines, relevant)[::every]
+    if not asked:
+        raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
+
+    def told(point: Point) -> None:
+        state.err.print(f"{point.ndcg:.4f}  {point.milliseconds:6.0f} ms  {point.setting}", markup=False)
+
+    fetch_models(settings, state)
+    models = Models(settings)
+    with open_collection(settings, models) as searched, open_rewriter(settings, state) as rewriter:
+        calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, told)
+        best = calibration.run()
+    with atomic_writer(out) as file:
+        file.write(fragment(settings, best.setting))
+    if plot is not None:
+        draw(plot, calibration.points, frontier(calibration.points))
+    state.out.print("nDCG@5  ms a question  setting", markup=False)
+    unbeaten = frontier(calibration.points)
+    shown = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
+    for point in shown:
+        chosen = "  (written)" if point == best else ""
+        state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}", markup=False)
+    state.err.print(f"Wrote {out}, from {len(asked)} questions.", markup=False)
+
+
+def draw(path: Path, points: list[Point], best: list[Point]) -> None:
+    """nDCG@5 against milliseconds; the points that no other one beats are joined."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        from rewriter.errors import MissingExtra
+
+        raise MissingExtra("A picture needs matplotlib: install anaphora[train], or leave out --plot.") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4))
+    axes.scatter([point.milliseconds for point in points], [point.ndcg for point in points], s=14)
+    axes.plot([point.milliseconds for point in best], [point.ndcg for point in best])
+    axes.set_xlabel("milliseconds a question (median)")
+    axes.set_ylabel("nDCG@5")
+    axes.set_xscale("log")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,61 @@
+"""`anaphora collections`: what there is, and deleting it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from cli.state import state_of
+
+app = typer.Typer(help="List and delete collections.")
+
+
+@app.callback(invoke_without_command=True)
+def list_all(context: typer.Context) -> None:
+    """List the collections: documents, passages, age and version."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from index.collection import list_collections
+
+    state = state_of(context)
+    home = state.settings().home
+    infos = sorted(list_collections(home / "collections"), key=lambda info: info.name)
+    if not infos:
+        state.err.print(f"There are no collections in {home}; `anaphora index PATH --collection NAME` makes one.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "documents", "passages", "updated", "version"):
+        table.add_column(column, justify="right" if column in ("documents", "passages") else "left")
+    for info in infos:
+        updated = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
+        table.add_row(info.name, f"{info.documents:,}", f"{info.passages:,}", updated, info.version)
+    state.out.print(table)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The collection.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a collection; the files it was made from are left alone."""
+    import asyncio
+
+    from server.chat import open_service
+
+    state = state_of(context)
+    settings = state.settings()
+
+    async def run() -> None:
+        async with open_service(settings, warm=False) as service:
+            found = next((info for info in await service.collections() if info.name == name), None)
+            if found is not None and not yes:
+                typer.confirm(f"Delete {name} with {found.documents} documents?", abort=True)
+            await service.delete_collection(name)
+
+    asyncio.run(run())
+    state.err.print(f"Deleted {name}.", markup=False)

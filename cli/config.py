@@ -1,0 +1,54 @@
+"""`anaphora config`: the settings in force, where each came from, and the reference written from the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.state import state_of
+
+app = typer.Typer(help="Show the settings in force and where each comes from.", invoke_without_command=True)
+
+
+@app.callback()
+def config(
+    context: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
+) -> None:
+    """Show the settings in force and where each comes from; secrets are hidden."""
+    if context.invoked_subcommand is not None:
+        return
+    from cli.reference import effective
+
+    state = state_of(context)
+    rows = effective(state.settings(), state.settings_class(), state.flags())
+    if json:
+        import json as json_format
+
+        typer.echo(
+            json_format.dumps({row.setting.name: {"value": row.value, "source": row.source} for row in rows}, indent=2)
+        )
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    for row in rows:
+        style = "dim" if row.source == "default" else "bold"
+        table.add_row(row.setting.name, Text(row.value, style=style), Text(row.source, style=style))
+    state.out.print(table)
+
+
+@app.command("docs")
+def write_docs(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/configuration.md"),
+) -> None:
+    """Write the reference of every setting as Markdown."""
+    from cli.reference import markdown
+    from server.settings import Settings
+
+    path.write_text(markdown(Settings), encoding="utf-8")
+    state_of(context).err.print(f"Wrote {path}.", markup=False)

@@ -1,0 +1,119 @@
+"""The edge of the command line: every error becomes one line and an exit code here, and nowhere else.
+
+Exit codes are part of the interface; `docs/cli.md` lists them.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from enum import IntEnum
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from cli.state import State
+
+
+class ExitCode(IntEnum):
+    """What the exit status of a command says; 2 is typer's own for wrong usage."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    BAD_INPUT = 3
+    NOT_FOUND = 4
+    BUSY = 5
+    STORAGE = 6
+    MODEL = 7
+    LLM = 8
+    SETTINGS = 9
+    GATE = 10
+    INTERRUPTED = 130
+
+
+# By full name, so that telling errors apart imports none of the rooms they come from.
+KNOWN_ERRORS = {
+    "cli.state.InputError": ExitCode.BAD_INPUT,
+    "cli.state.SettingsError": ExitCode.SETTINGS,
+    "index.errors.CollectionNotFound": ExitCode.NOT_FOUND,
+    "index.errors.CollectionLocked": ExitCode.BUSY,
+    "index.errors.CollectionCorrupt": ExitCode.STORAGE,
+    "index.errors.StorageError": ExitCode.STORAGE,
+    "index.errors.ModelUnavailable": ExitCode.MODEL,
+    "index.errors.IndexingError": ExitCode.BAD_INPUT,
+    "server.catalogue.errors.UnknownModel": ExitCode.BAD_INPUT,
+    "server.catalogue.errors.DiskFull": ExitCode.STORAGE,
+    "server.catalogue.errors.CatalogueError": ExitCode.MODEL,
+    "server.engines.errors.EngineError": ExitCode.LLM,
+    "synth.errors.RunBusy": ExitCode.BUSY,
+    "synth.errors.ModelFailed": ExitCode.LLM,
+    "synth.errors.SynthError": ExitCode.BAD_INPUT,
+    "server.store.errors.StoreError": ExitCode.STORAGE,
+    "server.api.running.AddressInUse": ExitCode.BUSY,
+    "evaluation.errors.BelowThreshold": ExitCode.GATE,
+    "evaluation.errors.MissingSet": ExitCode.NOT_FOUND,
+    "evaluation.errors.EvaluationError": ExitCode.BAD_INPUT,
+    "rewriter.errors.RunError": ExitCode.MODEL,
+    "rewriter.errors.RewriterError": ExitCode.BAD_INPUT,
+    "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
+    "server.chat.errors.Conflict": ExitCode.BUSY,
+    "server.chat.errors.QueueFull": ExitCode.BUSY,
+    "server.chat.errors.Unavailable": ExitCode.MODEL,
+    "server.chat.errors.ChatError": ExitCode.BAD_INPUT,
+}
+"""Exit code of each error class that is told to a person in one line; a class stands for those below it."""
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """The exit code `error` ends a command with; `UNEXPECTED` for one that nobody foresaw."""
+    for kind in type(error).__mro__:
+        if (code := KNOWN_ERRORS.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
+            return code
+    return ExitCode.STORAGE if isinstance(error, OSError) else ExitCode.UNEXPECTED
+
+
+def describe(error: BaseException) -> str:
+    """One line for a person: what happened and what to do."""
+    code = exit_code(error)
+    if code is ExitCode.UNEXPECTED:
+        return (
+            f"Something unexpected went wrong ({type(error).__name__}: {error}). "
+            "Run the command again as `anaphora --debug …` to see where; that text belongs in a bug report."
+        )
+    if isinstance(error, OSError):
+        reason = (error.strerror or str(error) or type(error).__name__).rstrip(".")
+        if error.errno == errno.ENOSPC:
+            where = f" ({error.filename})" if error.filename else ""
+            return f"The disk is full{where}; free some space and run the command again."
+        if error.filename:
+            return f"{error.filename} cannot be used: {reason}. Check that it exists and may be read and written."
+        return f"{reason}."
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class EdgeGroup(TyperGroup):
+    """The group of all commands; errors end here, Ctrl-C with 130 and without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("\nStopped.", file=sys.stderr)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001  the edge
+            state = ctx.obj if isinstance(ctx.obj, State) else State()
+            if state.debug:
+                traceback.print_exception(error)
+            state.err.print(f"[bold red]error:[/] {_escape(describe(error))}", soft_wrap=True)
+            raise typer.Exit(exit_code(error)) from None
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape("".join(character if character.isprintable() else " " for character in text))

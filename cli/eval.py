@@ -1,0 +1,262 @@
+"""`anaphora eval`: measuring retrieval, rewriting, answers and dialogs; comparing runs, and showing them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.eval_answerability import answerability
+from cli.eval_answers import answers
+from cli.eval_options import Data, Every, FailUnder, Name, Out, bench, collect, conclude, listed, runs_folder
+from cli.eval_paper import paper
+from cli.state import state_of
+
+app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
+
+app.command()(answers)
+app.command()(answerability)
+app.command()(paper)
+
+
+@app.command()
+def retrieval(
+    context: typer.Context,
+    sets: Annotated[str, typer.Option(help="Data sets, by commas (`anaphora eval sets` lists them).")] = "",
+    data: Data = None,
+    questions: Annotated[
+        Path | None, typer.Option(help="Questions of your own about an indexed collection, one JSON object a line.")
+    ] = None,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection --questions are about.")] = "",
+    systems: Annotated[str, typer.Option(help="What to compare, by commas: FORM:RETRIEVER[+rerank].")] = "",
+    baseline: Annotated[str, typer.Option(help="The system the others are tested against.")] = "typed:rrf",
+    every: Every = 1,
+    timed: Annotated[int, typer.Option(min=0, help="Questions to take latencies on; 0 takes none.")] = 30,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each."""
+    from evaluation import tables
+    from evaluation.adapters import beir, load_set
+    from evaluation.errors import EvaluationError
+    from evaluation.gates import parse_gate
+    from evaluation.retrieval import evaluate_set
+    from evaluation.runs import create_run
+    from evaluation.systems import DEFAULT_SYSTEMS, parse
+
+    state = state_of(context)
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    parsed = list(dict.fromkeys(map(parse, listed(systems) or DEFAULT_SYSTEMS)))
+    against = parse(baseline).name
+    settings = state.settings({"collection": collection} if collection else {})
+    chosen = [load_set(one, data).every(every) for one in listed(sets)]
+    if questions is not None:
+        chosen.append(beir.own_questions(questions).every(every))
+    if not chosen:
+        raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
+    writer = create_run(runs_folder(settings, out), "retrieval", name)
+    with ExitStack() as stack:
+        measuring = stack.enter_context(bench(settings, state, any(one.rerank != "never" for one in parsed)))
+        for one in chosen:
+            rewrites = {
+                form: collect(form, one.judged, settings, state, measuring)
+                for form in dict.fromkeys(system.rewriter for system in parsed if system.rewriter)
+            }
+            own = one.corpus is None
+            where = settings.home / "collections" if own else measuring.root
+            evaluate_set(
+                one,
+                parsed,
+                rewrites,
+                replace(measuring, root=where),
+                writer,
+                baseline=against,
+                name=settings.collection if own else "",
+                timed=timed,
+            )
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    conclude(run, state, gates)
+
+
+@app.command()
+def rewriting(
+    context: typer.Context,
+    sets: Annotated[str, typer.Option(help="Sets with rewrites by people, or JSONL files of examples, by commas.")],
+    data: Data = None,
+    rewriters: Annotated[
+        str, typer.Option(help="Rewriters by commas: none, auto, prompted, a run's id or a folder; tests: first.")
+    ] = "none,auto",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Compare rewriters with what people wrote: text measures, the decision to rewrite, calibration, time."""
+    from evaluation import rewriting as measured
+    from evaluation import tables
+    from evaluation.gates import parse_gate
+    from evaluation.runs import create_run
+
+    state = state_of(context)
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    settings = state.settings()
+    chosen = {one: measured.questions(measured.load_examples(one, data, every)) for one in listed(sets)}
+    writer = create_run(runs_folder(settings, out), "rewriting", name)
+    with bench(settings, state, rerank=False) as measuring:
+        for set_name, asked in chosen.items():
+            made = {form: collect(form, asked, settings, state, measuring) for form in listed(rewriters)}
+            measured.measure(Path(set_name).name, asked, made, measuring.encoder, writer)
+        writer.notes.append(f"similarity is the cosine of embeddings by {measuring.plain.name}.")
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    conclude(run, state, gates)
+
+
+@app.command()
+def dialogs(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Option(help="Folder with propositions.jsonl and dialogs.<split>.jsonl.")],
+    split: Annotated[str, typer.Option(help="Which dialogs.")] = "dev",
+    encoder: Annotated[
+        str, typer.Option(help="QRelScore's encoder: hub id, folder or catalogue name; `none` leaves QRelScore out.")
+    ] = "",
+    language_model: Annotated[str, typer.Option(help="QRelScore's causal model: hub id, folder, .gguf file.")] = "",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Measure written dialogs: QRelScore, coherence, repetition, grounding."""
+    from evaluation import dialogs as measured
+    from evaluation import tables
+    from evaluation.gates import parse_gate
+    from evaluation.questions.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
+    from evaluation.runs import create_run
+    from server.catalogue import resolve
+
+    state = state_of(context)
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    settings = state.settings()
+    questions, grounded, propositions = measured.load(folder, split)
+    models = [resolve(encoder or ENCODER, settings.home), resolve(language_model or LANGUAGE_MODEL, settings.home)]
+    scorer = None if encoder == "none" else QRelScore(*models)
+    writer = create_run(runs_folder(settings, out), "dialogs", name)
+    with bench(settings, state, rerank=False) as measuring:
+        measured.measure(
+            folder.resolve().name,
+            questions[::every],
+            grounded[::every],
+            propositions,
+            measuring.encoder,
+            scorer,
+            writer,
+            measuring.progress,
+        )
+        writer.notes.append(f"coherence by {measuring.plain.name}.")
+        if scorer is not None:
+            writer.notes.append(f"QRelScore by {scorer.name}.")
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    conclude(run, state, gates)
+
+
+@app.command()
+def sets(context: typer.Context, data: Data = None) -> None:
+    """List the data sets, and which of them are in the folder of --data."""
+    from evaluation import adapters
+    from evaluation.errors import EvaluationError
+
+    state = state_of(context)
+    for name in adapters.NAMES:
+        line = name
+        if data is not None and ":" not in name:
+            try:
+                found = adapters.load_set(name, data)
+                levels = ", ".join(level.name for level in found.levels)
+                line += f": {len(found.questions)} questions, {len(found.judged)} judged by {levels}"
+            except EvaluationError as error:
+                line += f": {error}"
+        state.out.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    before: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    after: Annotated[Path, typer.Argument(help="Folder of the run to compare with it.")],
+    systems: Annotated[
+        str, typer.Option(help="Pairs BEFORE=AFTER by commas, where other systems than those of one name are meant.")
+    ] = "",
+    measures: Annotated[str, typer.Option(help="Measures by commas; the first picks winners and losers.")] = "",
+    shown: Annotated[int, typer.Option(min=0, help="How many winners and losers to show.")] = 5,
+    html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(help="Exit with code 10 if a measure changed by less than this: 0 allows no loss at all."),
+    ] = None,
+) -> None:
+    """Show what differs between two runs, how surely, and which questions won or lost most."""
+    from evaluation import report as reports
+    from evaluation import tables
+    from evaluation.compare import compare as compared
+    from evaluation.errors import BelowThreshold, EvaluationError
+    from evaluation.runs import read_run
+
+    state = state_of(context)
+    pairs = [pair.rsplit("=", 1) for pair in listed(systems)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise EvaluationError("--systems takes pairs such as typed:rrf=auto:rrf, by commas.")
+    found = compared(
+        read_run(before),
+        read_run(after),
+        measures=listed(measures),
+        systems={old: new for old, new in pairs} or None,
+        shown=shown,
+    )
+    state.out.print(tables.table(reports.DIFFERENCE_HEAD, reports.difference_rows(found)), markup=False, soft_wrap=True)
+    for title, changes in (("Winners", found.winners), ("Losers", found.losers)):
+        for change in changes:
+            state.out.print(
+                f"\n{title[:-1]}: {change.set} {change.question} {change.before:.3f} -> {change.after:.3f}",
+                *(f"  {line}" for line in change.asked),
+                *(f"  before | {line}" for line in change.before_evidence),
+                *(f"  after  | {line}" for line in change.after_evidence),
+                sep="\n",
+                markup=False,
+                soft_wrap=True,
+            )
+    if html is not None:
+        _write(html, reports.html(found.after, found))
+        state.err.print(f"Wrote {html}.", markup=False)
+    if fail_under is not None:
+        lost = [one for one in found.differences if one.difference < fail_under]
+        if lost:
+            raise BelowThreshold(
+                "; ".join(f"{d.set}/{d.level}/{d.after_system}/{d.measure}: {d.difference:+.4f}" for d in lost)
+                + f"; each must be at least {fail_under:+g}."
+            )
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; by default `report.html` in the run.")] = None,
+) -> None:
+    """Write a run as one HTML page with plots, which opens without internet."""
+    from evaluation import report as reports
+    from evaluation.runs import read_run
+
+    path = out or run / "report.html"
+    _write(path, reports.html(read_run(run)))
+    state_of(context).err.print(f"Wrote {path}.", markup=False)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")

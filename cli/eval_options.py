@@ -1,0 +1,86 @@
+"""What the subcommands of `anaphora eval` share: their options, the models they measure with, how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.state import State
+
+if TYPE_CHECKING:
+    from evaluation.retrieval import Bench
+    from evaluation.runs import Run
+    from rewriter.protocol import Rewriter
+    from server.settings import Settings
+
+Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
+Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
+FailUnder = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MEASURE=NUMBER", help="Exit with code 10 if a measure is below; may be repeated."),
+]
+Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
+
+
+@contextmanager
+def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
+    """Everything systems are measured with; models are fetched first where they are missing."""
+    from cli.opening import fetch_models
+    from cli.progress import stages
+    from evaluation.embeddings import CachedEncoder
+    from evaluation.retrieval import Bench
+    from server.chat.models import Models
+
+    fetch_models(settings, state, reranker=rerank)
+    models = Models(settings)
+    folder = settings.home / "eval"
+    with (
+        stages(state.err) as progress,
+        CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
+    ):
+        reranker = models.reranker() if rerank else None
+        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress)
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a text between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def runs_folder(settings: Settings, out: Path | None) -> Path:
+    """Where runs are kept: the folder that was given, else one in the home."""
+    return out or settings.home / "eval" / "runs"
+
+
+def conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
+    """Say where the run lies and what has to be known of it; then the gates."""
+    from evaluation.gates import check
+
+    for note in run.notes:
+        state.err.print(f"Note: {note}", style="yellow", markup=False)
+    state.err.print(f"Wrote {run.folder}.", markup=False)
+    check(run.metrics, gates)
+
+
+def collect(form: str, questions: Sequence[Any], settings: Settings, state: State, measuring: Bench) -> dict[str, Any]:
+    """What the rewriter of that name makes of every question."""
+    from evaluation.retrieval import collect_rewrites
+
+    with open_form(form, settings, state) as rewriter:
+        return collect_rewrites(rewriter, questions, measuring.progress)
+
+
+@contextmanager
+def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
+    """The rewriter that a system's form names."""
+    from cli.opening import open_rewriter
+
+    kinds = ("auto", "none", "prompted")
+    wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}
+    with open_rewriter(state.settings({"collection": settings.collection, **wanted}), state) as rewriter:
+        yield rewriter

@@ -1,0 +1,250 @@
+"""`anaphora index`: files and folders into a collection, with progress and a status for each failure.
+
+Where a collection came from is remembered in the database, so that the web page can index it again.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.edge import ExitCode
+from cli.state import InputError, State, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from index.encoders import Encoder
+    from index.indexer import IndexReport
+    from index.pools import Pool
+    from index.writer import IndexProgress
+    from server.settings import Settings
+
+SHOWN_FAILURES = 50
+AUTO = "auto"
+STAGES = {"reading": "reading files", "embedding": "embedding passages", "saving": "saving"}
+
+
+class PoolChoice(StrEnum):
+    """What of the documents is searched."""
+
+    SECTION = "section"
+    SENTENCE = "sentence"
+    PROPOSITION = "proposition"
+    BOTH = "both"
+
+
+def index(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", show_default=False)],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection; made if it is new.")] = "",
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
+    ] = None,
+    prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
+    propositions: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|auto",
+            help="Propositions to search by, of `anaphora synth`; auto has the LLM write them first.",
+        ),
+    ] = "",
+    pool: Annotated[
+        PoolChoice | None,
+        typer.Option(help="What is searched; both: propositions and sections. The collection remembers it."),
+    ] = None,
+) -> None:
+    """Index files and folders into a collection; what did not change is left as it is."""
+    from cli.opening import fetch_models
+    from index.errors import IndexingCancelled
+    from index.indexer import index_paths
+    from server.chat.models import Models
+
+    state = state_of(context)
+    settings = state.settings({"collection": collection} if collection else {})
+    given = [path.expanduser().absolute() for path in paths]
+    for path in given:
+        if not path.exists():
+            raise InputError(f"There is no file or folder {path}; correct the path.")
+    fetch_models(settings, state, reranker=False)
+    encoder = Models(settings).encoder()
+    wanted = settings.index
+    patterns = (*wanted.include, *(include or ())), (*wanted.exclude, *(exclude or ()))
+    searched = choose_pool(state, settings, given, patterns, encoder, propositions, pool)
+    with stoppable() as stopped, progress(state) as report:
+        try:
+            done = index_paths(
+                settings.home / "collections",
+                settings.collection,
+                given,
+                encoder,
+                include=patterns[0],
+                exclude=patterns[1],
+                passage_tokens=wanted.passage_tokens,
+                max_file_mb=wanted.max_file_mb,
+                prune=prune,
+                pool=searched,
+                lexical=wanted.lexical,
+                chroma_url=wanted.chroma_url,
+                progress=report,
+                cancelled=stopped.is_set,
+            )
+        except IndexingCancelled:
+            raise KeyboardInterrupt from None
+    tell(state, settings.collection, done)
+    if not any(file.status in ("indexed", "unchanged") for file in done.files):
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    remember(settings, given)
+
+
+def choose_pool(
+    state: State,
+    settings: Settings,
+    given: Sequence[Path],
+    patterns: tuple[Sequence[str], Sequence[str]],
+    encoder: Encoder,
+    propositions: str,
+    pool: PoolChoice | None,
+) -> Pool | None:
+    """The pool of these options, None where they say nothing and the collection's own is taken.
+
+    With `auto` the propositions are written first, into `synth/<collection>` of the home folder, going on where an
+    earlier run stopped. Raises InputError for options that contradict each other.
+    """
+    from index.pools import Pool, read_pool, remembered
+    from index.versions import CollectionFolder
+
+    needs_propositions = pool in (PoolChoice.PROPOSITION, PoolChoice.BOTH)
+    if not propositions:
+        if pool is None:
+            return None
+        if not needs_propositions:
+            return Pool(pool.value)
+        known = remembered(CollectionFolder(settings.home / "collections", settings.collection).path)
+        if not known.propositions:
+            raise InputError(f"--pool {pool.value} needs propositions: name a file with --propositions, or `auto`.")
+        return Pool(pool.value, known.propositions)
+    if pool is not None and not needs_propositions:
+        raise InputError(
+            f"--pool {pool.value} searches no propositions; leave --propositions out or choose another pool."
+        )
+    path = Path(propositions).expanduser()
+    if propositions == AUTO:
+        from cli.synth import write_propositions
+
+        path = write_propositions(state, settings, given, patterns, encoder)
+    elif not path.is_file():
+        raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")
+    return read_pool(path, pool.value if pool is not None else "proposition")
+
+
+def remember(settings: Settings, given: Sequence[Path]) -> None:
+    """Note where the collection came from. Raises StoreError."""
+    from server.store import Database, jobs
+
+    database = Database(settings.home / "anaphora.db")
+    try:
+        database.write_blocking(lambda connection: jobs.remember_sources(connection, settings.collection, given))
+    finally:
+        database.close()
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; the second interrupts at once."""
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
+    """A callback that draws a bar for each stage; off a terminal it prints a line for each instead."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    if not state.err.is_terminal:
+        seen: set[str] = set()
+
+        def line(now: IndexProgress) -> None:
+            if now.stage not in seen:
+                seen.add(now.stage)
+                state.err.print(STAGES[now.stage])
+
+        yield line
+        return
+
+    class Rate(ProgressColumn):
+        """Finished things a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f}/s", style="dim")
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=state.err) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def draw(now: IndexProgress) -> None:
+            if now.stage not in tasks:
+                tasks[now.stage] = bars.add_task(STAGES[now.stage], total=None)
+            bars.update(tasks[now.stage], completed=now.done, total=now.total or None)
+
+        yield draw
+
+
+def tell(state: State, collection: str, report: IndexReport) -> None:
+    """Print what became of the files: the failures one by one, the rest in numbers."""
+    from collections import Counter
+
+    from rich.table import Table
+    from rich.text import Text
+
+    troubled = [file for file in report.files if file.status in ("failed", "skipped")]
+    if troubled:
+        table = Table("file", "status", "why", box=None, pad_edge=False, header_style="bold")
+        for file in troubled[:SHOWN_FAILURES]:
+            style = "red" if file.status == "failed" else "yellow"
+            table.add_row(Text(file.document_id), Text(file.status, style=style), Text(file.message))
+        state.out.print(table)
+        if len(troubled) > SHOWN_FAILURES:
+            state.out.print(f"and {len(troubled) - SHOWN_FAILURES} more")
+    counts = Counter[str](file.status for file in report.files)
+    order = ("indexed", "unchanged", "failed", "skipped", "deleted")
+    numbers = ", ".join(f"{counts[status]} {status}" for status in order if counts[status]) or "no files"
+    passages = sum(file.passages for file in report.files if file.status in ("indexed", "unchanged"))
+    state.out.print(
+        f"{collection}: {numbers}; {passages:,} passages, {report.embedded:,} embedded, {report.seconds:.1f} s.",
+        markup=False,
+    )

@@ -1,0 +1,133 @@
+"""`anaphora models`: what the catalogue has and what is fetched; which rewriters were trained and which one serves.
+
+The fetching itself is `server.catalogue`'s, promotion is `rewriter.runs`'s.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.state import State, state_of
+
+app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters.")
+
+SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms")
+"""The scores of a run that its line in the list shows."""
+
+Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="A name from `anaphora models`.", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def list_models(ctx: typer.Context) -> None:
+    """List the models: name, kind, size, licence, and whether each is fetched."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from server.catalogue import catalogue
+
+    state = state_of(ctx)
+    home = _home(state)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "kind", "size", "licence", "fetched", "what it is"):
+        table.add_column(column, justify="right" if column == "size" else "left", overflow="fold")
+    for model in catalogue().values():
+        fetched = "yes" if model.fetched(home) else "no"
+        size = f"{model.size / 1e6:,.0f} MB"
+        table.add_row(model.name, model.kind, size, model.licence, fetched, model.description)
+    state.out.print(table)
+
+
+@app.command()
+def fetch(
+    ctx: typer.Context,
+    names: Annotated[list[str], typer.Argument(help="Names from `anaphora models`.", show_default=False)],
+) -> None:
+    """Fetch models into the home folder, resuming what an earlier run left; verified ones are left alone."""
+    from server.catalogue import fetch as fetch_model
+    from server.catalogue import find, progress_bar
+
+    state = state_of(ctx)
+    home = _home(state)
+    for model in [find(name) for name in names]:
+        with progress_bar(state.err) as progress:
+            path = fetch_model(model, home, progress)
+        state.out.print(str(path), soft_wrap=True, highlight=False, markup=False)
+
+
+@app.command()
+def path(ctx: typer.Context, name: Name) -> None:
+    """Print where a fetched model lies: the GGUF file of an LLM, the folder of anything else."""
+    from server.catalogue import ModelNotFetched, find
+
+    state = state_of(ctx)
+    model, home = find(name), _home(state)
+    if not model.fetched(home):
+        raise ModelNotFetched(f"{name} is not in {home}. Fetch it with `anaphora models fetch {name}`.")
+    state.out.print(str(model.path(home)), soft_wrap=True, highlight=False, markup=False)
+
+
+@app.command()
+def runs(ctx: typer.Context) -> None:
+    """List trained rewriters, newest first: family, size, scores on held-out text, and which one serves."""
+    import time
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from rewriter.load import packaged_folder
+    from rewriter.runs import list_runs, promoted_run
+
+    state = state_of(ctx)
+    home = _home(state)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("run", "family", "size", "made", "scores", "serves"):
+        table.add_column(column, justify="right" if column == "size" else "left", overflow="fold")
+    for run in list_runs(home):
+        scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
+        serves = "yes" if run.promoted else ""
+        table.add_row(
+            Text(run.name), run.family, f"{run.size / 1e6:,.0f} MB", made, Text(run.problem or scores), Text(serves)
+        )
+    packaged = "" if packaged_folder() is None else "yes" if not promoted_run(home) else "no"
+    table.add_row("(packaged default)" if packaged else "(no packaged default)", "", "", "", "", packaged)
+    state.out.print(table)
+
+
+@app.command()
+def promote(ctx: typer.Context, run: Run) -> None:
+    """Make a run serve. A running server changes over with its next turn."""
+    from rewriter.runs import promote as make_serve
+
+    state = state_of(ctx)
+    before = make_serve(_home(state), run)
+    state.err.print(f"{run} serves now, in place of {before or 'the packaged default'}.", markup=False)
+
+
+@app.command()
+def rollback(ctx: typer.Context) -> None:
+    """Bring back what served before the last promotion."""
+    from rewriter.runs import rollback as bring_back
+
+    state = state_of(ctx)
+    run = bring_back(_home(state))
+    state.err.print(f"{run or 'The packaged default'} serves again.", markup=False)
+
+
+@app.command()
+def export(ctx: typer.Context, run: Run) -> None:
+    """Make the export of a finished run again from its weights."""
+    from rewriter.runs import run_folder
+    from rewriter.training.run import refinish
+
+    state = state_of(ctx)
+    refinish(run_folder(_home(state), run), lambda text: state.err.print(text, markup=False))
+
+
+def _home(state: State) -> Path:
+    return state.settings().home

@@ -1,0 +1,74 @@
+"""Opening what a command works on: models are fetched first where they are missing, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cli.state import State
+    from index.collection import Collection
+    from rewriter.protocol import Rewriter
+    from server.chat.models import Models
+    from server.settings import Settings
+
+
+def fetch_models(
+    settings: Settings, state: State, *, encoder: bool = True, reranker: bool = True, llm: bool = False
+) -> None:
+    """Fetch those of the settings' models that are asked for and that the home lacks.
+
+    Only what the catalogue knows by name is fetched; anything else is left to its loader.
+
+    Raises FetchError or DiskFull when a model cannot be fetched.
+    """
+    from server.catalogue import catalogue, ensure, progress_bar
+
+    names = [settings.index.encoder] if encoder else []
+    if reranker and settings.retrieval.rerank != "never":
+        names.append(settings.retrieval.reranker)
+    if llm:
+        names.append(settings.llm.model)
+    known = catalogue()
+    with progress_bar(state.err) as report:
+        for name in names:
+            if name in known:
+                ensure(name, settings.home, report)
+
+
+@contextmanager
+def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
+    """The collection named by the settings, as a chat turn opens it. Raises CollectionNotFound."""
+    from server.chat.collections import Collections
+
+    collections = Collections(settings, models)
+    try:
+        yield collections.get(settings.collection)
+    finally:
+        collections.close()
+
+
+@contextmanager
+def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
+    """The rewriter a turn with these settings has; its language model runs as long as the context lasts."""
+    from cli.state import SettingsError
+    from server.engines import open_engine
+    from server.rewriters import open_rewriter as open_chosen
+
+    if settings.rewriter.kind != "prompted":
+        yield open_chosen(settings)
+        return
+    with state.err.status("starting the language model"):
+        engine = open_engine(settings)
+        engine.start()
+    try:
+        model = engine.chat_model()
+        if model is None:
+            raise SettingsError(
+                "The prompted rewriter needs a language model, but llm.model is `none`; "
+                "set llm.model or choose another --rewriter."
+            )
+        yield open_chosen(settings, model)
+    finally:
+        engine.stop()

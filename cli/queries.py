@@ -1,0 +1,124 @@
+"""Query files of the batch commands: one JSON object a line, checked as a whole before any work begins."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from cli.state import InputError
+from rewriter.conversation import Conversation, Role, Turn
+
+ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}
+SHAPE = '{"id": "q1", "history": [{"role": "user", "text": "…"}, {"role": "assistant", "text": "…"}], "text": "…"}'
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLine:
+    """A question in its conversation."""
+
+    id: str
+    conversation: Conversation
+    text: str
+
+
+def read_queries(path: Path) -> list[QueryLine]:
+    """The questions of `path` in its order; blank lines are passed over.
+
+    Raises InputError naming up to ten bad lines by number.
+    """
+    queries: list[QueryLine] = []
+    problems: list[str] = []
+    seen: dict[str, int] = {}
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            query = parse(line)
+            if query.id in seen:
+                raise ValueError(f"its id {query.id!r} stands in line {seen[query.id]} already")
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
+        else:
+            seen[query.id] = number
+            queries.append(query)
+    if problems:
+        count = "a bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise InputError(
+            f"{path} has {count}: {'; '.join(problems[:SHOWN])}{more}. "
+            f"Correct or remove them; a line looks like {SHAPE}."
+        )
+    if not queries:
+        raise InputError(f"{path} holds no question; a line looks like {SHAPE}.")
+    return queries
+
+
+def parse(line: str) -> QueryLine:
+    """One line as a question; raises ValueError saying what is wrong with it."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")
+    identifier = row.get("id", row.get("_id"))
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        identifier = str(identifier)
+    if not isinstance(identifier, str) or not identifier.strip():
+        raise ValueError('no "id"')
+    if identifier.split() != [identifier]:
+        raise ValueError(f'white space in its "id" {identifier!r}, which a run file cannot hold')
+    history = row.get("history") or []
+    if not isinstance(history, list):
+        raise ValueError('"history" is not a list')
+    turns = tuple(_turn(item, place) for place, item in enumerate(history, 1))
+    return QueryLine(identifier, Conversation(turns), _text(row, "question"))
+
+
+def _turn(item: object, place: int) -> Turn:
+    if not isinstance(item, dict):
+        raise ValueError(f'turn {place} of "history" is not an object')
+    role = ROLES.get(item["role"]) if isinstance(item.get("role"), str) else None
+    if role is None:
+        raise ValueError(f'turn {place} of "history" has the "role" {item.get("role")!r}, not "user" or "assistant"')
+    return Turn(role, _text(item, f"turn {place}"))
+
+
+def _text(row: Mapping[str, object], what: str) -> str:
+    text = row.get("text")
+    if not isinstance(text, str):
+        raise ValueError(f'{what} has no "text"')
+    if what == "question" and not text.strip():
+        raise ValueError('its "text" is empty')
+    return text
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; give the path of a file with one JSON object a line.")
+    try:
+        with path.open(encoding="utf-8-sig", newline=None) as file:
+            yield from enumerate(file, 1)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+
+
+@contextmanager
+def atomic_writer(path: Path) -> Iterator[IO[str]]:
+    """A text file that appears at `path` only when it is complete; on an error nothing is left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield file
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""`anaphora search`: many questions at once, searched exactly as a chat turn searches, as a TREC run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.rewrite import RewriterKind
+from cli.state import state_of
+
+if TYPE_CHECKING:
+    from index.query import Hit
+    from rewriter.protocol import Rewriter
+
+TAG = "anaphora"
+
+
+class Level(StrEnum):
+    """What the run ranks."""
+
+    PASSAGE = "passage"
+    DOCUMENT = "document"
+
+
+class RerankPolicy(StrEnum):
+    """When the cross-encoder reads the top of the list."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+def search(
+    context: typer.Context,
+    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")],
+    run: Annotated[Path, typer.Option(help="The TREC run to write.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
+    level: Annotated[Level, typer.Option(help="Rank passages or documents.")] = Level.PASSAGE,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
+    depth: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Passages each ranking contributes (retrieval.depth).")
+    ] = None,
+    rerank: Annotated[RerankPolicy | None, typer.Option(help="When to rerank (retrieval.rerank).")] = None,
+    rewriter: Annotated[RewriterKind | None, typer.Option(help="The rewriter (rewriter.kind).")] = None,
+    rewrites: Annotated[
+        Path | None, typer.Option(help="Output of `anaphora rewrite` to take the rewrites from.")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
+    ] = None,
+) -> None:
+    """Search a collection for many questions and write a TREC run."""
+    from cli.ask import parse_where
+    from cli.queries import atomic_writer, read_queries
+
+    state = state_of(context)
+    overrides: dict[str, Any] = {"retrieval": {}, "rewriter": {}}
+    if collection:
+        overrides["collection"] = collection
+    if depth is not None:
+        overrides["retrieval"]["depth"] = depth
+    if rerank is not None:
+        overrides["retrieval"]["rerank"] = rerank.value
+    if rewriter is not None:
+        overrides["rewriter"]["kind"] = rewriter.value
+    settings = state.settings(overrides)
+    lines = read_queries(queries)
+    filters = parse_where(where or [])
+    written: Rewriter | None = None
+    if rewrites is not None:
+        from cli.rewrites import WrittenRewrites, read_records
+
+        written = WrittenRewrites(lines, read_records(rewrites))
+
+    from cli.opening import fetch_models, open_collection, open_rewriter
+    from cli.progress import progress
+    from evaluation.ranking import run_lines
+    from server.chat.models import Models
+    from server.turn.search import TurnSearch
+
+    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted" and written is None)
+    models = Models(settings)
+    with ExitStack() as stack:
+        searched = stack.enter_context(open_collection(settings, models))
+        turn_search = TurnSearch(
+            collection=lambda _: searched,
+            rewriter=written or stack.enter_context(open_rewriter(settings, state)),
+            settings=settings,
+            reranker=models.reranker(),
+        )
+        file = stack.enter_context(atomic_writer(run))
+        advance = stack.enter_context(progress(state.err, "searching", len(lines)))
+        # Documents are found through their passages: as many of them as each ranking contributes.
+        wanted = k if level is Level.PASSAGE else max(k, settings.retrieval.depth)
+        spaces = False
+        for line in lines:
+            found = turn_search.find(
+                line.text, collection=settings.collection, conversation=line.conversation, k=wanted, where=filters
+            )
+            ranking = ranked(found.hits, level)[:k]
+            spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
+            file.writelines(run_lines(line.id, ranking, TAG))
+            advance()
+    if spaces:
+        state.err.print(
+            "Some ids hold spaces. They are written as they are: in a line everything between `Q0` and the last "
+            "three fields is the id.",
+            style="yellow",
+        )
+    state.err.print(f"Wrote {run}: {len(lines)} questions, {level.value} level.", markup=False)
+
+
+def ranked(hits: Sequence[Hit], level: Level) -> list[tuple[str, float]]:
+    """Ids and scores, best first, each id once; a document has the score of its best passage."""
+    best: dict[str, float] = {}
+    for hit in hits:
+        best.setdefault(hit.passage.id if level is Level.PASSAGE else hit.passage.document_id, hit.score)
+    return list(best.items())

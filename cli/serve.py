@@ -1,0 +1,174 @@
+"""`anaphora serve`: the page and the API over a collection, from models and documents to an open port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.edge import ExitCode
+from cli.state import InputError, SettingsError, State, state_of
+
+if TYPE_CHECKING:
+    import socket
+
+    from server.chat import ChatService, Job, Readiness
+    from server.settings import Settings
+
+POLL_SECONDS = 0.2
+SHOWN_FAILURES = 20
+
+
+def serve(
+    context: typer.Context,
+    docs: Annotated[
+        list[Path] | None, typer.Option(help="Files or folders to serve; repeatable. What was served before goes.")
+    ] = None,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to serve.")] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs an API key.")] = "",
+    port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default=False)] = None,
+    model: Annotated[str, typer.Option(help="Catalogue name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
+    home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
+) -> None:
+    """Serve the page and the API; models are fetched and documents indexed first where needed."""
+    from cli.opening import fetch_models
+    from server.api.running import listen
+
+    state = state_of(context)
+    if home is not None:
+        state.home = home
+    overrides: dict[str, Any] = {"server": {}}
+    if collection:
+        overrides["collection"] = collection
+    if model:
+        overrides["llm"] = {"model": model}
+    if host:
+        overrides["server"]["host"] = host
+    if port is not None:
+        overrides["server"]["port"] = port
+    settings = state.settings(overrides)
+    paths = [path.expanduser().absolute() for path in docs or ()]
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"There is no file or folder {path}; correct --docs.")
+    demand_key(settings)
+    # Before anything is fetched: a taken port is known at once.
+    with contextlib.closing(listen(settings.server)) as sock:
+        fetch_models(settings, state, llm=True)
+        code = asyncio.run(_serve(settings, state, sock, paths))
+    if code is not ExitCode.OK:
+        raise typer.Exit(code)
+
+
+def demand_key(settings: Settings) -> None:
+    """Refuse to listen beyond this machine without any key. Raises SettingsError or StoreError."""
+    from server.api.security import is_loopback
+    from server.store import Database, keys
+
+    if is_loopback(settings.server.host):
+        return
+    database = Database(settings.home / "anaphora.db")
+    try:
+        if not database.read_blocking(keys.any_active):
+            raise SettingsError(
+                f"{settings.server.host} can be reached from other machines, and there is no API key yet. Make one "
+                "with `anaphora keys create NAME`, or listen on 127.0.0.1."
+            )
+    finally:
+        database.close()
+
+
+async def _serve(settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path]) -> ExitCode:
+    from server.api.app import create_app
+    from server.api.running import Server
+    from server.chat import open_service
+    from ui import mount
+
+    async with open_service(settings) as service:
+        app = create_app(service, settings)
+        mount(app, service)
+        server = Server(app)
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        preparing = asyncio.create_task(_prepare(service, state, sock, paths))
+        await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)
+        failed = preparing.done() and preparing.exception() is not None
+        if failed:
+            server.should_exit = True
+        await serving
+        preparing.cancel()
+        await asyncio.wait({preparing})
+        if failed:
+            preparing.result()
+    state.err.print("Stopped.")
+    return ExitCode.OK
+
+
+async def _prepare(service: ChatService, state: State, sock: socket.socket, paths: Sequence[Path]) -> None:
+    """Index what is to be served, wait until questions are answered, and say where."""
+    from server.api.running import address
+
+    name = service.settings.collection
+    known = {info.name for info in await service.collections()}
+    wanted = list(paths) or ([] if name in known else own_documentation())
+    if wanted:
+        job = await service.index_paths(name, wanted, replace=True)
+        _tell(state, await _watch(service, state, job))
+    elif name not in known:
+        state.err.print(
+            f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH."
+        )
+    readiness = await service.readiness()
+    if name in {info.name for info in await service.collections()}:
+        with state.err.status("loading"):
+            readiness = await _settled(service)
+    for problem in readiness.problems:
+        state.err.print(problem, style="yellow", markup=False)
+    state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] (Ctrl-C ends)")
+
+
+async def _settled(service: ChatService) -> Readiness:
+    """The service's readiness once nothing is loading any more."""
+    while True:
+        readiness = await service.readiness()
+        if readiness.problems or not readiness.waiting_for:
+            return readiness
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def own_documentation() -> list[Path]:
+    """This project's documentation where it runs from its checkout."""
+    root = Path(__file__).resolve().parents[2]
+    docs = root / "docs"
+    return [docs] if docs.is_dir() and (root / "pyproject.toml").is_file() else []
+
+
+async def _watch(service: ChatService, state: State, job: Job) -> Job:
+    """The finished job, its progress drawn meanwhile."""
+    from cli.index import STAGES, progress
+    from index.writer import IndexProgress
+
+    with progress(state) as report:
+        while not job.finished:
+            await asyncio.sleep(POLL_SECONDS)
+            job = await service.job(job.id)
+            if job.stage in STAGES:
+                report(IndexProgress(job.stage, job.done, job.total))  # type: ignore[arg-type]  # one of STAGES
+    return job
+
+
+def _tell(state: State, job: Job) -> None:
+    """What became of the files; the collection as it was before serves on where indexing failed."""
+    failed = [file for file in job.files if file.status == "failed"]
+    for file in failed[:SHOWN_FAILURES]:
+        state.err.print(f"{file.document_id}: {file.message}", style="red", markup=False)
+    if len(failed) > SHOWN_FAILURES:
+        state.err.print(f"and {len(failed) - SHOWN_FAILURES} more")
+    if job.state != "done":
+        state.err.print(f"Indexing ended as {job.state}. {job.message}", style="red", markup=False)
+        return
+    kept = [file for file in job.files if file.status in ("indexed", "unchanged")]
+    state.err.print(f"{job.collection}: {len(kept)} files, {sum(file.passages for file in kept):,} passages.")

@@ -1,0 +1,124 @@
+"""What the global options decide and every command needs: the settings and the two consoles.
+
+Building settings is put off until a command asks, so that `--help` needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from server.settings import Settings
+
+
+PIPE_WIDTH = 160
+"""Columns where there is no terminal to ask: tables keep whole paths."""
+
+
+class SettingsError(Exception):
+    """A setting has a value that cannot be used, or its file cannot be read."""
+
+
+class InputError(Exception):
+    """A file or an argument given to a command cannot be used."""
+
+
+@dataclass
+class State:
+    """The global options of this run.
+
+    `home` and `config` are as given on the command line, None where they were not.
+    """
+
+    home: Path | None = None
+    config: Path | None = None
+    debug: bool = False
+    _consoles: dict[bool, Console] = field(default_factory=dict, repr=False)
+
+    def settings_class(self) -> type[Settings]:
+        """`Settings`, reading the file named by `--config` where one was named."""
+        from pydantic_settings import SettingsConfigDict
+
+        from server.settings import Settings
+
+        if self.config is None:
+            return Settings
+        if not self.config.is_file():
+            raise SettingsError(f"There is no settings file {self.config}; correct --config or leave it out.")
+
+        class ConfiguredSettings(Settings):
+            model_config = SettingsConfigDict(toml_file=self.config)
+
+        return ConfiguredSettings
+
+    def flags(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The flags of this run in the shape of `Settings`: `overrides` and `--home`."""
+        flags = dict(overrides or {})
+        if self.home is not None:
+            flags["home"] = self.home.expanduser().absolute()
+        return flags
+
+    def settings(self, overrides: Mapping[str, Any] | None = None) -> Settings:
+        """The effective settings; `overrides` are flags, nested like `{"server": {"port": 8000}}`.
+
+        Raises SettingsError, one line for each wrong value.
+        """
+        import tomllib
+
+        from pydantic import ValidationError
+        from pydantic_settings import SettingsError as UnreadableSettings
+
+        kind, flags = self.settings_class(), self.flags(overrides)
+        try:
+            return kind(**flags)
+        except ValidationError as error:
+            from cli.reference import source_of, sources
+
+            places = sources(kind, flags)
+            lines = []
+            for item in error.errors():
+                path = tuple(str(part) for part in item["loc"])
+                lines.append(f"{'.'.join(path)} ({source_of(places, path)}): {item['msg']}")
+            raise SettingsError(
+                f"These settings cannot be used: {'; '.join(lines)}. "
+                "Correct them there; docs/configuration.md says what each may be."
+            ) from error
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"A settings file (anaphora.toml) is not TOML: {error}. Correct that line.") from error
+        except UnreadableSettings as error:
+            raise SettingsError(
+                f"A setting in the environment cannot be read: {error}. A list is written as JSON."
+            ) from error
+
+    @property
+    def out(self) -> Console:
+        """What a command was asked for, on standard output."""
+        return self._console(stderr=False)
+
+    @property
+    def err(self) -> Console:
+        """Progress and remarks, on standard error."""
+        return self._console(stderr=True)
+
+    def _console(self, *, stderr: bool) -> Console:
+        from rich.console import Console
+
+        if stderr not in self._consoles:
+            console = Console(stderr=stderr, highlight=False, soft_wrap=not stderr)
+            if not console.is_terminal:
+                console.width = PIPE_WIDTH
+            self._consoles[stderr] = console
+        return self._consoles[stderr]
+
+
+def state_of(context: typer.Context) -> State:
+    """The state the global options left in `context`."""
+    state = context.find_object(State)
+    return state if state is not None else State()

@@ -1,0 +1,54 @@
+"""Data sets by name: each adapter brings one kind of file into the form of `evaluation.sets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from evaluation.errors import MissingSet
+from evaluation.sets import EvalSet
+
+NAMES = (
+    "doc2dial",
+    "doc2dial-spans",
+    "doc2dial-propositions",
+    "mtrag-cloud",
+    "mtrag-govt",
+    "synthetic",
+    "beir:FOLDER",
+    "synth:FOLDER",
+    "doc2dial-json:FOLDER",
+)
+"""What `load_set` understands; `mtrag-` takes the name of any domain that is there."""
+
+
+def load_set(name: str, data: Path | None) -> EvalSet:
+    """The set of that name below `data`, or in the folder after its colon. Raises MissingSet or BadRow."""
+    from evaluation.adapters import beir, doc2dial, mtrag, original, synthetic
+
+    kind, _, folder = name.partition(":")
+    if folder:
+        if kind == "beir":
+            return beir.folder(Path(folder))
+        if kind == "synth":
+            return synthetic.propositions(Path(folder), name=Path(folder).resolve().name)
+        if kind == "doc2dial-json":
+            return original.json_folder(Path(folder))
+        raise _unknown(name)
+    plain: dict[str, Callable[[Path], EvalSet]] = {
+        "doc2dial": doc2dial.sections,
+        "doc2dial-spans": doc2dial.spans,
+        "doc2dial-propositions": doc2dial.propositions,
+        "synthetic": synthetic.shared,
+    }
+    if kind not in plain and not kind.startswith("mtrag-"):
+        raise _unknown(name)
+    if data is None:
+        raise MissingSet(f"The set {name} is looked for in a folder of data sets: give it with --data.")
+    if kind in plain:
+        return plain[kind](data)
+    return mtrag.passages(data, kind.removeprefix("mtrag-"))
+
+
+def _unknown(name: str) -> MissingSet:
+    return MissingSet(f"There is no set called {name!r}; known are {', '.join(NAMES)}.")

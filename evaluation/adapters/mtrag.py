@@ -1,0 +1,30 @@
+"""MTRAG: human conversations with retrieval systems, one corpus a domain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluation.adapters import dialogs
+from evaluation.adapters.rows import present
+from evaluation.errors import MissingSet
+from evaluation.ranking import read_qrels
+from evaluation.sets import EvalSet, Level
+
+WHERE = (
+    "MTRAG (Apache-2.0) is published at https://github.com/IBM/mt-rag-benchmark; docs/evaluation.md describes the "
+    "files expected here."
+)
+
+
+def passages(data: Path, domain: str) -> EvalSet:
+    """The passages of one domain (`cloud`, `govt`, …). Questions nobody could answer are in, unjudged."""
+    folder = present(data / "mtrag", "MTRAG", WHERE)
+    corpus = present(folder / domain / "corpus.jsonl", f"MTRAG's corpus of {domain}", WHERE)
+    judged = read_qrels(present(folder / domain / "qrels.tsv", f"MTRAG's judgements of {domain}", WHERE))
+    rows = present(folder / "dialogs.jsonl", "MTRAG's dialogs", WHERE)
+    found = list(dialogs.questions(rows, {"collection": domain}))
+    if not found:
+        raise MissingSet(f"{rows} holds no dialog of {domain!r}. {WHERE}")
+    _, documents = dialogs.qrels(found)
+    levels = (Level("passage", judged), Level("document", documents, "document"))
+    return EvalSet(f"mtrag-{domain}", "passage", corpus, tuple(one.question for one in found), levels)

@@ -1,0 +1,30 @@
+"""Sets of propositions and dialogs written over them: the shared synthetic ones, and what `anaphora synth` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluation.adapters import dialogs
+from evaluation.adapters.doc2dial import proposition_row
+from evaluation.adapters.rows import json_rows, present
+from evaluation.sets import EvalSet, Level
+
+WHERE = "`anaphora synth` writes such a folder from documents of yours; docs/evaluation.md describes its files."
+
+
+def shared(data: Path) -> EvalSet:
+    """The written dialogs of the folder `synthetic`, their development part."""
+    return propositions(data / "synthetic")
+
+
+def propositions(folder: Path, split: str = "dev", name: str = "synthetic") -> EvalSet:
+    """All propositions of the folder; the questions of `dialogs.<split>.jsonl`, else of `dialogs.jsonl`."""
+    corpus = present(folder / "propositions.jsonl", "A set of propositions", WHERE)
+    path = folder / f"dialogs.{split}.jsonl"
+    if not path.exists():
+        path = present(folder / "dialogs.jsonl", f"A set of dialogs ({path.name}, or dialogs.jsonl)", WHERE)
+    rows = tuple(proposition_row(row, where) for where, row in json_rows(corpus))
+    found = list(dialogs.questions(path))
+    units, documents = dialogs.qrels(found)
+    levels = (Level("proposition", units), Level("document", documents, "document"))
+    return EvalSet(name, "proposition", rows, tuple(one.question for one in found), levels)

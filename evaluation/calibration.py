@@ -1,0 +1,196 @@
+"""Choosing the settings of a search on judged questions: nDCG@5 against milliseconds.
+
+Every setting is tried by the code of a chat turn. The gate's threshold comes first, then the weights of the
+rewritten leg and of the document that is spoken of, one after the other; last, how many passages the
+cross-encoder reads. Training a rewriter, and choosing between two, are done elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from evaluation.ranking import Qrels, evaluate
+from rewriter.conversation import Conversation
+from rewriter.protocol import Rewrite
+from server.settings import LegWeights, Settings
+from server.turn.search import Searchable, TurnSearch
+
+if TYPE_CHECKING:
+    from index.rerank import Reranker
+    from rewriter.protocol import Rewriter
+
+MEASURE = "nDCG@5"
+THRESHOLDS = (0.2, 0.35, 0.5, 0.65, 0.8)
+SHARES = (0.5, 1.0, 2.0)
+READ = (10, 20, 40)
+WORTH = 0.002
+"""A setting must gain so much over the one at hand to take its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A judged question in its conversation."""
+
+    id: str
+    text: str
+    conversation: Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A way to search, in words and as what it changes in the settings.
+
+    Leg weights are multiplied by `rewritten` and `subject`; `threshold` is the gate's, None the rewriter's own;
+    `read` is how many passages the cross-encoder reads, 0 for none.
+    """
+
+    threshold: float | None = None
+    rewritten: float = 1.0
+    subject: float = 1.0
+    read: int = 0
+
+    def applied(self, settings: Settings) -> Settings:
+        """The settings with this one's changes."""
+        legs = settings.retrieval.legs
+        update: dict[str, Any] = {"subject": legs.subject * self.subject}
+        for name in ("rewritten", "expanded"):
+            leg: LegWeights = getattr(legs, name)
+            weights = {"lexical": leg.lexical * self.rewritten, "dense": leg.dense * self.rewritten}
+            update[name] = leg.model_copy(update=weights)
+        legs = legs.model_copy(update=update)
+        changed: dict[str, Any] = {"legs": legs, "rerank": "auto" if self.read else "never"}
+        if self.read:
+            changed["rerank_top"] = self.read
+        return settings.model_copy(
+            update={
+                "retrieval": settings.retrieval.model_copy(update=changed),
+                "rewriter": settings.rewriter.model_copy(update={"threshold": self.threshold}),
+            }
+        )
+
+    def __str__(self) -> str:
+        gate = "own" if self.threshold is None else f"{self.threshold:g}"
+        return f"gate {gate}, rewritten × {self.rewritten:g}, subject × {self.subject:g}, reads {self.read}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a setting came to: nDCG@5, and the median milliseconds of a question."""
+
+    setting: Setting
+    ndcg: float
+    milliseconds: float
+
+
+@dataclass
+class Calibration:
+    """Tries settings on judged questions. `rewriter` must have its gate open: thresholds are applied here."""
+
+    settings: Settings
+    collection: Searchable
+    rewriter: Rewriter
+    reranker: Reranker | None
+    asked: Sequence[Asked]
+    qrels: Qrels
+    told: Callable[[Point], None] = lambda point: None
+    points: list[Point] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._gated = GatedRewriter(self.rewriter)
+
+    def run(self) -> Point:
+        """The best point; all that were tried are in `points`."""
+        best = self._try(Setting())
+        best = self._best(best, (replace(best.setting, threshold=at) for at in THRESHOLDS))
+        best = self._best(best, (replace(best.setting, rewritten=share) for share in SHARES))
+        best = self._best(best, (replace(best.setting, subject=share) for share in (0.0, *SHARES)))
+        if self.reranker is not None:
+            best = self._best(best, (replace(best.setting, read=read) for read in READ))
+        return best
+
+    def _best(self, best: Point, settings: Iterable[Setting]) -> Point:
+        tried = [self._try(setting) for setting in settings]
+        top = max(tried, key=lambda point: (point.ndcg, -point.milliseconds))
+        return top if top.ndcg >= best.ndcg + WORTH else best
+
+    def _try(self, setting: Setting) -> Point:
+        for point in self.points:
+            if point.setting == setting:
+                return point
+        self._gated.threshold = setting.threshold
+        search = TurnSearch(
+            collection=lambda _: self.collection,
+            rewriter=self._gated,
+            settings=setting.applied(self.settings),
+            reranker=self.reranker,
+        )
+        run, seconds = dict[str, list[str]](), list[float]()
+        for one in self.asked:
+            found = search.find(one.text, collection="", conversation=one.conversation, k=20)
+            run[one.id] = [hit.passage.id for hit in found.hits]
+            seconds.append(sum(found.seconds.values()))
+        judged = {one.id: self.qrels[one.id] for one in self.asked if one.id in self.qrels}
+        middle = sorted(seconds)[len(seconds) // 2]
+        point = Point(setting, evaluate(run, judged, (MEASURE,))[MEASURE], 1000 * middle)
+        self.points.append(point)
+        self.told(point)
+        return point
+
+
+class GatedRewriter:
+    """A rewriter asked once a question, whose answer is dropped where history is needed less than `threshold`.
+
+    A remembered answer takes as long as it took when it was made.
+    """
+
+    def __init__(self, rewriter: Rewriter, threshold: float | None = None) -> None:
+        self.threshold = threshold
+        self._rewriter = rewriter
+        self._known: dict[tuple[Conversation, str], Rewrite] = {}
+
+    @property
+    def name(self) -> str:
+        return self._rewriter.name
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        made = self._known.get((conversation, question))
+        if made is None:
+            made = self._known[conversation, question] = self._rewriter.rewrite(conversation, question)
+        else:
+            time.sleep(made.seconds)
+        needed = made.needs_history
+        if self.threshold is None or needed is None or needed >= self.threshold:
+            return made
+        return Rewrite(question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed)
+
+
+def fragment(settings: Settings, setting: Setting) -> str:
+    """The part of an `anaphora.toml` that makes a setting the server's."""
+    chosen = setting.applied(settings)
+    legs, retrieval = chosen.retrieval.legs, chosen.retrieval
+    lines = ["[retrieval]", f'rerank = "{retrieval.rerank}"', f"rerank_top = {retrieval.rerank_top}", ""]
+    lines += ["[retrieval.legs]", f"subject = {legs.subject:g}", ""]
+    for name in ("rewritten", "expanded"):
+        leg: LegWeights = getattr(legs, name)
+        lines += [f"[retrieval.legs.{name}]", f"lexical = {leg.lexical:g}", f"dense = {leg.dense:g}"]
+        lines += [f"leaning = {leg.leaning:g}", ""]
+    if setting.threshold is not None:
+        lines += ["[rewriter]", f"threshold = {setting.threshold:g}", ""]
+    return "\n".join(lines)
+
+
+def frontier(points: Sequence[Point]) -> list[Point]:
+    """The points that no other one beats in both nDCG and time, fastest first."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.milliseconds, -point.ndcg)):
+        if not found or point.ndcg > found[-1].ndcg:
+            found.append(point)
+    return found
+
+
+def judged(asked: Iterable[Asked], qrels: Mapping[str, Mapping[str, int]]) -> list[Asked]:
+    """Those questions that have a relevant passage."""
+    return [one for one in asked if any(grade > 0 for grade in qrels.get(one.id, {}).values())]

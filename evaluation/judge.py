@@ -1,0 +1,156 @@
+"""A language model as judge of answers, in the manner of G-Eval (Liu et al. 2023).
+
+One number from 1 to 5 for each criterion, each asked for alone; where the model tells log probabilities, the
+score is the mean over the numbers weighted by them, else the number it wrote. The rubric is a file of its own,
+and every prompt is kept beside its score, so that a reader can judge the judge. A model's judgement is no
+person's: small models hardly tell 3 from 5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import regex
+
+from evaluation.adapters.rows import json_rows
+from evaluation.answering import AnsweredTurn
+from evaluation.errors import EvaluationError
+from evaluation.sets import Question
+from rewriter.prompts import Prompt, load_prompt
+from text.escape import harmless
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+CRITERIA = {
+    "faithful": "is everything the answer says said by the passages too?",
+    "relevant": "does the answer answer the question that was asked, as the conversation means it?",
+    "complete": "does the answer say what the passages hold about the question, leaving out nothing of importance?",
+}
+HISTORY = 4
+CHARS = 1500
+_NUMBER = regex.compile(r"[1-5]")
+_FIELD = regex.compile(r"\{\{(\w+)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One score from 1 to 5, and everything it was asked with."""
+
+    criterion: str
+    score: float
+    said: str
+    system: str
+    prompt: str
+    rubric: str
+    """Version of the rubric."""
+
+
+def rubric(path: Path | None = None) -> Prompt:
+    """The packaged rubric, or one from a file; it must hold `{{criterion}}`. Raises EvaluationError."""
+    if path is None:
+        return load_prompt("evaluation", "rubric")
+    try:
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvaluationError(f"The rubric {path} cannot be read ({error}).") from error
+    if "{{criterion}}" not in text:
+        raise EvaluationError(f"The rubric {path} has no {{{{criterion}}}}: the place where the criterion goes.")
+    return Prompt(path.stem, text, hashlib.sha256(text.encode()).hexdigest()[:12])
+
+
+def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: Prompt) -> list[Verdict]:
+    """A verdict for each criterion; one whose answer holds no number from 1 to 5 is left out."""
+    from langchain_core.messages import HumanMessage, SystemMessage
+
+    prompt = _fill(load_prompt("evaluation", "rubric_turn").text, _parts(question, turn))
+    found = []
+    for criterion, asked in CRITERIA.items():
+        system = _fill(rules.text, {"criterion": asked})
+        said = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
+            [SystemMessage(system), HumanMessage(prompt)]
+        )
+        score = expected(said.response_metadata.get("logprobs"))
+        if score is None:
+            written = _NUMBER.search(said.text)
+            score = float(written.group()) if written else None
+        if score is not None:
+            found.append(Verdict(criterion, score, said.text, system, prompt, rules.version))
+    return found
+
+
+def expected(logprobs: object) -> float | None:
+    """The mean number of the first token that can be one, weighted by probability; None where none can."""
+    tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    for token in tokens or ():
+        weights: dict[int, float] = {}
+        for option in token.get("top_logprobs") or ():
+            text = str(option["token"]).strip()
+            if len(text) == 1 and text in "12345":
+                weights[int(text)] = weights.get(int(text), 0.0) + math.exp(option["logprob"])
+        if weights and str(token.get("token", "")).strip() in tuple("12345"):
+            return sum(number * weight for number, weight in weights.items()) / sum(weights.values())
+    return None
+
+
+def _parts(question: Question, turn: AnsweredTurn) -> dict[str, str]:
+    history: Sequence[str] = [f"{said.role}: {said.text}" for said in question.conversation.turns[-HISTORY:]]
+    passages = [f"[{passage['n']}] {passage['title']}\n{passage['text']}" for passage in turn.passages]
+    return {
+        "conversation": harmless("\n".join(history)[-CHARS:]),
+        "question": harmless(question.text),
+        "passages": harmless("\n\n".join(passages)[: 4 * CHARS]),
+        "answer": harmless(turn.answer),
+    }
+
+
+def _fill(text: str, parts: Mapping[str, str]) -> str:
+    """In one pass, so that what is filled in is never filled again."""
+    return _FIELD.sub(lambda match: parts.get(match[1], match[0]), text)
+
+
+def judge_all(
+    model: BaseChatModel,
+    questions: Sequence[Question],
+    turns: Mapping[str, AnsweredTurn],
+    path: Path,
+    rules: Prompt,
+    progress: Callable[[str, int, int], None],
+) -> dict[str, dict[str, float]]:
+    """The scores of every answered turn, by question and criterion; verdicts are kept in `path` as they come.
+
+    Verdicts that are there already, by the same rubric over the same answer, are not asked for again.
+    """
+    known: dict[str, list[dict[str, Any]]] = {}
+    if path.is_file():
+        known = {
+            str(row["id"]): row["verdicts"] for _, row in json_rows(path) if row.get("key") == _key(turns, row, rules)
+        }
+    wanted = [q for q in questions if q.id in turns and turns[q.id].status == "answered"]
+    with path.open("a", encoding="utf-8") as file:
+        for done, question in enumerate(wanted):
+            if question.id in known:
+                continue
+            progress("judging", done, len(wanted))
+            turn = turns[question.id]
+            known[question.id] = [asdict(one) for one in judge(model, question, turn, rules)]
+            row = {"id": question.id, "key": _key_of(turn, rules), "verdicts": known[question.id]}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.flush()
+    scores = {name: {f"judge: {one['criterion']}": one["score"] for one in found} for name, found in known.items()}
+    return {name: found for name, found in scores.items() if len(found) == len(CRITERIA)}
+
+
+def _key(turns: Mapping[str, AnsweredTurn], row: Mapping[str, Any], rules: Prompt) -> str:
+    turn = turns.get(str(row.get("id")))
+    return _key_of(turn, rules) if turn is not None else ""
+
+
+def _key_of(turn: AnsweredTurn, rules: Prompt) -> str:
+    return hashlib.sha256(f"{rules.version}\n{turn.answer}".encode()).hexdigest()[:16]

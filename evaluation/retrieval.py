@@ -1,0 +1,358 @@
+"""Retrieval measured: every system over every question of a set, by the code of a chat turn.
+
+What is slow is done once and in batches: texts are encoded before any search, and kept on disk. Latencies are
+taken apart from that, on a sample of the questions, without any memory. Reranking has no time limit here, so
+that its quality does not depend on what else the machine does; in the latencies it keeps the setting's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluation import scoring
+from evaluation.embeddings import CachedEncoder
+from evaluation.errors import MissingSet
+from evaluation.ranking import FULL_MEASURES, by_parent, per_question, run_lines
+from evaluation.runs import Latency, RunWriter
+from evaluation.sets import EvalSet, Level, Question
+from evaluation.systems import KnownRewrites, System, context_text, human_rewrite
+from index.collection import Collection
+from index.query import Hit
+from rewriter.passthrough import PassThroughRewriter
+from rewriter.protocol import Rewrite, Rewriter
+from server.settings import Settings
+from server.turn.search import TurnSearch
+
+if TYPE_CHECKING:
+    from index.encoders import Encoder
+    from index.rerank import Reranker
+
+DEPTH = 100
+"""Length of a ranking."""
+
+TIMED_QUESTIONS = 30
+SHOWN = 5
+SHOWN_CHARS = 400
+TESTED = ("AP", "R@5", "R@20", "nDCG@5")
+PATIENCE = 600.0
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """No progress shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all systems of an evaluation are measured with."""
+
+    settings: Settings
+    encoder: CachedEncoder
+    plain: Encoder
+    """The same encoder without a memory, for latencies."""
+
+    reranker: Reranker | None
+    root: Path
+    """Where the collections of the sets are kept."""
+
+    progress: Progress = silent
+
+
+@dataclass(slots=True)
+class Ranking:
+    """What one system found: ids by question, best first, and the passages behind the first of them."""
+
+    system: System
+    found: dict[str, list[str]] = field(default_factory=dict)
+    passages: dict[str, Hit] = field(default_factory=dict)
+    document_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def at(self, level: Level) -> dict[str, list[str]]:
+        """The run over what `level` judges."""
+        if level.by == "unit":
+            return self.found
+        return by_parent(self.found, self.document_of if level.by == "document" else level.parents)
+
+
+def collect_rewrites(
+    rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent
+) -> dict[str, Rewrite]:
+    """What a rewriter makes of every question, with the seconds it took each time."""
+    found = {}
+    for done, question in enumerate(questions):
+        progress(f"rewriting: {rewriter.name}", done, len(questions))
+        started = time.perf_counter()
+        rewrite = rewriter.rewrite(question.conversation, question.text)
+        seconds = time.perf_counter() - started
+        found[question.id] = replace(rewrite, seconds=seconds)
+    progress(f"rewriting: {rewriter.name}", len(questions), len(questions))
+    return found
+
+
+def fits(system: System, chosen: EvalSet) -> bool:
+    """Whether the set has what the system needs: human rewrites are not everywhere."""
+    return system.form != "human" or any(question.rewrite for question in chosen.questions)
+
+
+def evaluate_set(
+    chosen: EvalSet,
+    systems: Sequence[System],
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+    bench: Bench,
+    writer: RunWriter,
+    *,
+    baseline: str = "",
+    name: str = "",
+    timed: int = TIMED_QUESTIONS,
+) -> None:
+    """Measure `systems` on a set and write everything into the run.
+
+    `rewrites` has those of each rewriter that a system names, by question. `name` is the collection, where the
+    set brings no corpus of its own. Latencies are taken on `timed` questions, not at all with 0. Raises
+    MissingSet where nothing in the set is judged.
+    """
+    questions = chosen.judged
+    if not questions:
+        raise MissingSet(f"No question of {chosen.name} is judged: there is nothing to measure retrieval by.")
+    fitting = [system for system in systems if fits(system, chosen)]
+    left_out = [system.name for system in systems if not fits(system, chosen)]
+    if left_out:
+        writer.notes.append(f"{chosen.name} has no human rewrites: {', '.join(left_out)} left out.")
+    started = time.monotonic()
+    name = name or index_set(chosen, bench)
+    with closing(Collection.open(bench.root, name, bench.encoder)) as collection:
+        searches = {
+            system: _search(system, collection, rewrites, questions, bench.settings, bench.reranker)
+            for system in fitting
+        }
+        bench.encoder.prepare(
+            (text for system in fitting for text in _encoded(searches[system], system, questions, rewrites)),
+            lambda done, total: bench.progress(f"{chosen.name}: encoding", done, total),
+        )
+        rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]
+        writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
+    _measure(chosen, questions, rankings, writer, baseline)
+    started = time.monotonic()
+    for system in fitting if timed else ():
+        sample = questions[:: max(1, len(questions) // timed)][:timed]
+        writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
+    writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
+    _show(chosen, questions, rankings, rewrites, writer)
+
+
+def index_set(chosen: EvalSet, bench: Bench) -> str:
+    """Index the corpus of a set, if it is not yet; the collection's name."""
+    import json
+
+    from evaluation.runs import slug
+    from index.indexer import index_paths
+
+    name = slug(chosen.name)[:60]
+    corpus = chosen.corpus
+    if not isinstance(corpus, Path):
+        rows = corpus or ()
+        corpus = bench.root.parent / "corpora" / f"{name}.jsonl"
+        corpus.parent.mkdir(parents=True, exist_ok=True)
+        corpus.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    index_paths(
+        bench.root,
+        name,
+        [corpus],
+        bench.encoder,
+        passage_tokens=bench.settings.index.passage_tokens,
+        lexical=bench.settings.index.lexical,
+        progress=lambda told: bench.progress(f"{chosen.name}: indexing", told.done, told.total),
+    )
+    return name
+
+
+def _search(
+    system: System,
+    collection: Collection,
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+    questions: Sequence[Question],
+    settings: Settings,
+    reranker: Reranker | None,
+    patience: float = PATIENCE,
+) -> TurnSearch:
+    rewriter: Rewriter = PassThroughRewriter()
+    if system.form not in ("typed", "context"):
+        known = {(q.conversation, q.text): _rewrite(system, q, rewrites) for q in questions}
+        rewriter = KnownRewrites(system.form, known)
+    changed = system.settings(settings)
+    retrieval = changed.retrieval.model_copy(update={"rerank_seconds": patience})
+    searched = system.collection(collection)
+    return TurnSearch(
+        collection=lambda _: searched,
+        rewriter=rewriter,
+        settings=changed.model_copy(update={"retrieval": retrieval}),
+        reranker=reranker if system.rerank != "never" else None,
+    )
+
+
+def _rewrite(system: System, question: Question, rewrites: Mapping[str, Mapping[str, Rewrite]]) -> Rewrite:
+    if system.form == "human":
+        return human_rewrite(question)
+    return rewrites[system.form][question.id]
+
+
+def _alone(system: System, question: Question, rewrites: Mapping[str, Mapping[str, Rewrite]]) -> str | None:
+    """The text searched for by itself; None where the legs of a turn are searched."""
+    if system.retriever == "legs":
+        return None
+    if system.form == "typed":
+        return question.text
+    return context_text(question) if system.form == "context" else _rewrite(system, question, rewrites).text
+
+
+def _encoded(
+    search: TurnSearch,
+    system: System,
+    questions: Sequence[Question],
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+) -> Iterator[str]:
+    """The texts that searching will want encoded."""
+    if system.retriever == "bm25":
+        return
+    for question in questions:
+        rewrite = search.rewriter.rewrite(question.conversation, question.text)
+        plan = search.plan(question.text, question.conversation, rewrite, _alone(system, question, rewrites))
+        yield from (query.text for query in plan.legs.queries if query.dense > 0)
+
+
+def _rank(
+    search: TurnSearch,
+    system: System,
+    chosen: EvalSet,
+    questions: Sequence[Question],
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+    progress: Progress,
+) -> Ranking:
+    ranking = Ranking(system)
+    for done, question in enumerate(questions):
+        if done % 20 == 0:
+            progress(f"{chosen.name}: {system.name}", done, len(questions))
+        hits = _find(search, system, question, rewrites, DEPTH)
+        ranking.found[question.id] = [hit.passage.id for hit in hits]
+        ranking.passages.update((hit.passage.id, hit) for hit in hits[:SHOWN])
+        ranking.document_of.update((hit.passage.id, (hit.passage.document_id,)) for hit in hits)
+    progress(f"{chosen.name}: {system.name}", len(questions), len(questions))
+    return ranking
+
+
+def _find(
+    search: TurnSearch,
+    system: System,
+    question: Question,
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+    k: int,
+) -> list[Hit]:
+    return search.find(
+        question.text,
+        collection="",
+        conversation=question.conversation,
+        k=k,
+        search_for=_alone(system, question, rewrites),
+    ).hits
+
+
+def _measure(
+    chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str
+) -> None:
+    by_id = {question.id: question for question in questions}
+    for level in chosen.levels:
+        qrels = {name: level.qrels[name] for name in by_id if level.qrels.get(name)}
+        with writer.path(chosen.name, f"{level.name}.qrels.tsv").open("w", encoding="utf-8") as file:
+            file.write("query-id\tcorpus-id\tscore\n")
+            file.writelines(f"{q}\t{item}\t{value}\n" for q, judged in qrels.items() for item, value in judged.items())
+        scores = {}
+        for ranking in rankings:
+            name, run = ranking.system.name, ranking.at(level)
+            with writer.path(chosen.name, name, f"{level.name}.trec").open("w", encoding="utf-8") as file:
+                for question in questions:
+                    ranked = ((item, 1 / rank) for rank, item in enumerate(run[question.id], 1))
+                    file.writelines(run_lines(question.id, ranked, "anaphora"))
+            scores[name] = per_question(run, qrels, FULL_MEASURES)
+            writer.write_scores(chosen.name, name, level.name, scores[name])
+            writer.metrics += scoring.metrics(chosen.name, level.name, name, scores[name], by_id)
+        against = baseline if baseline in scores else next(iter(scores), "")
+        for measure in TESTED:
+            writer.tests += scoring.tests(chosen.name, level.name, measure, against, scores, by_id)
+
+
+def _latency(
+    system: System,
+    name: str,
+    chosen: EvalSet,
+    sample: Sequence[Question],
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+    bench: Bench,
+) -> Latency:
+    """Seconds from question to hits. The collection is opened anew: an open one remembers queries."""
+    seconds = []
+    with closing(Collection.open(bench.root, name, bench.plain)) as collection:
+        limit = bench.settings.retrieval.rerank_seconds
+        search = _search(system, collection, rewrites, sample, bench.settings, bench.reranker, limit)
+        _find(search, system, sample[0], rewrites, DEPTH)
+        for question in sample[1:]:
+            started = time.perf_counter()
+            _find(search, system, question, rewrites, DEPTH)
+            taken = time.perf_counter() - started
+            seconds.append(taken + (rewrites[system.form][question.id].seconds if system.rewriter else 0.0))
+    return Latency(chosen.name, system.name, *percentiles(seconds), len(seconds))
+
+
+def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """The median and the 95th percentile; 0 of nothing."""
+    import numpy as np
+
+    if not seconds:
+        return 0.0, 0.0
+    return float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))
+
+
+def _show(
+    chosen: EvalSet,
+    questions: Sequence[Question],
+    rankings: Sequence[Ranking],
+    rewrites: Mapping[str, Mapping[str, Rewrite]],
+    writer: RunWriter,
+) -> None:
+    """The texts behind the numbers: questions, rewrites, and the passages that stood at the top."""
+    writer.write_rows(
+        (
+            {
+                "id": question.id,
+                "dialog": question.dialog,
+                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.turns],
+                "text": question.text,
+                "rewrite": question.rewrite,
+                "rewrites": {form: made[question.id].text for form, made in rewrites.items() if question.id in made},
+                "relevant": {level.name: list(level.qrels.get(question.id, ())) for level in chosen.levels},
+            }
+            for question in questions
+        ),
+        chosen.name,
+        "questions.jsonl",
+    )
+    passages = {name: hit for ranking in rankings for name, hit in ranking.passages.items()}
+    writer.write_rows(
+        (
+            {
+                "id": name,
+                "document": hit.passage.document_id,
+                "title": hit.passage.title,
+                "text": hit.passage.text[:SHOWN_CHARS],
+            }
+            for name, hit in passages.items()
+        ),
+        chosen.name,
+        "passages.jsonl",
+    )

@@ -1,0 +1,267 @@
+"""Runs on disk: a folder each, with everything that is needed to believe and to compare it.
+
+    run.json       what was measured: kind, command, settings, versions, git commit, machine, seconds
+    metrics.json   means with intervals, latencies, tests against the baseline
+    scores/<set>/<system>/<level>.tsv   every measure for every single question
+    <set>/…        TREC runs, judgements, texts: what the kind of evaluation has to show
+
+A folder without `run.json` is unfinished: it is written last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from evaluation.errors import BadRow, MissingSet
+from server.settings import Settings
+
+FORMAT = 1
+PACKAGES = (
+    "anaphora", "bm25s", "chromadb", "ir-measures", "langchain-core", "nltk", "numpy", "onnxruntime", "rouge-score",
+    "sacrebleu", "sentence-transformers", "tokenizers", "torch", "transformers", "xllamacpp",
+)  # fmt: skip
+
+Scores = Mapping[str, Mapping[str, float]]
+"""Question id → measure → value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One mean over the questions of a part of a set, with its 95 % interval."""
+
+    set: str
+    level: str
+    system: str
+    part: str
+    measure: str
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def key(self) -> str:
+        """What names it for gates and comparisons."""
+        return "/".join((self.set, self.level, self.system, self.part, self.measure))
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A paired difference to a baseline: with its interval, and p before and after Holm's correction."""
+
+    set: str
+    level: str
+    measure: str
+    baseline: str
+    system: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds a turn of one system, over `n` questions asked one after the other."""
+
+    set: str
+    system: str
+    p50: float
+    p95: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run, read back."""
+
+    folder: Path
+    description: Mapping[str, Any]
+    metrics: tuple[Metric, ...]
+    tests: tuple[Test, ...] = ()
+    latencies: tuple[Latency, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def kind(self) -> str:
+        return str(self.description.get("kind", ""))
+
+    def scores(self, set_name: str, system: str, level: str) -> dict[str, dict[str, float]]:
+        """Every question's measures; raises BadRow where the file is not what this module writes."""
+        path = scores_path(self.folder, set_name, system, level)
+        try:
+            head, *lines = path.read_text("utf-8").splitlines()
+            names = head.split("\t")[1:]
+            rows = (line.split("\t") for line in lines)
+            return {row[0]: dict(zip(names, map(float, row[1:]), strict=True)) for row in rows}
+        except FileNotFoundError:
+            raise MissingSet(f"{self.folder} has no scores of {system} on {set_name} ({level}).") from None
+        except (ValueError, IndexError) as error:
+            raise BadRow(f"{path} is damaged ({error}); measure again.") from None
+
+
+@dataclass(slots=True)
+class RunWriter:
+    """A run while it is measured; `finish` makes it one that can be read."""
+
+    folder: Path
+    kind: str
+    metrics: list[Metric] = field(default_factory=list)
+    tests: list[Test] = field(default_factory=list)
+    latencies: list[Latency] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the numbers must know: models that stood in for others, parts left out."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def write_scores(self, set_name: str, system: str, level: str, scores: Scores) -> None:
+        """Keep every question's measures."""
+        path = scores_path(self.folder, set_name, system, level)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        names = list(next(iter(scores.values()), {}))
+        with path.open("w", encoding="utf-8") as file:
+            file.write("\t".join(("question", *names)) + "\n")
+            for question, values in scores.items():
+                file.write("\t".join((question, *(f"{values[name]:.6g}" for name in names))) + "\n")
+
+    def path(self, *parts: str) -> Path:
+        """A file of the run, in a folder that exists."""
+        path = self.folder.joinpath(*map(slug, parts[:-1]), parts[-1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write_rows(self, rows: Iterable[Mapping[str, object]], *parts: str) -> None:
+        """JSON lines."""
+        with self.path(*parts).open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+    def finish(self, settings: Settings, **more: object) -> Run:
+        """Write what was measured, and what it was measured with."""
+        self.seconds["total"] = time.monotonic() - self.began
+        found = {
+            "metrics": [asdict(metric) for metric in self.metrics],
+            "tests": [asdict(test) for test in self.tests],
+            "latencies": [asdict(latency) for latency in self.latencies],
+            "notes": self.notes,
+        }
+        (self.folder / "metrics.json").write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
+        description = describe(self.kind, settings) | {"seconds": self.seconds} | more
+        (self.folder / "run.json").write_text(json.dumps(description, indent=1, ensure_ascii=False), "utf-8")
+        return read_run(self.folder)
+
+
+def scores_path(folder: Path, set_name: str, system: str, level: str) -> Path:
+    """Where the scores of single questions lie in a run."""
+    return folder / "scores" / slug(set_name) / slug(system) / f"{slug(level)}.tsv"
+
+
+def create_run(root: Path, kind: str, name: str = "", *, resume: bool = False) -> RunWriter:
+    """A new folder below `root`, named by time and kind unless it is given a name.
+
+    With `resume` an unfinished one of that name is gone on with. Raises FileExistsError where it is finished.
+    """
+    if not name:
+        return RunWriter(_new_folder(root, f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{kind}"), kind)
+    folder = root / name
+    if (folder / "run.json").exists() or (folder.exists() and any(folder.iterdir()) and not resume):
+        raise FileExistsError(17, "There is a run of that name already; give another", str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    return RunWriter(folder, kind)
+
+
+def _new_folder(root: Path, name: str) -> Path:
+    """A folder of that name, or of that name and a number: runs may begin within the same second."""
+    numbers = count(2)
+    folder = root / name
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            folder = root / f"{name}-{next(numbers)}"
+
+
+def read_run(folder: Path) -> Run:
+    """A run from its folder. Raises MissingSet where there is none, BadRow where it is damaged."""
+    try:
+        description = json.loads((folder / "run.json").read_text("utf-8"))
+        found = json.loads((folder / "metrics.json").read_text("utf-8"))
+        return Run(
+            folder,
+            description,
+            tuple(Metric(**row) for row in found["metrics"]),
+            tuple(Test(**row) for row in found["tests"]),
+            tuple(Latency(**row) for row in found["latencies"]),
+            tuple(found["notes"]),
+        )
+    except FileNotFoundError as error:
+        raise MissingSet(f"{folder} is no finished run: it has no {Path(error.filename).name}.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRow(f"The run in {folder} is damaged ({error}); measure again.") from None
+
+
+def slug(name: str) -> str:
+    """A name as a folder is called: unlike names stay unlike."""
+    plain = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")
+    if plain == name:
+        return plain
+    return f"{plain[:60]}-{sha256(name.encode()).hexdigest()[:6]}"
+
+
+def describe(kind: str, settings: Settings) -> dict[str, Any]:
+    """What a measurement was made with; secrets are left out, and the home's path."""
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "settings": settings.model_dump(mode="json", exclude={"home": True, "llm": {"api_key": True}}),
+        "versions": versions(PACKAGES),
+        "git": git_commit(Path(__file__).parent),
+        "machine": {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()},
+    }
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Installed versions; what is not installed is left out."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit(folder: Path) -> dict[str, object]:
+    """Commit of the working tree `folder` lies in, and whether files differ from it; empty outside of one."""
+
+    def ask(*words: str) -> str:
+        command = ["git", "-C", str(folder), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return {}

@@ -1,0 +1,100 @@
+"""What an evaluation is made over: questions in their conversations, a corpus, and what is relevant.
+
+Adapters (`evaluation.adapters`) bring every data set into this form; nothing here reads files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from evaluation.ranking import Qrels
+from rewriter.conversation import Conversation
+from rewriter.examples import normalised
+
+Row: TypeAlias = Mapping[str, object]
+"""A row of `corpus.jsonl`: `_id`, `title`, `text`, `metadata`."""
+
+By: TypeAlias = Literal["unit", "document", "parents"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question in its conversation, and what people made of it; what is not known is empty.
+
+    `dialog` names the conversation: questions of one are never taken for independent. `rewrite` is a person's
+    stand-alone form, `answer` a reference answer, `answerability` one of `answerable`, `partial`, `unanswerable`,
+    `conversational`.
+    """
+
+    id: str
+    dialog: str
+    text: str
+    conversation: Conversation = field(default=Conversation())
+    rewrite: str = ""
+    domain: str = ""
+    answer: str = ""
+    answerability: str = ""
+
+    @property
+    def depth(self) -> int:
+        """The how-manieth question of its conversation it is, from 1."""
+        return 1 + sum(turn.role == "user" for turn in self.conversation.turns)
+
+    @property
+    def needs_rewrite(self) -> bool | None:
+        """Whether a person changed its words to make it stand alone; None where nobody said."""
+        return normalised(self.rewrite) != normalised(self.text) if self.rewrite else None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What is judged: the units that are searched, their documents, or anything else they belong to.
+
+    With `by` `parents`, `parents` maps a unit to what it belongs to, and `qrels` judges those.
+    """
+
+    name: str
+    qrels: Qrels
+    by: By = "unit"
+    parents: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalSet:
+    """A data set ready to be searched.
+
+    `unit` says what a passage of the corpus is (`section`, `passage`, `sentence`, `proposition`). `corpus` is a
+    BEIR `corpus.jsonl`, its rows, or None where an indexed collection of the operator is searched.
+    """
+
+    name: str
+    unit: str
+    corpus: Path | tuple[Row, ...] | None
+    questions: tuple[Question, ...]
+    levels: tuple[Level, ...] = ()
+
+    def every(self, n: int) -> EvalSet:
+        """The same with every `n`th question only."""
+        return replace(self, questions=self.questions[::n])
+
+    @property
+    def judged(self) -> tuple[Question, ...]:
+        """The questions that some level has a judgement for."""
+        return tuple(q for q in self.questions if any(level.qrels.get(q.id) for level in self.levels))
+
+
+DEPTHS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4-5"), (6, 8, "6-8"), (9, 10_000, "9+"))
+
+
+def slices(question: Question) -> list[str]:
+    """The parts of a set a question is counted in: all, first or follow-up, depth, domain, need of a rewrite."""
+    names = ["all", "follow-ups" if question.conversation else "first questions"]
+    names += [f"turn {name}" for low, high, name in DEPTHS if low <= question.depth <= high]
+    if question.domain:
+        names.append(f"domain {question.domain}")
+    if question.needs_rewrite is not None:
+        names.append("needs rewriting" if question.needs_rewrite else "stands alone")
+    return names

@@ -1,0 +1,104 @@
+"""Runs as Markdown tables, for the terminal and for the documentation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from evaluation.runs import Metric, Run
+
+SHOWN = {
+    "retrieval": ("AP", "R@1", "R@5", "R@10", "R@20", "nDCG@5", "RR"),
+}
+"""The columns of a kind of run; other kinds show everything they measured."""
+
+HEADINGS = {"AP": "MAP", "RR": "MRR"}
+
+
+def cell(text: object) -> str:
+    """A text that cannot break out of its cell."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table; the first columns of text left, everything else as it is."""
+    lines = [f"| {' | '.join(map(cell, head))} |", "|" + "---|" * len(head)]
+    lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
+    return "\n".join(lines)
+
+
+def summary(run: Run, part: str = "all", *, intervals: bool = False) -> str:
+    """Every system of every set, one row each; levels that measure different things in tables of their own."""
+    shown = [metric for metric in run.metrics if metric.part == part]
+    groups: dict[tuple[str, ...], list[Metric]] = {}
+    for level in dict.fromkeys(metric.level for metric in shown):
+        here = [metric for metric in shown if metric.level == level]
+        measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in here))
+        groups.setdefault(measures, []).extend(here)
+    return "\n\n".join(_summary(run, metrics, measures, intervals) for measures, metrics in groups.items())
+
+
+def _summary(run: Run, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> str:
+    latencies = {(one.set, one.system): one for one in run.latencies}
+    rows = []
+    for (set_name, level, system), values in by_system(metrics).items():
+        row: list[object] = [set_name, level, system]
+        row += [_shown(values.get(measure), intervals=intervals) for measure in measures]
+        timed = latencies.get((set_name, system))
+        if run.latencies:
+            row += [f"{1000 * timed.p50:.0f}", f"{1000 * timed.p95:.0f}"] if timed else ["", ""]
+        row.append(max(metric.n for metric in values.values()))
+        rows.append(row)
+    timing = ["ms p50", "ms p95"] if run.latencies else []
+    return table(["set", "level", "system", *(HEADINGS.get(m, m) for m in measures), *timing, "n"], rows)
+
+
+def by_system(metrics: Sequence[Metric]) -> dict[tuple[str, str, str], dict[str, Metric]]:
+    """Metrics by set, level and system, then by measure, in the order they were measured."""
+    found: dict[tuple[str, str, str], dict[str, Metric]] = {}
+    for metric in metrics:
+        found.setdefault((metric.set, metric.level, metric.system), {})[metric.measure] = metric
+    return found
+
+
+def tests(run: Run) -> str:
+    """What differs from the baseline, and how surely."""
+    rows = [
+        [
+            test.set,
+            test.level,
+            HEADINGS.get(test.measure, test.measure),
+            test.system,
+            test.baseline,
+            f"{test.difference:+.3f}",
+            f"{test.low:+.3f} to {test.high:+.3f}",
+            p_value(test.p_holm),
+        ]
+        for test in run.tests
+    ]
+    return table(["set", "level", "measure", "system", "against", "difference", "95 %", "p (Holm)"], rows)
+
+
+def parts(run: Run, measures: Sequence[str]) -> str:
+    """The parts of every set: by turn, domain, first questions and follow-ups."""
+    rows: list[list[object]] = []
+    found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}
+    for metric in run.metrics:
+        if metric.part != "all":
+            found.setdefault((metric.set, metric.level, metric.system, metric.part), {})[metric.measure] = metric
+    for key, values in found.items():
+        rows.append([*key, *(_shown(values.get(measure)) for measure in measures), next(iter(values.values())).n])
+    return table(["set", "level", "system", "part", *(HEADINGS.get(m, m) for m in measures), "n"], rows)
+
+
+def p_value(p: float) -> str:
+    """A p as papers print it."""
+    return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0")
+
+
+def _shown(metric: Metric | None, *, intervals: bool = False) -> str:
+    if metric is None:
+        return ""
+    if not intervals or math.isnan(metric.low):
+        return f"{metric.mean:.3f}"
+    return f"{metric.mean:.3f} ({metric.low:.3f}-{metric.high:.3f})"

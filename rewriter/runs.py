@@ -1,0 +1,147 @@
+"""Training runs of a home folder, and which of them serves.
+
+`<home>/rewriters/<run>/` holds the runs and `promoted.json` beside them the names of the one that serves and of those
+that did before it. Only this module writes it; `server.rewriters` reads it, and a running server within a turn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from rewriter.errors import RunError
+from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
+
+RUNS, PROMOTED = "rewriters", "promoted.json"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+KEPT = 50
+"""So many earlier promotions are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A run of a home. `problem` says why it cannot serve: unfinished, or not readable; empty where it can."""
+
+    name: str
+    folder: Path
+    family: str
+    promoted: bool
+    created: float
+    size: int
+    metrics: dict[str, Any]
+    problem: str
+
+
+def run_folder(home: Path, name: str) -> Path:
+    """Where the run of that name lies or would lie. Raises RunError for what cannot be a name."""
+    if not NAME.fullmatch(name):
+        raise RunError(f"{name!r} cannot name a run: use letters, digits, `.`, `_` and `-`, at most 100.")
+    return home / RUNS / name
+
+
+def list_runs(home: Path) -> list[RunInfo]:
+    """Every run, finished or not, newest first."""
+    served = promoted_run(home)
+    folders = (path for path in (home / RUNS).glob("*") if path.is_dir())
+    return sorted((_info(folder, served) for folder in folders), key=lambda run: run.created, reverse=True)
+
+
+def promoted_run(home: Path) -> str:
+    """The name of the promoted run, empty where none is. A damaged note counts as none here: it can be replaced."""
+    return str(_note(home).get("run") or "")
+
+
+def promote(home: Path, name: str) -> str:
+    """Make the run serve, once it has been loaded and asked here; the name of the one it takes over from, or empty.
+
+    Raises RunError where it is unfinished or damaged: then nothing changes.
+    """
+    folder = run_folder(home, name)
+    if not folder.is_dir():
+        known = ", ".join(run.name for run in list_runs(home)) or "none yet"
+        raise RunError(f"There is no run {name!r} in {home / RUNS}; there are: {known}.")
+    check(folder)
+    with _locked(home):
+        note = _note(home)
+        before = str(note.get("run") or "")
+        if before != name:
+            history = [*_history(note), before][-KEPT:]
+            _write(home, {"run": name, "history": history, "time": time.time()})
+    return before
+
+
+def rollback(home: Path) -> str:
+    """Bring back what served before the last promotion; its name, empty where that was the packaged default.
+
+    Raises RunError where nothing was promoted, or where the run before cannot serve any more.
+    """
+    with _locked(home):
+        history = _history(_note(home))
+        if not history:
+            raise RunError("There is nothing to go back to: no run was ever promoted here.")
+        before = history[-1]
+        if before:
+            check(run_folder(home, before))
+        _write(home, {"run": before, "history": history[:-1], "time": time.time()})
+    return before
+
+
+def check(folder: Path) -> None:
+    """Load a run as the server would and ask it one question. Raises RunError where that fails."""
+    from rewriter.conversation import Conversation, Turn
+
+    rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))
+    talk = Conversation((Turn("user", "How do I renew my licence?"), Turn("assistant", "Online or by mail.")))
+    made = rewriter.rewrite(talk, "and by fax?")
+    if made.decision == "failed":
+        raise RunError(f"{folder.name} loads but cannot rewrite: {made.reason}")
+
+
+def _info(folder: Path, served: str) -> RunInfo:
+    problem, description = "", dict[str, Any]()
+    try:
+        description = describe(folder)
+    except RunError as error:
+        problem = str(error) if (folder / DESCRIPTION).is_file() else "unfinished"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return RunInfo(
+        name=folder.name,
+        folder=folder,
+        family=str(description.get("family", "")),
+        promoted=folder.name == served,
+        created=float(description.get("created") or folder.stat().st_mtime),
+        size=sum(path.stat().st_size for path in files),
+        metrics=dict(description.get("metrics") or {}),
+        problem=problem,
+    )
+
+
+def _note(home: Path) -> dict[str, Any]:
+    try:
+        note = json.loads((home / RUNS / PROMOTED).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _history(note: dict[str, Any]) -> list[str]:
+    history = note.get("history")
+    return [str(name) for name in history] if isinstance(history, list) else []
+
+
+def _write(home: Path, note: dict[str, Any]) -> None:
+    path = home / RUNS / PROMOTED
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(note, indent=2) + "\n", "utf-8")
+    part.replace(path)
+
+
+def _locked(home: Path) -> FileLock:
+    (home / RUNS).mkdir(parents=True, exist_ok=True)
+    return FileLock(home / RUNS / f"{PROMOTED}.lock", timeout=30)

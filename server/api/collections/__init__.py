@@ -1,1 +1,0 @@
-"""`/v1/collections`: collections and their documents."""

@@ -1,1 +1,0 @@
-"""`/v1/feedback`: what people thought of answers."""

@@ -1,1 +1,0 @@
-"""`/health`, `/ready`, `/metrics`: for whoever looks after the server."""

@@ -1,1 +1,0 @@
-"""`/v1/jobs`: work on collections, and how far it is."""

@@ -1,1 +1,0 @@
-"""`/v1/models`: each collection is a model."""

@@ -1,0 +1,122 @@
+"""Conversations: list, search, read, rename, delete, export; ask in one; read a turn and its trace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from server.api.dependencies import ConversationId, Service
+from server.api.routes.conversation_schemas import ConversationList, NewConversation, NewTitle, NewTurn
+from server.api.sse import TurnStream, event_bytes
+from server.chat import ConversationDetail, ConversationSummary, RunningTurn, StoredTurn, Trace, TurnRequest
+
+router = APIRouter(tags=["Conversations"])
+
+TurnId = Annotated[str, Path(description="The turn's id, as in `done` events and in the header `X-Turn-Id`.")]
+
+
+@router.get("/v1/conversations", summary="List or search conversations")
+async def list_conversations(
+    service: Service,
+    query: Annotated[str, Query(max_length=400, description="Words that a title, question or answer contains.")] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+) -> ConversationList:
+    """Newest first; a search adds an excerpt of what matched."""
+    return ConversationList(data=await service.conversations(query or None, limit=limit, offset=offset))
+
+
+@router.post("/v1/conversations", status_code=201, summary="Begin a conversation")
+async def create_conversation(body: NewConversation, service: Service) -> ConversationSummary:
+    """A new, empty conversation."""
+    return await service.create_conversation(body.collection or "", body.title)
+
+
+@router.get("/v1/conversations/{conversation_id}", summary="Read a conversation")
+async def read_conversation(conversation_id: ConversationId, service: Service) -> ConversationDetail:
+    """The conversation with its turns, oldest first."""
+    return await service.conversation(conversation_id)
+
+
+@router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation")
+async def rename_conversation(conversation_id: ConversationId, body: NewTitle, service: Service) -> ConversationSummary:
+    """Give it another title."""
+    return await service.rename_conversation(conversation_id, body.title)
+
+
+@router.delete("/v1/conversations/{conversation_id}", status_code=204, summary="Delete a conversation")
+async def delete_conversation(conversation_id: ConversationId, service: Service) -> None:
+    """Delete it with its turns, traces and feedback; it cannot be had back."""
+    await service.delete_conversation(conversation_id)
+
+
+@router.get(
+    "/v1/conversations/{conversation_id}/export",
+    summary="Export a conversation",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The conversation as a file.",
+            "content": {
+                "application/json": {"schema": ConversationDetail.model_json_schema(mode="serialization")},
+                "text/markdown": {"schema": {"type": "string"}},
+            },
+        }
+    },
+)
+async def export_conversation(
+    conversation_id: ConversationId,
+    service: Service,
+    style: Annotated[Literal["json", "markdown"], Query(alias="format")] = "json",
+) -> Response:
+    """JSON with everything, or Markdown to read."""
+    text = await service.export_conversation(conversation_id, style)
+    kind, suffix = ("application/json", "json") if style == "json" else ("text/markdown", "md")
+    name = f'attachment; filename="conversation-{conversation_id[:8]}.{suffix}"'
+    return Response(text, media_type=kind, headers={"Content-Disposition": name})
+
+
+@router.post(
+    "/v1/conversations/{conversation_id}/turns",
+    summary="Ask in a conversation",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Typed events: `rewrite`, `evidence`, `token`, `citation`, `support`, then one `done` or "
+            "`error`. The header `X-Turn-Id` names the turn.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def ask(conversation_id: ConversationId, body: NewTurn, service: Service) -> Response:
+    """Answer a question and keep it; the events are those the page shows."""
+    turn = await service.begin(
+        TurnRequest(
+            question=body.question,
+            conversation_id=conversation_id,
+            search_for=body.search_for,
+            where=body.where,
+            regenerate_of=body.regenerate_of,
+        )
+    )
+    return TurnStream(turn, _events(turn))
+
+
+async def _events(turn: RunningTurn) -> AsyncIterator[bytes]:
+    async for event in turn:
+        yield event_bytes(event.model_dump_json(), event.type)
+
+
+@router.get("/v1/turns/{turn_id}", summary="Read a turn")
+async def read_turn(turn_id: TurnId, service: Service) -> StoredTurn:
+    """A turn as it is kept, also one whose place another has taken."""
+    return await service.stored_turn(turn_id)
+
+
+@router.get("/v1/turns/{turn_id}/trace", summary="Read what happened in a turn")
+async def read_trace(turn_id: TurnId, service: Service) -> Trace:
+    """The steps of a turn with inputs, outputs and seconds."""
+    return await service.trace(turn_id)

@@ -1,1 +1,0 @@
-"""`/v1/search`: what a turn would be given to read, without an answer."""

@@ -1,0 +1,254 @@
+"""The chat in the terminal: what a person reads, types and stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from cli import app
+from cli.ask import parse_where
+from cli.edge import ExitCode
+from cli.state import InputError
+from cli.transcript import Transcript, clean
+from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent
+from server.turn.events import Evidence
+from tests.serving import FakeLLM
+
+PROGRAM = "from cli import main; main()"
+Ask = Callable[..., Result]
+
+
+@pytest.fixture
+def home(command_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
+    return command_home
+
+
+@pytest.fixture
+def ask(home: Path) -> Ask:
+    def run(*options: str, typed: str = "") -> Result:
+        return CliRunner().invoke(app, ["ask", *options], input=typed)
+
+    return run
+
+
+def test_one_question_is_answered_with_its_sources(ask: Ask, llm: FakeLLM) -> None:
+    result = ask("--model", llm.url, "--once", "How long does parental leave last?")
+    assert result.exit_code == 0, result.output
+    assert "Parental leave lasts ten weeks. [1]\n" in result.stdout
+    assert "[1] Parental leave › Length  leave.md" in result.stdout
+    assert "    Parental leave lasts ten weeks." in result.stdout
+
+
+def test_without_a_model_sentences_are_quoted(ask: Ask) -> None:
+    result = ask("--model", "none", "--once", "How long does parental leave last?")
+    assert result.exit_code == 0, result.output
+    assert "Parental leave lasts ten weeks." in result.stdout
+
+
+def test_events_are_printed_as_json_for_programs(ask: Ask, llm: FakeLLM) -> None:
+    result = ask("--model", llm.url, "--once", "How long does parental leave last?", "--json")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [event["type"] for event in events[:2]] == ["rewrite", "evidence"]
+    assert events[-1]["type"] == "done"
+    assert "".join(event["text"] for event in events if event["type"] == "token") == events[-1]["answer"]
+    assert ask("--json").exit_code == ExitCode.BAD_INPUT
+
+
+def test_a_conversation_carries_its_history(ask: Ask, llm: FakeLLM) -> None:
+    typed = "How do I apply for parental leave?\nand by fax?\n/new\nand by fax?\n"
+    result = ask("--model", llm.url, typed=typed)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("› and by fax?") == 2
+    assert result.stdout.count("(with your last question, the previous answer") == 1
+    said = [json.dumps(request["messages"]) for request in llm.requests]
+    assert "How do I apply" in said[1]
+    assert "How do I apply" not in said[2]
+
+
+def test_commands_show_open_filter_and_search_again(ask: Ask) -> None:
+    typed = "\n".join(
+        (
+            "/sources",
+            "How long does parental leave last?",
+            "/sources",
+            "/open 1",
+            "/open 77",
+            "/search taxi rides",
+            "/where source=security.md",
+            "How long does parental leave last?",
+            "/where -",
+            "/where",
+            "/where nonsense",
+            "/nonsense",
+            "/help",
+            "/quit",
+            "never asked",
+        )
+    )
+    result = ask("--model", "none", typed=typed)
+    assert result.exit_code == 0, result.output
+    parts = re.split(r"^› ", result.stdout, flags=re.MULTILINE)
+    answers = dict(part.split("\n", 1) for part in parts[1:])
+    said = {part.split("\n", 1)[0]: part.split("\n", 1)[1] for part in parts[1:]}
+    assert "There are no sources yet" in parts[1]
+    assert "travel.md" in parts[3]
+    assert "It may be taken in two parts." in said["/open 1"]
+    assert "/open takes the number of a source: 1, 2" in said["/open 77"]
+    assert "searched for: taxi rides" in said["/search taxi rides"]
+    assert "Taxi rides are refunded" in said["/search taxi rides"]
+    assert "leave.md" not in answers["How long does parental leave last?"]
+    assert "All passages." in said["/where -"]
+    assert "not KEY=VALUE" in said["/where nonsense"]
+    assert "There is no /nonsense" in said["/nonsense"]
+    assert "/search TEXT" in said["/help"]
+    assert "never asked" not in result.stdout
+
+
+def test_a_model_that_cannot_be_reached_is_named(ask: Ask) -> None:
+    result = ask("--model", "http://127.0.0.1:9/v1", "--once", "How long does parental leave last?")
+    assert result.exit_code == ExitCode.LLM
+    assert "http://127.0.0.1:9" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_collection_is_named(ask: Ask) -> None:
+    result = ask("--model", "none", "--collection", "nowhere", "--once", "Anything?")
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert "nowhere" in result.output
+
+
+def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeLLM) -> None:
+    """In a pseudo-terminal, as a person would: Ctrl-C while the answer streams, then another question."""
+    llm.pieces, llm.pace = ["Leave "] + ["and more "] * 200, 0.05
+    controller, terminal = pty.openpty()
+    chat = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "ask", "--model", llm.url],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    seen = ""
+
+    def wait_for(text: str, seconds: float = 60.0) -> None:
+        nonlocal seen
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(controller, select.POLLIN)
+        while text not in seen:
+            assert poll.poll(max(0.0, deadline - time.monotonic()) * 1000), f"no {text!r} in {seen!r}"
+            seen += os.read(controller, 4096).decode("utf-8", "replace")
+
+    try:
+        wait_for("/help")
+        wait_for("›")
+        os.write(controller, b"How long does parental leave last?\r")
+        wait_for("and more and more")
+        os.killpg(chat.pid, signal.SIGINT)
+        wait_for("(stopped)")
+        assert llm.left.wait(10)
+        llm.pieces, llm.pace = ["Ten weeks. [1]"], 0.0
+        # The new prompt may have been read together with the remark.
+        seen = seen.partition("(stopped)")[2]
+        wait_for("›")
+        os.write(controller, b"Say it again\r")
+        wait_for("Ten weeks.")
+        deadline = time.monotonic() + 60
+        while chat.poll() is None and time.monotonic() < deadline:
+            os.write(controller, b"\x04")  # Ctrl-D leaves once the prompt is there
+            time.sleep(0.3)
+        assert chat.wait(1) == 0
+    finally:
+        chat.kill()
+        chat.wait()
+        os.close(controller)
+    assert (home / "ask_history").read_text().count("+Say it again") == 1
+
+
+def evidence(**changes: object) -> Evidence:
+    values: dict[str, object] = {
+        "n": 1,
+        "passage_id": "p",
+        "document_id": "d.md",
+        "title": "Title",
+        "heading": ["Part"],
+        "page": 3,
+        "start": 10,
+        "end": 20,
+        "text": "0123456789",
+        "source": "d.md",
+        "score": 1.0,
+        "ranks": {},
+    }
+    return Evidence.model_validate(values | changes)
+
+
+def shown(*events: EvidenceEvent | TokenEvent) -> tuple[Transcript, StringIO]:
+    out = StringIO()
+    transcript = Transcript(Console(file=out, width=80, force_terminal=True, color_system="standard"))
+    for event in events:
+        transcript.show(event)
+    return transcript, out
+
+
+def test_hostile_texts_cannot_steer_the_terminal() -> None:
+    poison = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b1mred"
+    passages = [evidence(title=poison, heading=[poison], source=poison, text=poison)]
+    transcript, out = shown(
+        EvidenceEvent(passages=passages, reranked=False, seconds=0.0), TokenEvent(text=f"Answer {poison}")
+    )
+    transcript.sources(everything=True)
+    transcript.open(1, DocumentText(id="d.md", title="x", source="x", text=poison * 3, sections=()))
+    ours = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]")
+    left = ours.sub("", out.getvalue())
+    assert "\x1b" not in left
+    assert "\x07" not in left
+    assert "\x9b" not in left
+    assert "\u202e" not in left
+    assert clean("a\tb\nc") == "a\tb\nc"
+
+
+def test_a_source_is_opened_with_its_whole_section() -> None:
+    text = "before....0123456789 rest of the section. other section"
+    sections = (
+        SectionView(heading=(), start=0, end=10, page=None),
+        SectionView(heading=("Part",), start=10, end=41, page=3),
+        SectionView(heading=("Other",), start=41, end=len(text), page=3),
+    )
+    transcript, out = shown(EvidenceEvent(passages=[evidence()], reranked=False, seconds=0.0))
+    transcript.open(1, DocumentText(id="d.md", title="Title", source="d.md", text=text, sections=sections))
+    assert "Title › Part, page 3" in out.getvalue()
+    assert "rest of the section." in out.getvalue()
+    assert "before" not in out.getvalue()
+    assert "other section" not in out.getvalue()
+
+
+def test_filters_are_read_as_values() -> None:
+    assert parse_where(["domain=dmv", "year=2024", "draft=false", "kind=a,b", 'id="7"', "x=a=b"]) == {
+        "domain": "dmv",
+        "year": 2024,
+        "draft": False,
+        "kind": ["a", "b"],
+        "id": "7",
+        "x": "a=b",
+    }
+    for wrong in ("domain", "=x", "domain=", " = "):
+        with pytest.raises(InputError, match="KEY=VALUE"):
+            parse_where([wrong])

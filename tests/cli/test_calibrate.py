@@ -1,0 +1,52 @@
+"""`anaphora calibrate` on a real collection with the packaged rewriter."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from cli import app
+from cli.edge import ExitCode
+from server.settings import Settings
+
+HISTORY = [
+    {"role": "user", "text": "How do I apply for parental leave?"},
+    {"role": "assistant", "text": "With form PL-7."},
+]
+
+
+def files(folder: Path, relevant: str) -> list[str]:
+    queries, qrels = folder / "q.jsonl", folder / "qrels.tsv"
+    queries.write_text(json.dumps({"id": "q", "history": HISTORY, "text": "and by fax?"}))
+    qrels.write_text(f"query-id\tcorpus-id\tscore\nq\t{relevant}\t1\n")
+    return ["calibrate", "--queries", str(queries), "--qrels", str(qrels), "--out", str(folder / "made.toml")]
+
+
+def found_by(folder: Path) -> str:
+    queries, run = folder / "s.jsonl", folder / "s.trec"
+    queries.write_text(json.dumps({"id": "q", "text": "How do I apply for parental leave?"}))
+    CliRunner().invoke(app, ["search", "--queries", str(queries), "--run", str(run), "--rerank", "never"])
+    return run.read_text().split()[2]
+
+
+def test_the_best_settings_are_written_and_the_curve_is_shown(command_home: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "curve.png"
+    command = [*files(tmp_path, found_by(tmp_path)), "--plot", str(picture)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "(written)" in result.stdout
+    assert result.stderr.count(" ms ") >= 10
+    written = tomllib.loads((tmp_path / "made.toml").read_text())
+    assert Settings(home=command_home, **written).retrieval.legs.expanded.lexical > 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_questions_that_no_judgement_speaks_of_are_told(command_home: Path, tmp_path: Path) -> None:
+    command = files(tmp_path, "x")
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nother\tx\t1\n")
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "do their ids agree" in result.stderr

@@ -1,0 +1,123 @@
+"""Settings on the command line: what is in force, where it came from, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from cli.edge import ExitCode
+from cli.reference import leaves, markdown, show
+from server.settings import Settings
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory has no settings file but those a test writes."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def shown(*arguments: str) -> dict[str, dict[str, str]]:
+    result = CliRunner().invoke(app, [*arguments, "config", "--json"])
+    assert result.exit_code == 0, result.output
+    settings: dict[str, dict[str, str]] = json.loads(result.stdout)
+    return settings
+
+
+def test_every_setting_is_shown_with_its_default() -> None:
+    settings = shown()
+    assert list(settings) == [setting.name for setting in leaves(Settings)]
+    assert settings["server.port"] == {"value": "7860", "source": "default"}
+
+
+def test_the_reference_gives_the_defaults_in_force() -> None:
+    settings = shown()
+    for setting in leaves(Settings):
+        if setting.name != "home":
+            assert settings[setting.name] == {"value": show(setting.default), "source": "default"}
+    defaults = {setting.name: setting.default for setting in leaves(Settings)}
+    assert defaults["retrieval.legs.rewritten.dense"] == Settings().retrieval.legs.rewritten.dense
+
+
+def test_each_value_names_the_strongest_source(
+    tmp_path: Path, empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "anaphora.toml").write_text('collection = "a"\n[server]\nport = 1\n[llm]\nmodel = "a"\n')
+    (empty_folder / "anaphora.toml").write_text('[server]\nport = 2\n[llm]\nmodel = "b"\n')
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "c")
+    settings = shown("--home", str(home))
+    assert settings["home"] == {"value": str(home), "source": "flag"}
+    assert settings["llm.model"] == {"value": "c", "source": "environment ANAPHORA_LLM__MODEL"}
+    assert settings["server.port"] == {"value": "2", "source": "file anaphora.toml"}
+    assert settings["collection"] == {"value": "a", "source": f"file {home / 'anaphora.toml'}"}
+
+
+def test_a_named_file_replaces_the_one_in_the_folder(tmp_path: Path, empty_folder: Path) -> None:
+    (empty_folder / "anaphora.toml").write_text("[server]\nport = 2\n")
+    other = tmp_path / "other.toml"
+    other.write_text("[server]\nport = 3\n")
+    assert shown("--config", str(other))["server.port"] == {"value": "3", "source": f"file {other}"}
+
+
+def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_LLM__API_KEY", "sk-very-secret")
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "http://someone:hunter2@llm.example/v1")
+    for arguments in (["config"], ["config", "--json"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0
+        assert "sk-very-secret" not in result.output
+        assert "hunter2" not in result.output
+        assert "http://***@llm.example/v1" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("[server]\nport = 99999\n", ["server.port", "file anaphora.toml", "65535"]),
+        ("[server]\nprot = 1\n", ["server.prot", "file anaphora.toml"]),
+        ("[server\n", ["anaphora.toml", "TOML"]),
+    ],
+)
+def test_a_wrong_file_is_named_in_one_line(empty_folder: Path, file: str, named: list[str]) -> None:
+    (empty_folder / "anaphora.toml").write_text(file)
+    result = CliRunner().invoke(app, ["config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert len(result.stderr.splitlines()) == 1
+    assert all(word in result.stderr for word in named), result.stderr
+
+
+def test_a_list_in_the_environment_that_is_no_json_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_INDEX__EXCLUDE", "drafts/")
+    result = CliRunner().invoke(app, ["config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert "JSON" in result.stderr
+
+
+def test_a_missing_named_file_is_an_error() -> None:
+    result = CliRunner().invoke(app, ["--config", "nowhere.toml", "config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert "nowhere.toml" in result.stderr
+
+
+def test_the_reference_in_the_documentation_is_current() -> None:
+    assert REFERENCE.read_text("utf-8") == markdown(Settings), "run `anaphora config docs`"
+
+
+def test_the_reference_describes_every_setting(empty_folder: Path) -> None:
+    result = CliRunner().invoke(app, ["config", "docs", "reference.md"])
+    assert result.exit_code == 0
+    text = (empty_folder / "reference.md").read_text("utf-8")
+    for setting in leaves(Settings):
+        assert setting.description, setting.name
+        assert f"### `{setting.name}`\n\n{setting.description}\n" in text
+        assert f"`{setting.variable}`" in text

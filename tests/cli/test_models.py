@@ -1,0 +1,48 @@
+"""`anaphora models`, over the models the tests have fetched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from cli.edge import ExitCode
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return CliRunner()
+
+
+def test_the_list_says_what_is_fetched(run: CliRunner, model_home: Path, tmp_path: Path) -> None:
+    rows = run.invoke(app, ["--home", str(model_home), "models"]).stdout.splitlines()
+    (row,) = [row for row in rows if row.startswith("smollm2-135m-instruct")]
+    assert row.split()[1:6] == ["llm", "98", "MB", "Apache-2.0", "yes"]
+    rows = run.invoke(app, ["--home", str(tmp_path), "models"]).stdout.splitlines()
+    (row,) = [row for row in rows if row.startswith("smollm2-135m-instruct")]
+    assert row.split()[5] == "no"
+
+
+def test_path_prints_nothing_but_the_path(run: CliRunner, model_home: Path) -> None:
+    result = run.invoke(app, ["--home", str(model_home), "models", "path", "ms-marco-minilm-l12"])
+    assert result.stdout == f"{model_home / 'models' / 'ms-marco-minilm-l12'}\n"
+
+
+def test_fetch_without_a_source_ends_with_its_own_exit_code(run: CliRunner, tmp_path: Path) -> None:
+    result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "smollm2-135m-instruct"])
+    assert result.exit_code == ExitCode.MODEL
+    assert "by hand" in result.stderr
+
+
+def test_a_wrong_name_fetches_nothing(run: CliRunner, tmp_path: Path) -> None:
+    result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "smollm2-135m-instruct", "smollm3"])
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "There is no model 'smollm3'" in result.stderr
+    assert not (tmp_path / "models").exists()

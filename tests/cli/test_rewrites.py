@@ -1,0 +1,146 @@
+"""Rewrites in batches: what is written, what is not asked again, and what is refused when read."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from cli.edge import ExitCode
+from cli.queries import QueryLine
+from cli.rewrite import in_parallel
+from cli.rewrites import Record, WrittenRewrites, finished, read_records
+from cli.state import InputError
+from rewriter.conversation import Conversation, Turn
+from rewriter.protocol import Rewrite
+
+HISTORY = Conversation((Turn("user", "How do I appeal?"), Turn("assistant", "Send form DS-7.")))
+QUERIES = [QueryLine("a", HISTORY, "and by fax?"), QueryLine("b", Conversation(), "What is a form?")]
+
+
+@pytest.fixture
+def queries_file(tmp_path: Path) -> Path:
+    path = tmp_path / "q.jsonl"
+    rows = [
+        {
+            "id": query.id,
+            "history": [{"role": turn.role, "text": turn.text} for turn in query.conversation.turns],
+            "text": query.text,
+        }
+        for query in QUERIES
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def rewrite_command(queries: Path, out: Path, *options: str) -> list[str]:
+    return ["rewrite", "--queries", str(queries), "--out", str(out), *options]
+
+
+def test_the_default_rewriter_widens_follow_ups_and_keeps_first_questions(queries_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "made" / "r.jsonl"
+    result = CliRunner().invoke(app, rewrite_command(queries_file, out))
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [(row["id"], row["text"], row["decision"]) for row in rows] == [
+        ("a", "and by fax? appeal form DS-7", "expand"),
+        ("b", "What is a form?", "keep"),
+    ]
+    assert " ".join(term["text"] for term in rows[0]["expansion"]) == "appeal form DS-7"
+    assert read_records(out)["a"].rewrite().needs_history == rows[0]["needs_history"]
+    assert {"confidence", "alternatives", "reason", "seconds", "rewriter", "question"} <= set(rows[0])
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_finished_questions_are_not_asked_again(queries_file: Path, tmp_path: Path) -> None:
+    kept = Record.of(QUERIES[0], Rewrite("Can I send form DS-7 by fax?", "rewrite", seconds=1.5), "none")
+    out = tmp_path / "r.jsonl"
+    out.with_name("r.jsonl.partial").write_text(kept.line() + '{"id": "b", "torn', encoding="utf-8")
+    result = CliRunner().invoke(app, rewrite_command(queries_file, out, "--rewriter", "none"))
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 questions were finished before" in result.stderr
+    assert read_records(out)["a"] == kept
+    assert read_records(out)["b"].decision == "keep"
+    assert not out.with_name("r.jsonl.partial").exists()
+
+
+def test_a_changed_question_history_or_rewriter_is_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(Record.of(query, Rewrite("x", "rewrite"), "t5").line() for query in QUERIES))
+    assert set(finished(path, QUERIES, "t5")) == {"a", "b"}
+    assert not finished(path, QUERIES, "prompted")
+    changed = [QueryLine("a", Conversation(), "and by fax?"), QueryLine("b", Conversation(), "What is a page?")]
+    assert not finished(path, changed, "t5")
+
+
+def test_failed_questions_are_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(Record.of(QUERIES[0], Rewrite("and by fax?", "failed", reason="timeout"), "t5").line())
+    assert not finished(path, QUERIES, "t5")
+
+
+def test_without_a_language_model_the_prompted_rewriter_is_refused(queries_file: Path, tmp_path: Path) -> None:
+    options = ("--rewriter", "prompted", "--model", "none")
+    result = CliRunner().invoke(app, rewrite_command(queries_file, tmp_path / "r.jsonl", *options))
+    assert result.exit_code == ExitCode.SETTINGS
+    assert "llm.model" in result.stderr
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
+    made = Rewrite("Can I appeal by fax?", "refused", 0.25, ("Fax?", "Ünïcode"), 0.5, "it lost a number")
+    path = tmp_path / "r.jsonl"
+    path.write_text(Record.of(QUERIES[0], made, "t5").line(), encoding="utf-8")
+    assert read_records(path)["a"].rewrite() == made
+
+
+def test_written_rewrites_are_found_by_conversation_and_question() -> None:
+    records = {query.id: Record.of(query, Rewrite(f"{query.id} alone", "rewrite"), "t5") for query in QUERIES}
+    written = WrittenRewrites(QUERIES, records)
+    assert written.rewrite(HISTORY, "and by fax?").text == "a alone"
+    assert written.rewrite(Conversation(), "What is a form?").text == "b alone"
+    with pytest.raises(InputError, match="1 questions have no rewrite, the first is 'b'"):
+        WrittenRewrites(QUERIES, {"a": records["a"]})
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"id": "a"}', '{"id": "a", "text": "x", "decision": "maybe"}', '{"id": 1, "text": "x"}']
+)
+def test_a_bad_record_is_named_by_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("\n" + line)
+    with pytest.raises(InputError, match="line 2: "):
+        read_records(path)
+
+
+class SlowRewriter:
+    """Takes a moment and remembers how many questions were under way at once."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running = self.most = 0
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        with self.lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        time.sleep(0.02)
+        with self.lock:
+            self.running -= 1
+        return Rewrite(question.upper(), "rewrite")
+
+
+def test_questions_are_rewritten_side_by_side_but_never_too_many() -> None:
+    rewriter = SlowRewriter()
+    lines: Sequence[QueryLine] = [QueryLine(str(n), Conversation(), f"question {n}") for n in range(9)]
+    made = {line.id: rewrite.text for line, rewrite in in_parallel(rewriter, lines, workers=3)}
+    assert made == {str(n): f"QUESTION {n}" for n in range(9)}
+    assert rewriter.most == 3

@@ -1,0 +1,96 @@
+"""`anaphora serve` and `anaphora keys`, as a person runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+MAIN = "from cli import main; main()"
+
+
+def command(home: Path, *arguments: str, **environment: str) -> tuple[list[str], dict[str, str]]:
+    values = {**os.environ, "ANAPHORA_HOME": str(home), "ANAPHORA_RETRIEVAL__RERANK": "never", **environment}
+    return [sys.executable, "-c", MAIN, *arguments], values
+
+
+def run(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    line, values = command(home, *arguments, **environment)
+    return subprocess.run(line, env=values, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.slow
+def test_serving_a_folder_ends_in_a_page_and_an_answer(model_home: Path, documents: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    encoder = str(model_home / "models" / "all-minilm-l6-v2")
+    arguments = ("serve", "--docs", str(documents), "--port", "0", "--model", "none")
+    line, values = command(home, *arguments, ANAPHORA_INDEX__ENCODER=encoder)
+    process = subprocess.Popen(line, env=values, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "Anaphora serves docs at http://127.0.0.1:" in said, said
+        url = said.split(" at ")[1].split()[0]
+        with httpx.Client(base_url=url, timeout=30, verify=False) as client:
+            assert client.get("/ready").status_code == 200
+            assert "text/html" in client.get("/").headers["content-type"]
+            request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+            answer = client.post("/v1/chat/completions", json=request).json()
+            assert "Parental leave lasts ten weeks." in answer["choices"][0]["message"]["content"]
+            assert answer["anaphora"]["status"] == "quoted"
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+        assert time.monotonic() - began < 15
+        assert "Traceback" not in out + err
+        assert "Stopped." in err
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = run(tmp_path, "serve", "--port", str(port), "--model", "none")
+    assert ended.returncode != 0
+    assert f"port {port}" in ended.stderr
+    assert "--port" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_other_machines_are_not_served_without_a_key(tmp_path: Path) -> None:
+    ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", "--model", "none")
+    assert ended.returncode == 9
+    assert "anaphora keys create" in ended.stderr
+
+
+def test_documents_that_are_not_there_are_said_so(tmp_path: Path) -> None:
+    ended = run(tmp_path, "serve", "--docs", str(tmp_path / "nowhere"), "--port", "0")
+    assert ended.returncode == 3
+    assert "nowhere" in ended.stderr
+
+
+def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
+    made = run(tmp_path, "keys", "create", "my laptop")
+    secret = made.stdout.strip()
+    assert secret.startswith("ana_")
+    assert len(secret) > 50
+    listed = run(tmp_path, "keys", "list")
+    assert "my laptop" in listed.stdout
+    assert secret not in listed.stdout
+    key_id = secret.split("_")[1]
+    assert key_id in listed.stdout
+    assert run(tmp_path, "keys", "revoke", key_id).returncode == 0
+    again: Any = run(tmp_path, "keys", "revoke", key_id)
+    assert again.returncode == 3
+    assert "no active key" in again.stderr

@@ -1,0 +1,197 @@
+"""`anaphora synth` and `anaphora index --propositions` as they are typed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app
+from cli.edge import ExitCode
+from synth.dialogs.rows import read_dialogs
+from synth.folder import SIDES, Folder
+from synth.propositions.store import read_propositions
+
+TEXT = "# Parking permit\n\nA parking permit costs $35 a year. You can order it online. It is not refundable.\n"
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "permit.md").write_text(TEXT)
+    return docs
+
+
+@pytest.fixture
+def anaphora(home: Path) -> Call:
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def propositions(folder: Path) -> Path:
+    """A store as `synth` writes it, for the permit's page."""
+    from index.loaders import load
+
+    (document,) = load(folder / "docs" / "permit.md", "permit.md")
+    body = document.text
+    rows = []
+    for text, source in (
+        ("A parking permit costs $35 a year.", "A parking permit costs $35 a year."),
+        ("You can order a parking permit online.", "You can order it online."),
+    ):
+        start = body.index(source)
+        where = {"document_id": "permit.md", "start": start, "end": start + len(source), "source": source}
+        rows.append(json.dumps({"_id": f"p{start}", "title": "Parking permit", "text": text, **where}))
+    path = folder / "propositions.jsonl"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
+    anaphora: Call, docs: Path, tmp_path: Path
+) -> None:
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--dry-run", "--price-in", 1000, "--price-out", 2000)
+    assert result.exit_code == 0, result.output
+    assert "1 documents, 1 windows" in result.output
+    assert [line.split()[0] for line in result.output.splitlines()[2:6]] == [
+        "propositions",
+        "dialog",
+        "contextualise",
+        "ground",
+    ]
+    assert "total " in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_batch_files_go_out_and_come_back(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch-out", requests)
+    result = anaphora(*run)
+    assert "Wrote 1 requests" in result.output
+    (row,) = map(json.loads, requests.read_text().splitlines())
+    content = json.dumps({"propositions": ["A parking permit costs $35 a year."]})
+    body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    strange = {"custom_id": "f00-0", "response": {"body": body}}
+    known = {"custom_id": row["custom_id"], "response": {"body": body}}
+    responses.write_text(json.dumps(known) + "\n" + json.dumps(strange) + "\n")
+    result = anaphora(*run, "--batch-in", responses)
+    assert result.exit_code == 0, result.output
+    assert "1 propositions from 1 documents" in result.output
+    assert "1 responses answer nothing this run asks" in result.output
+    assert "item" in result.output
+    assert "items of step `dialog` are open" in result.output
+
+
+def test_batch_requests_need_a_models_name(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--batch-out", tmp_path / "r.jsonl")
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "--model" in result.output
+
+
+def test_no_model_no_dialogs(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--model", "none")
+    assert result.exit_code == ExitCode.SETTINGS
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_a_folder_without_a_run_is_told(anaphora: Call, tmp_path: Path, command: str) -> None:
+    result = anaphora("synth", command, tmp_path)
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "--out folder" in result.output
+
+
+def test_propositions_become_the_pool_and_sections_the_evidence(
+    anaphora: Call, docs: Path, home: Path, tmp_path: Path, encoder: Any
+) -> None:
+    from index.collection import Collection
+    from index.query import Query
+    from server.turn.evidence import select_evidence
+
+    result = anaphora("index", docs, "-c", "town", "--propositions", propositions(tmp_path))
+    assert result.exit_code == 0, result.output
+    collection = Collection.open(home / "collections", "town", encoder)
+    hits = collection.search([Query("ordering online")], k=5)
+    assert [hit.passage.kind for hit in hits] == ["proposition", "proposition"]
+    assert hits[0].passage.text == "You can order a parking permit online."
+    (shown,) = select_evidence(hits, limit=5, budget=500, document=collection.document).passages
+    collection.close()
+    assert "It is not refundable." in shown.text
+
+    assert anaphora("index", docs, "-c", "town", "--pool", "both").exit_code == 0
+    collection = Collection.open(home / "collections", "town", encoder)
+    kinds = {hit.passage.kind for hit in collection.search([Query("ordering online")], k=5)}
+    collection.close()
+    assert kinds == {"proposition", "section"}
+
+
+def test_propositions_are_not_written_without_a_model(
+    anaphora: Call, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
+    assert anaphora("index", docs, "--propositions", "auto").exit_code == ExitCode.SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--pool", "both"), "--propositions"),
+        (("--pool", "section", "--propositions", "x.jsonl"), "--pool section"),
+        (("--propositions", "missing.jsonl"), "missing.jsonl"),
+    ],
+)
+def test_options_that_contradict_each_other_are_told(
+    anaphora: Call, docs: Path, options: tuple[str, ...], told: str
+) -> None:
+    result = anaphora("index", docs, *options)
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert told in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_small_model_ends_with_valid_files_however_bad_its_text(
+    anaphora: Call, docs: Path, tmp_path: Path, model_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SmolLM2-135M writes nonsense; the files it leaves are what they should be, and a second run asks nothing."""
+    from server.catalogue import resolve
+
+    monkeypatch.setenv("ANAPHORA_LLM__THREADS", "1")
+    model = resolve("smollm2-135m-instruct", model_home)
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--attempts", 1, "--list-size", 2)
+    result = anaphora(*run)
+    assert result.exit_code == 0, result.output
+    folder = Folder(tmp_path / "run")
+    texts = {json.loads(line)["_id"]: json.loads(line)["text"] for line in folder.documents.read_text().splitlines()}
+    known = set()
+    for one in read_propositions(folder.propositions):
+        assert texts[one.document_id][one.start : one.end] == one.source
+        known.add(one.id)
+    for side in SIDES:
+        for dialog in read_dialogs(folder.dialogs(side)):
+            assert all(set(turn.relevant or ()) <= known for turn in dialog.questions())
+    facts = json.loads(folder.facts.read_text())
+    assert sum(facts["steps"]["propositions"]["verdicts"].values()) == 1
+    assert facts["steps"]["propositions"]["tokens_out"] > 0
+    assert "</html>" in (folder.path / "report.html").read_text()
+
+    journal = folder.journal.read_bytes()
+    shutil.copy(folder.propositions, tmp_path / "before.jsonl")
+    assert anaphora(*run).exit_code == 0
+    assert folder.journal.read_bytes() == journal
+    assert folder.propositions.read_bytes() == (tmp_path / "before.jsonl").read_bytes()

@@ -1,0 +1,168 @@
+"""Answers measured over the turn's own events: journal, text measures, citations, refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from evaluation import runs
+from evaluation.answer_metrics import measure, meteor, plain
+from evaluation.answering import AnsweredTurn, read_journal
+from evaluation.bertscore import BertScore
+from evaluation.errors import BadRow, EvaluationError
+from evaluation.sets import EvalSet, Level, Question
+from server.settings import Settings
+from tests.evaluation import evaluation_data as data
+from tests.serving import FakeLLM
+
+
+def turn(name: str, status: str, answer: str = "", **more: Any) -> AnsweredTurn:
+    fields: dict[str, Any] = {
+        "searched": "x",
+        "passages": (),
+        "citations": (),
+        "support": (),
+        "seconds": {"first_token": 0.5, "total": 2.0},
+        "tokens": {"completion": 7},
+    }
+    return AnsweredTurn(id=name, question=name, status=status, answer=answer, **{**fields, **more})
+
+
+PASSAGE = {
+    "n": 1, "passage_id": "p1", "document_id": "d", "title": "Leave", "heading": [], "start": 0, "end": len(data.LEAVE),
+    "text": data.LEAVE, "score": 1.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    monkeypatch.setenv("ANAPHORA_REWRITER__KIND", "none")
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
+    data.mtrag(tmp_path / "data")
+    return home
+
+
+def answers(tmp_path: Path, url: str, *options: str) -> Any:
+    words = ["eval", "answers", "--sets", "mtrag-offices", "--data", str(tmp_path / "data"), "--model", url]
+    return CliRunner().invoke(app, [*words, "--name", "one", "--encoder", "none", *options])
+
+
+def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeLLM, tmp_path: Path) -> None:
+    first = answers(tmp_path, llm.url, "--minutes", "0.0001")
+    assert first.exit_code == 0, first.output
+    assert "questions are left" in first.output
+    journal = home / "eval" / "runs" / "one" / "mtrag-offices" / "turns.jsonl"
+    before = json.dumps(turn("d1::1", "answered", "Known already.").row()) + "\n"
+    journal.write_text(before + '{"id": "torn')
+    second = answers(tmp_path, llm.url, "--encoder", "all-minilm-l6-v2")
+    assert second.exit_code == 0, second.output
+    assert journal.read_text("utf-8").startswith(before), "what was answered is not asked again"
+    assert len(read_journal(journal)) == 5
+    run = runs.read_run(home / "eval" / "runs" / "one")
+    found = {(m.level, m.measure): m for m in run.metrics if m.part == "all"}
+    assert found["turn", "refused"].mean == 0
+    assert found["turn", "refusal recall"].mean == 0
+    assert found["turn", "false refusals"].mean == 0
+    assert found["answer", "SacreBLEU"].n == 4, "the unanswerable question has no right answer"
+    assert found["answer", "BERTScore F1"].mean > 0
+    assert any("all-minilm-l6-v2" in note for note in run.notes), "the encoder is named"
+    assert any("nrefs:1" in note for note in run.notes)
+    assert runs.read_run(run.folder).scores("mtrag-offices", run.metrics[0].system, "turn")
+
+
+def test_the_models_own_log_probabilities_give_its_perplexity(home: Path, tmp_path: Path) -> None:
+    result = answers(tmp_path, "smollm2-135m-instruct", "--every", "3", "--answer-tokens", "16")
+    assert result.exit_code == 0, result.output
+    turns = read_journal(home / "eval" / "runs" / "one" / "mtrag-offices" / "turns.jsonl")
+    told = [one.perplexity for one in turns.values() if one.status == "answered"]
+    assert all(value is not None and 1 <= value < 1e4 for value in told)
+
+
+def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
+    answer = "Parental leave lasts ten weeks. [1] It is paid in gold. [1]"
+    support = (
+        {"answer_start": 0, "answer_end": 31, "cited": [1], "score": 0.9, "supported": True},
+        {"answer_start": 35, "answer_end": 55, "cited": [1], "score": 0.1, "supported": False},
+    )
+    cited = (
+        {"n": 1, "passage_id": "p1", "at": 32, "attributed": False},
+        {"n": 1, "passage_id": "p1", "at": 56, "attributed": True},
+    )
+    questions = (
+        Question("a", "d1", "how long?", answer="Ten weeks.", answerability="answerable"),
+        Question("b", "d2", "who?", answer="?", answerability="unanswerable"),
+        Question("c", "d3", "where?", answer="Here.", answerability="answerable"),
+        Question("d", "d4", "when?", answer="?", answerability="unanswerable"),
+    )
+    chosen = EvalSet("set", "passage", None, questions, (Level("passage", {"a": {"p1": 1}}),))
+    turns = {
+        "a": turn("a", "answered", answer, passages=(PASSAGE,), citations=cited, support=support, perplexity=2.0),
+        "b": turn("b", "refused"),
+        "c": turn("c", "refused"),
+        "d": turn("d", "error"),
+    }
+    writer = runs.create_run(tmp_path, "answers", "x")
+    measure(chosen, "model", turns, writer, None)
+    run = writer.finish(Settings(home=tmp_path))
+    found = {(m.level, m.measure): m.mean for m in run.metrics if m.part == "all"}
+    assert found["turn", "refusal precision"] == 0.5
+    assert found["turn", "refusal recall"] == 1.0
+    assert found["turn", "false refusals"] == 0.5
+    assert found["citation", "citation precision"] == 0.5
+    assert found["citation", "citation recall"] == 0.5
+    assert found["citation", "cites what is labelled"] == 1.0
+    assert found["citation", "cited by the model"] == 0.5
+    assert found["perplexity", "perplexity"] == 2.0
+    assert any("1 turns ended in an error" in note for note in run.notes)
+    assert math.isnan(next(m for m in run.metrics if m.measure == "SacreBLEU").low)
+
+
+def test_a_journal_with_a_strange_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "turns.jsonl"
+    path.write_text(json.dumps(turn("a", "answered").row()) + "\n" + '{"id": "b"}\n')
+    with pytest.raises(BadRow, match="line 2"):
+        read_journal(path)
+
+
+def test_meteor_says_when_it_knows_no_synonyms(monkeypatch: pytest.MonkeyPatch) -> None:
+    import nltk
+
+    monkeypatch.setattr(nltk.data, "path", [])
+    scores, name = meteor(["the leave lasts ten weeks", "", "weeks"], ["the leave lasts ten week", "x", "y"])
+    assert name == "METEOR (exact+stem)"
+    assert scores[0] > 0.9, "stems match"
+    assert scores[1:] == [0.0, 0.0]
+
+
+def test_bertscore_follows_its_definition(model_home: Path) -> None:
+    bert = BertScore(str(model_home / "models" / "all-minilm-l6-v2"))
+    same, near, far, empty = bert.score(
+        ["Leave lasts ten weeks.", "The leave takes ten weeks.", "Bananas are yellow fruit.", ""],
+        ["Leave lasts ten weeks."] * 4,
+    )
+    assert (same.precision, same.recall, same.f1) == pytest.approx((1, 1, 1), abs=1e-4)
+    assert far.f1 < near.f1 < 1
+    assert empty.f1 == 0
+    assert near.f1 == pytest.approx(2 * near.precision * near.recall / (near.precision + near.recall))
+    swapped = bert.score(["Leave lasts ten weeks."], ["The leave takes ten weeks."])[0]
+    assert (swapped.precision, swapped.recall) == pytest.approx((near.recall, near.precision), abs=1e-4)
+    assert bert.name == "all-minilm-l6-v2, layer 6"
+
+
+def test_an_encoder_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="--encoder"):
+        BertScore(str(tmp_path / "nothing"))
+
+
+def test_markers_are_no_words() -> None:
+    assert plain("Ten weeks [1][2]. In two parts [3].") == "Ten weeks. In two parts."

@@ -1,0 +1,84 @@
+"""Calibration finds the setting that judged questions speak for, and writes it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+
+from evaluation.calibration import Asked, Calibration, GatedRewriter, Point, Setting, fragment, frontier, judged
+from index.documents import Document
+from index.query import Hit, Passage, Query, Where
+from rewriter.conversation import Conversation, Turn
+from rewriter.protocol import Rewrite
+from server.settings import RetrievalSettings, Settings
+
+TALK = Conversation((Turn("user", "renew the passport"), Turn("assistant", "By mail.")))
+
+
+class LegCollection:
+    """Finds what the heaviest leg of the search is named after."""
+
+    version = "1"
+
+    def search(
+        self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
+    ) -> list[Hit]:
+        order = sorted((query for query in queries if not query.documents), key=lambda query: -query.dense)
+        names = dict.fromkeys([order[0].name, *(query.name for query in order)])
+        return [Hit(Passage(name, name, "", name, "section", 0, 1), 1.0) for name in names][:k]
+
+    def document(self, document_id: str) -> Document:
+        raise NotImplementedError
+
+
+class SureRewriter:
+    """Says of every question how much it needs its history: as much as its number."""
+
+    name = "sure"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        self.asked += 1
+        needs = float(question)
+        return Rewrite(f"{question} passport", "expand", confidence=needs, needs_history=needs)
+
+
+def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:
+    inner = SureRewriter()
+    gated = GatedRewriter(inner, 0.5)
+    assert gated.rewrite(TALK, "0.4").decision == "keep"
+    assert gated.rewrite(TALK, "0.6").decision == "expand"
+    gated.threshold = 0.3
+    assert gated.rewrite(TALK, "0.4").decision == "expand"
+    assert inner.asked == 2
+
+
+def test_the_setting_that_finds_most_is_taken() -> None:
+    asked = [Asked(str(n), "0.9", TALK) for n in range(3)]
+    qrels = {str(n): {"expanded": 1} for n in range(3)}
+    settings = Settings(retrieval=RetrievalSettings())
+    leg = settings.retrieval.legs.expanded.model_copy(update={"lexical": 1.0, "dense": 1.6, "leaning": 0.0})
+    typed = settings.retrieval.legs.typed.model_copy(update={"dense": 3.0, "leaning": 0.0})
+    legs = settings.retrieval.legs.model_copy(update={"expanded": leg, "typed": typed})
+    settings = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": legs})})
+    told: list[Point] = []
+    calibration = Calibration(settings, LegCollection(), SureRewriter(), None, asked, qrels, told.append)
+    best = calibration.run()
+    assert best.setting == Setting(rewritten=2.0)
+    assert best.ndcg == 1.0
+    assert told == calibration.points
+    written = tomllib.loads(fragment(settings, best.setting))
+    assert written["retrieval"]["legs"]["expanded"]["dense"] == 3.2
+    assert Settings(**written).retrieval.rerank == "never"
+
+
+def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:
+    points = [Point(Setting(read=n), ndcg, ms) for n, ndcg, ms in ((0, 0.4, 10), (10, 0.6, 90), (20, 0.5, 200))]
+    assert frontier(points) == points[:2]
+
+
+def test_questions_without_a_relevant_passage_are_left_out() -> None:
+    asked = [Asked("a", "1", TALK), Asked("b", "1", TALK), Asked("c", "1", TALK)]
+    assert judged(asked, {"a": {"x": 1}, "b": {"x": 0}}) == asked[:1]

@@ -1,0 +1,82 @@
+"""Rewriting measures, against the tools they come from and against counting by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluation import overlap as metrics
+from rewriter.protocol import Rewrite
+
+TEXTS = ["How long does parental leave last?", "and by fax?", "What does a new badge cost in euros?", "Yes."]
+REFERENCES = [
+    "How long does parental leave last?",
+    "Can I send form PL-7 by fax?",
+    "What does a new badge cost?",
+    "No.",
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    own, wanted = tmp_path / "own.txt", tmp_path / "wanted.txt"
+    own.write_text("\n".join(TEXTS) + "\n", "utf-8")
+    wanted.write_text("\n".join(REFERENCES) + "\n", "utf-8")
+    return own, wanted
+
+
+def run(*words: str) -> str:
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_bleu_is_what_sacrebleus_command_says(files: tuple[Path, Path]) -> None:
+    own, wanted = files
+    score, signature = metrics.corpus_bleu(TEXTS, REFERENCES)
+    printed = run("sacrebleu", str(wanted), "-i", str(own), "-m", "bleu", "-b", "-w", "6")
+    assert float(printed) == pytest.approx(score, abs=1e-6)
+    assert "smooth:exp" in signature
+    single = run("sacrebleu", str(wanted), "-i", str(own), "-m", "bleu", "-b", "-w", "6", "--sentence-level")
+    assert [float(line) for line in single.split()] == pytest.approx(metrics.sentence_bleu(TEXTS, REFERENCES), abs=1e-6)
+    assert metrics.corpus_bleu([], []) == (0.0, "")
+
+
+def test_rouge_is_what_rouge_scores_command_says(files: tuple[Path, Path], tmp_path: Path) -> None:
+    own, wanted = files
+    out = tmp_path / "rouge.csv"
+    words = [f"--target_filepattern={wanted}", f"--prediction_filepattern={own}", f"--output_filename={out}"]
+    run("rouge_score.rouge", *words, "--rouge_types=rougeL,rouge1", "--use_stemmer=false")
+    lines = dict(line.rsplit(",", 3)[0::2] for line in out.read_text().splitlines()[1:])
+    ours = metrics.rouge(TEXTS, REFERENCES, ("rougeL", "rouge1"))
+    for kind in ("rougeL", "rouge1"):
+        mean = sum(one[kind] for one in ours) / len(ours)
+        assert float(lines[f"{kind}-F"]) == pytest.approx(mean, abs=1e-5)
+
+
+def test_words_are_compared_without_case_and_punctuation() -> None:
+    assert metrics.exact_match("how LONG, does it last", "How long does it last?") == 1
+    assert metrics.exact_match("how long", "how long?") == 1
+    assert metrics.exact_match("how", "how long?") == 0
+    assert metrics.token_f1("a b b c", "b b d") == pytest.approx(2 * 2 / 7)
+    assert metrics.token_f1("?", "!") == 1
+    assert metrics.token_f1("", "x") == 0
+
+
+def test_the_gate_counts_changes_as_positive() -> None:
+    gate = metrics.gate([True, True, False, False, True], [True, False, True, False, True])
+    assert (gate.precision, gate.recall, gate.f1) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    assert (gate.accuracy, gate.changed) == pytest.approx((3 / 5, 3 / 5))
+    nothing = metrics.gate([False], [False])
+    assert (nothing.precision, nothing.recall, nothing.f1, nothing.accuracy) == (0, 0, 0, 1)
+    assert metrics.is_change(Rewrite("how long is it", "rewrite"), "How long?")
+    assert not metrics.is_change(Rewrite("how long", "rewrite"), "How long?")
+
+
+def test_calibration_error_is_the_gap_between_belief_and_truth() -> None:
+    assert metrics.calibration_error([1.0] * 4, [True] * 4) == 0
+    assert metrics.calibration_error([0.95] * 4, [True, True, False, False]) == pytest.approx(0.45)
+    mixed = metrics.calibration_error([0.9, 0.9, 0.1, 0.1], [True, False, False, False])
+    assert mixed == pytest.approx(0.5 * 0.4 + 0.5 * 0.1)
+    assert metrics.calibration_error([], []) == 0

@@ -1,0 +1,55 @@
+"""The paper's tables: its figures only where they are known, ours from runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from evaluation import paper
+from evaluation.runs import Latency, Metric, create_run
+from server.settings import Settings
+from tests.evaluation import evaluation_data as data
+
+
+def test_without_any_run_the_tables_say_what_is_missing() -> None:
+    text = paper.text([])
+    assert "| the paper | section | T5 | not at hand | not at hand | not at hand | .48 |" in text
+    assert "No run of `anaphora eval answers` was given" in text
+    assert text.count("## ") == len(paper.SUBJECTS)
+
+
+def test_our_numbers_stand_beside_the_papers(tmp_path: Path) -> None:
+    writer = create_run(tmp_path, "retrieval", "r")
+    for name, measure, mean in (("doc2dial", "R@20", 0.9), ("doc2dial-propositions", "AP", 0.4)):
+        writer.metrics.append(Metric(name, "section", "typed:rrf", "all", measure, mean, mean, mean, 7))
+    retrieval = writer.finish(Settings(home=tmp_path))
+    writer = create_run(tmp_path, "rewriting", "w")
+    writer.metrics.append(Metric("qrecc", "rewrite", "auto", "all", "ROUGE-L", 0.8, 0.8, 0.8, 4))
+    writer.latencies.append(Latency("qrecc", "auto", 0.1, 0.1, 4))
+    rows = [{"decision": "rewrite", "seconds": 0.1}] * 2 + [{"decision": "keep", "seconds": 0.02}] * 2
+    writer.write_rows(rows, "qrecc", "auto", "rewrites.jsonl")
+    text = paper.text([retrieval, writer.finish(Settings(home=tmp_path))])
+    assert "| ours, doc2dial | section | typed:rrf |  |  |  | 0.900 |" in text
+    assert "| propositions | section | typed:rrf | 0.400 |" in text
+    assert "| qrecc | auto | 0.800 |" in text
+    assert "| ours, qrecc | auto | 50% | 60.0 | 100.0 | 40% |" in text
+
+
+def test_the_command_measures_what_is_there_and_names_what_is_not(
+    model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    data.doc2dial(tmp_path / "data")
+    words = ["eval", "paper", "--data", str(tmp_path / "data"), "--rewriters", "none", "--page", str(tmp_path / "p.md")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "p.md").read_text("utf-8")
+    assert "| propositions | section | typed:legs |" in page
+    assert "| sentences (spans) | document | context:rrf |" in page
+    assert "Left out: mtrag is not there" in result.output

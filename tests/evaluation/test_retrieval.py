@@ -1,0 +1,160 @@
+"""Retrieval runs: measured by the code of a turn, kept in folders, with gates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app
+from cli.edge import ExitCode
+from evaluation import runs
+from evaluation.errors import EvaluationError
+from evaluation.gates import parse_gate
+from evaluation.ranking import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.retrieval import collect_rewrites
+from evaluation.sets import Question
+from evaluation.systems import System, parse
+from rewriter.conversation import Conversation
+from rewriter.protocol import Rewrite, Term
+from tests.evaluation import evaluation_data as data
+
+
+@pytest.fixture
+def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    data.mtrag(tmp_path / "data")
+    data.doc2dial(tmp_path / "data")
+    return home
+
+
+def retrieval(tmp_path: Path, *options: str) -> Result:
+    return CliRunner().invoke(app, ["eval", "retrieval", "--data", str(tmp_path / "data"), *options])
+
+
+def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) -> None:
+    systems = "typed:bm25,typed:dense,context:rrf,human:rrf,typed:legs,human:legs+rerank"
+    result = retrieval(tmp_path, "--sets", "mtrag-offices,doc2dial", "--systems", systems, "--name", "one")
+    assert result.exit_code == 0, result.output
+    run = runs.read_run(home / "eval" / "runs" / "one")
+    assert run.description["kind"] == "retrieval"
+    assert run.description["settings"]["retrieval"]["depth"] == 100
+    assert "api_key" not in json.dumps(run.description)
+    assert str(home) not in json.dumps(run.description["settings"])
+    assert {metric.level for metric in run.metrics} == {"passage", "section", "document"}
+    assert "human:rrf" in "".join(run.notes), "doc2dial has no human rewrites, and the run says so"
+    assert {one.system for one in run.latencies} >= {"typed:bm25", "human:legs+rerank"}
+    folder = run.folder / "mtrag-offices"
+    for level in ("passage", "document"):
+        qrels = read_qrels(folder / f"{level}.qrels.tsv")
+        found = read_run(folder / runs.slug("typed:legs") / f"{level}.trec")
+        ours = run.scores("mtrag-offices", "typed:legs", level)
+        for question, values in per_question(found, qrels, FULL_MEASURES).items():
+            assert ours[question] == pytest.approx(values, abs=1e-5)
+    follow_ups = [m for m in run.metrics if m.part == "all" and m.set == "mtrag-offices" and m.measure == "AP"]
+    assert all(m.n == 4 and m.low <= m.mean <= m.high for m in follow_ups)
+
+
+def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Path) -> None:
+    from evaluation.adapters import load_set
+    from index.collection import Collection
+    from index.encoders import load_encoder
+    from rewriter.passthrough import PassThroughRewriter
+    from server.catalogue import resolve
+    from server.settings import Settings
+    from server.turn.search import TurnSearch
+
+    assert retrieval(tmp_path, "--sets", "doc2dial", "--systems", "typed:legs", "--name", "one").exit_code == 0
+    settings = Settings(home=home)
+    encoder = load_encoder(resolve(settings.index.encoder, home))
+    collection = Collection.open(home / "eval" / "collections", "doc2dial", encoder)
+    search = TurnSearch(collection=lambda _: collection, rewriter=PassThroughRewriter(), settings=settings)
+    found = read_run(home / "eval" / "runs" / "one" / "doc2dial" / runs.slug("typed:legs") / "section.trec")
+    for question in load_set("doc2dial", tmp_path / "data").questions:
+        hits = search.find(question.text, collection="", conversation=question.conversation, k=100).hits
+        assert found[question.id] == [hit.passage.id for hit in hits]
+    collection.close()
+
+
+def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
+    from evaluation.embeddings import CachedEncoder
+    from index.encoders import load_encoder
+    from server.catalogue import resolve
+
+    assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:legs").exit_code == 0
+    plain = load_encoder(resolve("all-minilm-l6-v2", home))
+    with CachedEncoder(plain, home / "eval" / "embeddings.sqlite") as encoder:
+        vectors = encoder.encode(["and the form?", "How long is parental leave?"])
+        assert encoder.encoded == 0
+        assert vectors == pytest.approx(plain.encode(["and the form?", "How long is parental leave?"]), abs=1e-2)
+        encoder.encode(["something new"])
+        assert encoder.encoded == 1
+
+
+def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "leave.md").write_text(f"# Leave\n\n{data.LEAVE}\n")
+    (folder / "badge.md").write_text(f"# Badges\n\n{data.BADGE}\n")
+    assert CliRunner().invoke(app, ["index", str(folder), "--collection", "mine"]).exit_code == 0
+    path = data.jsonl(tmp_path / "q.jsonl", [{"id": "1", "text": "I lost my badge", "documents": ["badge.md"]}])
+    words = ["eval", "retrieval", "--questions", str(path), "--collection", "mine", "--systems", "typed:rrf"]
+    result = CliRunner().invoke(app, [*words, "--name", "own", "--fail-under", "RR=1"])
+    assert result.exit_code == 0, result.output
+    assert runs.read_run(home / "eval" / "runs" / "own").metrics[0].level == "document"
+
+
+def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path) -> None:
+    options = ("--sets", "doc2dial", "--systems", "typed:bm25")
+    failed = retrieval(tmp_path, *options, "--fail-under", "doc2dial/section/*/all/R@20=1.01")
+    assert failed.exit_code == ExitCode.GATE
+    assert "below 1.01" in failed.output
+    assert retrieval(tmp_path, *options, "--fail-under", "nothing/*/*/*/AP=0").exit_code == ExitCode.BAD_INPUT
+    assert retrieval(tmp_path, *options, "--fail-under", "AP").exit_code == ExitCode.BAD_INPUT
+    missing = retrieval(tmp_path, "--sets", "mtrag-moon")
+    assert missing.exit_code == ExitCode.NOT_FOUND
+
+
+def test_a_name_is_used_once(home: Path, tmp_path: Path) -> None:
+    options = ("--sets", "doc2dial", "--systems", "typed:bm25", "--name", "same")
+    assert retrieval(tmp_path, *options).exit_code == 0
+    assert retrieval(tmp_path, *options).exit_code == ExitCode.STORAGE
+
+
+def test_runs_of_the_same_second_keep_apart(tmp_path: Path) -> None:
+    folders = [runs.create_run(tmp_path, "retrieval").folder for _ in range(3)]
+    assert len(set(folders)) == 3
+    assert all(folder.is_dir() and "retrieval" in folder.name for folder in folders)
+
+
+def test_names_of_systems_say_what_they_are() -> None:
+    assert parse("typed") == System("typed", "rrf")
+    assert parse("my/run:legs+rerank") == System("my/run", "legs", "auto")
+    assert parse("auto:bm25+rerank-always").name == "auto:bm25+rerank-always"
+    assert parse("prompted:legs").rewriter == "prompted"
+    for wrong in ("typed:bm26", ":rrf", "context:legs", "typed:rrf+fast"):
+        with pytest.raises(EvaluationError):
+            parse(wrong)
+
+
+def test_a_gate_without_a_place_is_over_everything() -> None:
+    assert parse_gate("R@20=0.5").pattern == "*/all/R@20"
+
+
+def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
+    said = Rewrite("and by fax? form", "expand", 0.9, expansion=(Term("form", 0.8),), needs_history=0.9)
+
+    class Says:
+        name = "says"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            return said
+
+    made = collect_rewrites(Says(), [Question("q", "d", "and by fax?")])["q"]
+    assert replace(made, seconds=said.seconds) == said

@@ -1,0 +1,134 @@
+"""Runs of a home: listed, promoted, rolled back, and what a running server makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from rewriter.conversation import Conversation, Turn
+from rewriter.errors import RunError
+from rewriter.examples import RewriteExample, write_examples
+from rewriter.load import packaged_folder
+from rewriter.runs import list_runs, promote, promoted_run, rollback
+from rewriter.training.recipe import Recipe
+from rewriter.training.run import train
+from rewriter.training.stages import Machine
+from server.rewriters import RewriterKeeper
+from server.settings import Settings
+
+TALK = Conversation((Turn("user", "How do I renew a bus pass?"), Turn("assistant", "At the office.")))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that has learned nothing."""
+    root = tmp_path_factory.mktemp("data")
+    history = (Turn("user", "How do I renew a bus pass?"), Turn("assistant", "Ask the office about a bus pass."))
+    rows = [
+        RewriteExample(f"d{n}#3", history, f"what does it cost {n}", f"what does a bus pass cost {n}")
+        for n in range(40)
+    ]
+    write_examples(root / "rows.jsonl", rows)
+    stage = {"name": "one", "data": [{"path": "rows.jsonl"}], "steps": 1, "batch": 4}
+    recipe = Recipe.model_validate(
+        {"name": "nothing", "model": {"base": "config:tiny", "vocabulary": 300}, "stage": [stage]}
+    )
+    return train(recipe, root, tmp_path_factory.mktemp("runs") / "made", machine=Machine(True, 1, False), told=str)
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    """A home with two finished runs and one that was cut."""
+    for name in ("first", "second"):
+        shutil.copytree(made, tmp_path / "rewriters" / name)
+    (tmp_path / "rewriters" / "cut").mkdir()
+    return tmp_path
+
+
+def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["--home", str(home), *arguments])
+    return result.exit_code, result.output
+
+
+def test_promoting_and_rolling_back_are_remembered(home: Path) -> None:
+    assert promoted_run(home) == ""
+    assert promote(home, "first") == ""
+    assert promote(home, "second") == "first"
+    assert promote(home, "second") == "second"
+    assert [run.name for run in list_runs(home) if run.promoted] == ["second"]
+    assert rollback(home) == "first"
+    assert rollback(home) == ""
+    with pytest.raises(RunError, match="nothing to go back to"):
+        rollback(home)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("third", "There is no run"), ("cut", "no finished rewriter"), ("../first", "cannot name a run")]
+)
+def test_what_cannot_serve_is_not_promoted(home: Path, name: str, says: str) -> None:
+    promote(home, "first")
+    with pytest.raises(RunError, match=says):
+        promote(home, name)
+    assert promoted_run(home) == "first"
+
+
+def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
+    promote(home, "first")
+    promote(home, "second")
+    (home / "rewriters" / "first" / "export" / "int8" / "model.bin").write_bytes(b"no model")
+    with pytest.raises(RunError, match="damaged"):
+        rollback(home)
+    with pytest.raises(RunError, match="damaged"):
+        promote(home, "first")
+    assert promoted_run(home) == "second"
+
+
+def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
+    keeper = RewriterKeeper(Settings(home=home))
+    before = keeper.rewriter()
+    promote(home, "first")
+    assert not keeper.at_hand
+    after = keeper.rewriter()
+    assert after is not before
+    assert after.name == "t5"
+    assert keeper.rewriter() is after
+    assert after.rewrite(TALK, "what does it cost").decision != "failed"
+    promote(home, "second")
+    assert keeper.rewriter() is not after
+    rollback(home)
+    rollback(home)
+    assert keeper.rewriter().name == before.name
+    assert (packaged_folder() is None) == (before.name == "none")
+
+
+def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path) -> None:
+    promote(home, "first")
+    keeper = RewriterKeeper(Settings(home=home))
+    good = keeper.rewriter()
+    (home / "rewriters" / "second" / "tokenizer.json").write_text("{}", "utf-8")
+    # Not through `promote`, which would refuse it.
+    (home / "rewriters" / "promoted.json").write_text(json.dumps({"run": "second", "history": ["first"]}), "utf-8")
+    assert keeper.rewriter() is good
+    assert "tokenizer.json" in keeper.problem
+    assert good.rewrite(TALK, "what does it cost").decision != "failed"
+    (home / "rewriters" / "promoted.json").write_text("{", "utf-8")
+    assert keeper.rewriter() is good
+
+
+def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
+    code, output = anaphora(home, "models", "runs")
+    assert code == 0
+    assert "first" in output
+    assert "unfinished" in output
+    assert anaphora(home, "models", "promote", "second")[0] == 0
+    assert promoted_run(home) == "second"
+    code, output = anaphora(home, "models", "promote", "third")
+    assert code == 7
+    assert "There is no run 'third'" in output
+    assert anaphora(home, "models", "rollback")[0] == 0
+    assert promoted_run(home) == ""

@@ -1,0 +1,1 @@
+"""What the rooms above share: sentences, words, characters, files and names."""

@@ -23,7 +23,7 @@ from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
 from index.rerank import load_reranker
-from server.catalogue import resolve
+from server.registry import resolve
 from server.rewriters import open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence

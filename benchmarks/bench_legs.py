@@ -25,10 +25,10 @@ from index.collection import Collection
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_paths
 from index.rerank import Reranker, load_reranker
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite
-from server.catalogue import resolve
+from server.registry import resolve
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.search import TurnSearch
 
@@ -106,7 +106,7 @@ def rows(path: Path) -> Iterator[dict[str, object]]:
 
 
 def conversation(turns: object) -> Conversation:
-    return Conversation(tuple(Turn(turn["role"], turn["text"]) for turn in turns))  # type: ignore[attr-defined]
+    return Conversation(tuple(Message(turn["role"], turn["text"]) for turn in turns))  # type: ignore[attr-defined]
 
 
 def questions(data: Path, name: str) -> list[Question]:

@@ -31,8 +31,8 @@ from index.indexer import index_paths
 from index.rerank import load_reranker
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite, Rewriter
-from server.catalogue import resolve
 from server.engines import open_engine
+from server.registry import resolve
 from server.rewriters import open_rewriter
 from server.settings import RetrievalSettings, Settings
 from server.turn.search import TurnSearch

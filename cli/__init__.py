@@ -2,7 +2,7 @@
 
 Each command has its module; this file only puts them together. A command takes the `typer.Context`,
 asks `state_of(context)` for settings and consoles, and raises the project's own errors: the one place
-where they become a line of text and an exit code is `cli.edge`. Modules here import nothing
+where they become a line of text and an exit code is `cli.error_handler`. Modules here import nothing
 heavy at their top, so that `anaphora --help` answers at once.
 """
 
@@ -19,7 +19,7 @@ from cli.adapt import adapt
 from cli.ask import ask
 from cli.calibrate import calibrate
 from cli.doctor import doctor
-from cli.edge import EdgeGroup
+from cli.error_handler import ErrorHandlerGroup
 from cli.index import index
 from cli.rewrite import rewrite
 from cli.search import search
@@ -29,7 +29,7 @@ from cli.train import train
 
 app = typer.Typer(
     name="anaphora",
-    cls=EdgeGroup,
+    cls=ErrorHandlerGroup,
     help="Chat over your own documentation, with follow-up questions that work.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -14,9 +14,9 @@ from cli.state import InputError, State, state_of
 from cli.train import TERMS, is_terms, train_run
 
 if TYPE_CHECKING:
-    from evaluation.adaptation.measuring import Verdict
-    from evaluation.adaptation.questions import Asked
-    from evaluation.adaptation.steps import Progress
+    from evaluation.adaptation.measuring import AdaptationVerdict
+    from evaluation.adaptation.questions import HeldOutQuestion
+    from evaluation.adaptation.steps import AdaptationState
     from rewriter.protocol import Rewriter
     from server.settings import Settings
     from server.turn.search import TurnSearch
@@ -46,7 +46,7 @@ def adapt(
 
     A command that was stopped goes on with the step it was in.
     """
-    from evaluation.adaptation.steps import Progress
+    from evaluation.adaptation.steps import AdaptationState
     from rewriter.runs import run_folder
 
     state = state_of(context)
@@ -63,7 +63,7 @@ def adapt(
         "questions": questions,
     }
     folder = settings.home / "adapt" / name
-    work = _Adaptation(state, settings, name, given, Progress(folder, wanted))
+    work = _Adaptation(state, settings, name, given, AdaptationState(folder, wanted))
     work.step("index", lambda: work.index(context))
     work.step("pairs", lambda: work.pairs(context, also or []))
     work.foretell()
@@ -80,7 +80,9 @@ def adapt(
 class _Adaptation:
     """One adaptation; every step returns what the next ones need to know of it."""
 
-    def __init__(self, state: State, settings: Settings, name: str, given: list[Path], progress: Progress) -> None:
+    def __init__(
+        self, state: State, settings: Settings, name: str, given: list[Path], progress: AdaptationState
+    ) -> None:
         self._state = state
         self._settings = settings
         self._name = name
@@ -183,7 +185,7 @@ class _Adaptation:
                 progress(self._state.err, f"searching with {rewriter.name} ({when})", len(asked)) as counted,
             ):
                 found[when] = measure(search, self._name, asked, counted=counted)
-        verdict: Verdict = judge(asked, found["before"], found["after"])
+        verdict: AdaptationVerdict = judge(asked, found["before"], found["after"])
         speed = {when: [round(one.p50_ms, 1), round(one.p95_ms, 1)] for when, one in found.items()}
         return {
             **verdict.as_dict(),
@@ -223,7 +225,7 @@ class _Adaptation:
         before = promote(self._settings.home, self._name)
         return {"promoted": "yes", "instead of": before or "the packaged default"}
 
-    def _asked(self, part: str) -> list[Asked]:
+    def _asked(self, part: str) -> list[HeldOutQuestion]:
         """One part of the held-out questions, by conversation: what calibrates never evaluates."""
         from evaluation.adaptation.pairs import HELD, drawn
         from evaluation.adaptation.questions import from_dialogs
@@ -244,7 +246,7 @@ class _Adaptation:
     @contextmanager
     def _searching(self, rewriter: Rewriter) -> Iterator[TurnSearch]:
         """Searching as a turn would, with that rewriter."""
-        from cli.opening import fetch_models, open_collection
+        from cli.resources import fetch_models, open_collection
         from server.chat.models import Models
         from server.turn.search import TurnSearch
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def ask(
         overrides["collection"] = collection
     settings = state.settings(overrides)
     filters = parse_where(where or [])
-    from cli.opening import fetch_models
+    from cli.resources import fetch_models
 
     fetch_models(settings, state, llm=True)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from server.settings import Settings
     from synth.running.live import ChatAsker, Structured
     from synth.running.settling import Asker, Pending, Record
-    from synth.running.tasks import Progress, Sampling
+    from synth.running.tasks import Sampling, TaskProgress
 
 REMOTE_CONCURRENCY = 16
 """Requests at once to a server, unless said otherwise."""
@@ -60,7 +60,7 @@ def open_asker(
         with ExitStack() as stack:
 
             def start() -> ChatAsker:
-                from cli.opening import fetch_models
+                from cli.resources import fetch_models
                 from synth.running.live import ChatAsker
 
                 fetch_models(settings, state, encoder=False, reranker=False, llm=True)
@@ -90,7 +90,7 @@ class _WhenAsked:
 
 
 @contextmanager
-def progress(state: State) -> Iterator[Callable[[Progress], None]]:
+def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
     """A callback that draws a bar for each step: items, failures, tokens, rate, time left; lines off a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -109,11 +109,11 @@ def progress(state: State) -> Iterator[Callable[[Progress], None]]:
     ) as bars:
         tasks: dict[str, tuple[Any, _Rate]] = {}
 
-        def draw(now: Progress) -> None:
+        def draw(now: TaskProgress) -> None:
             if now.step not in tasks:
-                tasks[now.step] = (bars.add_task(now.step, total=now.total, told=""), _Rate(now.done))
+                tasks[now.step] = (bars.add_task(now.step, total=now.total, callback=""), _Rate(now.done))
             task, rate = tasks[now.step]
-            bars.update(task, completed=now.done, total=now.total, told=f"{_counted(now)}, {rate.told(now)}")
+            bars.update(task, completed=now.done, total=now.total, callback=f"{_counted(now)}, {rate.told(now)}")
 
         yield draw
 
@@ -125,21 +125,21 @@ class _Rate:
         self._began = time.monotonic()
         self._before = done
 
-    def told(self, now: Progress) -> str:
+    def told(self, now: TaskProgress) -> str:
         seconds = max(time.monotonic() - self._began, 0.001)
         return f"{60 * (now.done - self._before) / seconds:.1f} items/min, {now.tokens_out / seconds:.0f} tokens/s"
 
-    def left(self, now: Progress) -> str:
+    def left(self, now: TaskProgress) -> str:
         """Minutes until the step is done."""
         done = now.done - self._before
         seconds = (time.monotonic() - self._began) * (now.total - now.done) / done if done else 0
         return f"{seconds / 60:.0f} min left"
 
 
-def _lines(state: State) -> Callable[[Progress], None]:
+def _lines(state: State) -> Callable[[TaskProgress], None]:
     told: dict[str, tuple[_Rate, int]] = {}
 
-    def line(now: Progress) -> None:
+    def line(now: TaskProgress) -> None:
         rate, percent = told.setdefault(now.step, (_Rate(now.done), -1))
         reached = 100 * now.done // max(1, now.total)
         if reached >= percent + 5 or (now.done == now.total and reached > percent):
@@ -152,6 +152,6 @@ def _lines(state: State) -> Callable[[Progress], None]:
     return line
 
 
-def _counted(now: Progress) -> str:
+def _counted(now: TaskProgress) -> str:
     failed = f"{now.failed} failed, " if now.failed else ""
     return f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens"

@@ -10,7 +10,7 @@ import typer
 from cli.state import InputError, state_of
 
 if TYPE_CHECKING:
-    from evaluation.calibration import Point
+    from evaluation.calibration import CalibrationPoint
 
 
 def calibrate(
@@ -26,9 +26,9 @@ def calibrate(
     plot: Annotated[Path | None, typer.Option(help="A picture of the curve (needs anaphora[train]).")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
-    from cli.opening import fetch_models, open_collection, open_rewriter
     from cli.queries import atomic_writer, read_queries
-    from evaluation.calibration import Asked, Calibration, fragment, frontier, judged
+    from cli.resources import fetch_models, open_collection, open_rewriter
+    from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
     from evaluation.ranking import read_qrels
     from server.chat.models import Models
 
@@ -40,12 +40,12 @@ def calibrate(
         overrides["rewriter"].update(kind="auto", model=model)
     settings = state.settings(overrides)
     relevant = read_qrels(qrels)
-    lines = [Asked(line.id, line.text, line.conversation) for line in read_queries(queries)]
+    lines = [JudgedQuestion(line.id, line.text, line.conversation) for line in read_queries(queries)]
     asked = judged(lines, relevant)[::every]
     if not asked:
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
 
-    def told(point: Point) -> None:
+    def told(point: CalibrationPoint) -> None:
         state.err.print(f"{point.ndcg:.4f}  {point.milliseconds:6.0f} ms  {point.setting}", markup=False)
 
     fetch_models(settings, state)
@@ -66,7 +66,7 @@ def calibrate(
     state.err.print(f"Wrote {out}, from {len(asked)} questions.", markup=False)
 
 
-def draw(path: Path, points: list[Point], best: list[Point]) -> None:
+def draw(path: Path, points: list[CalibrationPoint], best: list[CalibrationPoint]) -> None:
     """nDCG@5 against milliseconds; the points that no other one beats are joined."""
     try:
         import matplotlib

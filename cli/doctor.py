@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from cli.edge import ExitCode, describe
+from cli.error_handler import ExitCode, describe
 from cli.state import state_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def check_home(settings: Settings) -> Iterator[Finding]:
 
 def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there."""
-    from server.catalogue import catalogue
+    from server.registry import catalogue
 
     known = catalogue()
     wanted = [("embedding model", settings.index.encoder)]
@@ -108,9 +108,9 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
     """Every collection can be opened and searched."""
     from index.collection import list_collections
     from index.query import Query
-    from server.catalogue import catalogue
     from server.chat.collections import Collections
     from server.chat.models import Models
+    from server.registry import catalogue
 
     root = settings.home / "collections"
     infos = list_collections(root)

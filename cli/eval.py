@@ -137,7 +137,7 @@ def dialogs(
     from evaluation.gates import parse_gate
     from evaluation.questions.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
     from evaluation.runs import create_run
-    from server.catalogue import resolve
+    from server.registry import resolve
 
     state = state_of(context)
     gates = [parse_gate(gate) for gate in fail_under or ()]

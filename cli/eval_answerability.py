@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evaluation.retrieval import Bench
     from evaluation.sets import EvalSet
     from server.settings import Settings
-    from server.turn.answerability import Model
+    from server.turn.answerability import AnswerabilityModel
 
 SHOWN = (0.02, 0.05, 0.1, 0.2)
 """Shares of false refusals at which the table says how much is refused rightly."""
@@ -51,7 +51,7 @@ def answerability(
     with bench(settings, state, rerank=True) as measuring:
         cases = list(_cases(chosen, settings, measuring))
     writer.write_rows((asdict(case) for case in cases), "cases.jsonl")
-    models: dict[str, Model] = {}
+    models: dict[str, AnswerabilityModel] = {}
     lines: list[charts.Line] = []
     rows: list[list[str]] = []
     for kind, signals in fitting.KINDS.items():

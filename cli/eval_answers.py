@@ -54,7 +54,7 @@ def answers(
     from evaluation.judge import rubric as read_rubric
     from evaluation.retrieval import index_set
     from evaluation.runs import create_run
-    from server.catalogue import resolve
+    from server.registry import resolve
 
     state = state_of(context)
     gates = [parse_gate(gate) for gate in fail_under or ()]
@@ -127,7 +127,7 @@ def _engine(settings: Settings, state: State, measuring: Bench) -> Iterator[tupl
     from contextlib import ExitStack
     from typing import cast
 
-    from cli.opening import fetch_models, open_rewriter
+    from cli.resources import fetch_models, open_rewriter
     from evaluation.answering import Listening
     from index.collection import Collection
     from server.engines import open_engine

@@ -13,7 +13,7 @@ from cli.state import State
 
 if TYPE_CHECKING:
     from evaluation.retrieval import Bench
-    from evaluation.runs import Run
+    from evaluation.runs import EvaluationRun
     from rewriter.protocol import Rewriter
     from server.settings import Settings
 
@@ -30,8 +30,8 @@ Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")
 @contextmanager
 def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     """Everything systems are measured with; models are fetched first where they are missing."""
-    from cli.opening import fetch_models
     from cli.progress import stages
+    from cli.resources import fetch_models
     from evaluation.embeddings import CachedEncoder
     from evaluation.retrieval import Bench
     from server.chat.models import Models
@@ -57,7 +57,7 @@ def runs_folder(settings: Settings, out: Path | None) -> Path:
     return out or settings.home / "eval" / "runs"
 
 
-def conclude(run: Run, state: State, gates: Sequence[Any]) -> None:
+def conclude(run: EvaluationRun, state: State, gates: Sequence[Any]) -> None:
     """Say where the run lies and what has to be known of it; then the gates."""
     from evaluation.gates import check
 
@@ -78,7 +78,7 @@ def collect(form: str, questions: Sequence[Any], settings: Settings, state: Stat
 @contextmanager
 def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
     """The rewriter that a system's form names."""
-    from cli.opening import open_rewriter
+    from cli.resources import open_rewriter
 
     kinds = ("auto", "none", "prompted")
     wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def index(
     ] = None,
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
-    from cli.opening import fetch_models
+    from cli.resources import fetch_models
     from index.errors import IndexingCancelled
     from index.indexer import index_paths
     from server.chat.models import Models

@@ -1,6 +1,6 @@
 """`anaphora models`: what the catalogue has and what is fetched; which rewriters were trained and which one serves.
 
-The fetching itself is `server.catalogue`'s, promotion is `rewriter.runs`'s.
+The fetching itself is `server.registry`'s, promotion is `rewriter.runs`'s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def list_models(ctx: typer.Context) -> None:
         return
     from rich.table import Table
 
-    from server.catalogue import catalogue
+    from server.registry import catalogue
 
     state = state_of(ctx)
     home = _home(state)
@@ -48,8 +48,8 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Names from `anaphora models`.", show_default=False)],
 ) -> None:
     """Fetch models into the home folder, resuming what an earlier run left; verified ones are left alone."""
-    from server.catalogue import fetch as fetch_model
-    from server.catalogue import find, progress_bar
+    from server.registry import fetch as fetch_model
+    from server.registry import find, progress_bar
 
     state = state_of(ctx)
     home = _home(state)
@@ -62,7 +62,7 @@ def fetch(
 @app.command()
 def path(ctx: typer.Context, name: Name) -> None:
     """Print where a fetched model lies: the GGUF file of an LLM, the folder of anything else."""
-    from server.catalogue import ModelNotFetched, find
+    from server.registry import ModelNotFetched, find
 
     state = state_of(ctx)
     model, home = find(name), _home(state)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from cli.state import InputError
-from rewriter.conversation import Conversation, Role, Turn
+from rewriter.conversation import Conversation, Message, Role
 
 ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}
 SHAPE = '{"id": "q1", "history": [{"role": "user", "text": "…"}, {"role": "assistant", "text": "…"}], "text": "…"}'
@@ -83,13 +83,13 @@ def parse(line: str) -> QueryLine:
     return QueryLine(identifier, Conversation(turns), _text(row, "question"))
 
 
-def _turn(item: object, place: int) -> Turn:
+def _turn(item: object, place: int) -> Message:
     if not isinstance(item, dict):
         raise ValueError(f'turn {place} of "history" is not an object')
     role = ROLES.get(item["role"]) if isinstance(item.get("role"), str) else None
     if role is None:
         raise ValueError(f'turn {place} of "history" has the "role" {item.get("role")!r}, not "user" or "assistant"')
-    return Turn(role, _text(item, f"turn {place}"))
+    return Message(role, _text(item, f"turn {place}"))
 
 
 def _text(row: Mapping[str, object], what: str) -> str:

@@ -23,7 +23,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SettingRow:
     """One leaf of the settings; `path` is `("llm", "model")` for `llm.model`.
 
     `default` is the value it has when nothing sets it, which a group may choose for its members.
@@ -48,21 +48,21 @@ class Setting:
 class Effective:
     """A setting with its value as text and the source it came from."""
 
-    setting: Setting
+    setting: SettingRow
     value: str
     source: str
 
 
-def leaves(kind: type[Settings]) -> Iterator[Setting]:
+def leaves(kind: type[Settings]) -> Iterator[SettingRow]:
     """Every setting in the order of its definition, groups opened."""
     for name, field in kind.model_fields.items():
         yield from _leaves((name,), field, field.get_default(call_default_factory=True), "")
 
 
-def _leaves(path: tuple[str, ...], field: FieldInfo, default: object, about: str) -> Iterator[Setting]:
+def _leaves(path: tuple[str, ...], field: FieldInfo, default: object, about: str) -> Iterator[SettingRow]:
     description = " ".join(part for part in (about, field.description) if part)
     if not isinstance(default, BaseModel):
-        yield Setting(path, field, description, default)
+        yield SettingRow(path, field, description, default)
         return
     # A group within a group says by its description which of several alike it is.
     inner = description if len(path) > 2 else ""
@@ -141,7 +141,7 @@ def allowed(field: FieldInfo) -> str:
     return " ".join((words, *limits))
 
 
-def default(setting: Setting) -> str:
+def default(setting: SettingRow) -> str:
     """The default in words."""
     if setting.path == ("home",):
         return HOME_DEFAULT
@@ -152,7 +152,7 @@ def default(setting: Setting) -> str:
 def markdown(kind: type[Settings]) -> str:
     """The reference of every setting, as `docs/configuration.md` holds it."""
     parts = [_HEAD]
-    groups: dict[str, list[Setting]] = {}
+    groups: dict[str, list[SettingRow]] = {}
     for setting in leaves(kind):
         groups.setdefault(setting.path[0] if len(setting.path) > 1 else "", []).append(setting)
     for group, settings in groups.items():

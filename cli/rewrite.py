@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.state import state_of
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def rewrite(
     failures = 0
 
     if open_lines:
-        from cli.opening import fetch_models, open_rewriter
         from cli.progress import progress
+        from cli.resources import fetch_models, open_rewriter
 
         if settings.rewriter.kind == "prompted":
             fetch_models(settings, state, encoder=False, reranker=False, llm=True)

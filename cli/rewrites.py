@@ -72,7 +72,7 @@ class Record:
 
 def fingerprint(query: QueryLine, rewriter: str) -> str:
     """Equal for equal questions in equal conversations before the same rewriter."""
-    turns = [(turn.role, turn.text) for turn in query.conversation.turns]
+    turns = [(turn.role, turn.text) for turn in query.conversation.messages]
     return hashlib.sha256(json.dumps([rewriter, turns, query.text]).encode()).hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TAG = "anaphora"
 
 
-class Level(StrEnum):
+class RankedUnit(StrEnum):
     """What the run ranks."""
 
     PASSAGE = "passage"
@@ -40,7 +40,7 @@ def search(
     queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")],
     run: Annotated[Path, typer.Option(help="The TREC run to write.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
-    level: Annotated[Level, typer.Option(help="Rank passages or documents.")] = Level.PASSAGE,
+    level: Annotated[RankedUnit, typer.Option(help="Rank passages or documents.")] = RankedUnit.PASSAGE,
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
     depth: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Passages each ranking contributes (retrieval.depth).")
@@ -77,8 +77,8 @@ def search(
 
         written = WrittenRewrites(lines, read_records(rewrites))
 
-    from cli.opening import fetch_models, open_collection, open_rewriter
     from cli.progress import progress
+    from cli.resources import fetch_models, open_collection, open_rewriter
     from evaluation.ranking import run_lines
     from server.chat.models import Models
     from server.turn.search import TurnSearch
@@ -96,7 +96,7 @@ def search(
         file = stack.enter_context(atomic_writer(run))
         advance = stack.enter_context(progress(state.err, "searching", len(lines)))
         # Documents are found through their passages: as many of them as each ranking contributes.
-        wanted = k if level is Level.PASSAGE else max(k, settings.retrieval.depth)
+        wanted = k if level is RankedUnit.PASSAGE else max(k, settings.retrieval.depth)
         spaces = False
         for line in lines:
             found = turn_search.find(
@@ -115,9 +115,9 @@ def search(
     state.err.print(f"Wrote {run}: {len(lines)} questions, {level.value} level.", markup=False)
 
 
-def ranked(hits: Sequence[Hit], level: Level) -> list[tuple[str, float]]:
+def ranked(hits: Sequence[Hit], level: RankedUnit) -> list[tuple[str, float]]:
     """Ids and scores, best first, each id once; a document has the score of its best passage."""
     best: dict[str, float] = {}
     for hit in hits:
-        best.setdefault(hit.passage.id if level is Level.PASSAGE else hit.passage.document_id, hit.score)
+        best.setdefault(hit.passage.id if level is RankedUnit.PASSAGE else hit.passage.document_id, hit.score)
     return list(best.items())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.state import InputError, SettingsError, State, state_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def serve(
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
-    from cli.opening import fetch_models
+    from cli.resources import fetch_models
     from server.api.running import listen
 
     state = state_of(context)

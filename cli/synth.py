@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from index.documents import Document
     from index.encoders import Encoder
     from server.settings import Settings
-    from synth.pipeline import Plan
+    from synth.pipeline import SynthPlan
     from synth.running import Settler
     from synth.running.live import Structured
 
@@ -46,7 +46,7 @@ app = typer.Typer(
 )
 
 
-class Step(StrEnum):
+class SynthStep(StrEnum):
     """How far to go."""
 
     PROPOSITIONS = "propositions"
@@ -74,7 +74,7 @@ def make(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(help="Files and folders of documents.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder of the run; running again goes on where it stopped.")],
-    until: Annotated[Step, typer.Option(help="Stop after this step.")] = Step.DIALOGS,
+    until: Annotated[SynthStep, typer.Option(help="Stop after this step.")] = SynthStep.DIALOGS,
     include: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
     ] = None,
@@ -107,12 +107,12 @@ def make(
     price_out: Annotated[float, typer.Option(min=0, help="Price of a million answer tokens.")] = 0,
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from synth.pipeline import Plan
+    from synth.pipeline import SynthPlan
 
     state = state_of(context)
     batch = batch_out is not None or batch_in is not None
     settings = state.settings({"llm": {"model": model}} if model and not batch else {})
-    plan = Plan(window_tokens, windows, list_size, seed, only_answered)
+    plan = SynthPlan(window_tokens, windows, list_size, seed, only_answered)
     documents = read(
         state, paths, (*settings.index.include, *(include or ())), (*settings.index.exclude, *(exclude or ()))
     )
@@ -197,7 +197,7 @@ def read(state: State, paths: Sequence[Path], include: Sequence[str], exclude: S
 
 def open_encoder(settings: Settings, state: State) -> Encoder:
     """The embedding model of the settings, fetched first where it is missing."""
-    from cli.opening import fetch_models
+    from cli.resources import fetch_models
     from server.chat.models import Models
 
     fetch_models(settings, state, reranker=False)
@@ -207,10 +207,10 @@ def open_encoder(settings: Settings, state: State) -> Encoder:
 def tell_estimate(
     state: State,
     documents: Sequence[Document],
-    plan: Plan,
+    plan: SynthPlan,
     encoder: Encoder,
     prices: tuple[float, float],
-    until: Step,
+    until: SynthStep,
 ) -> None:
     """Print what each step will ask, in tokens, and in money where prices are given."""
     from rich.table import Table
@@ -219,7 +219,7 @@ def tell_estimate(
     from synth.pipeline import windows_of
 
     shown = windows_of(documents, plan, encoder)
-    costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=until is Step.DIALOGS)
+    costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=until is SynthStep.DIALOGS)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("step", "requests", "tokens in", "tokens out", *(["cost"] if any(prices) else [])):
         table.add_column(column, justify="left" if column == "step" else "right")
@@ -244,9 +244,9 @@ class _Run:
         settings: Settings,
         out: Path,
         documents: Sequence[Document],
-        plan: Plan,
+        plan: SynthPlan,
         encoder: Encoder,
-        until: Step,
+        until: SynthStep,
         attempts: int,
     ) -> None:
         from synth.folder import Folder
@@ -325,7 +325,7 @@ class _Run:
             markup=False,
         )
         write_reports(folder, facts)
-        if self._until is Step.DIALOGS:
+        if self._until is SynthStep.DIALOGS:
             facts = make_dialogs(built, self._plan, settler, self._encoder, folder, facts)
             rejected = sum(facts.rejected_pairs.values())
             self._state.out.print(
@@ -348,7 +348,7 @@ def write_propositions(
     What was written for it before is kept; only new and changed documents are asked about.
     """
     from synth.folder import Folder
-    from synth.pipeline import Plan, make_propositions
+    from synth.pipeline import SynthPlan, make_propositions
     from synth.running import Journal, Settler
 
     folder = Folder(settings.home / "synth" / settings.collection)
@@ -359,6 +359,6 @@ def write_propositions(
         progress(state) as report,
     ):
         settler = Settler(journal, sampling, asker, report=report)
-        built, _ = make_propositions(documents, Plan(), settler, encoder, folder)
+        built, _ = make_propositions(documents, SynthPlan(), settler, encoder, folder)
     state.err.print(f"{len(built.kept):,} propositions from {len(documents):,} documents.", markup=False)
     return folder.propositions

@@ -94,7 +94,7 @@ def train_run(
         data,
         folder,
         machine=Machine(cpu_only=cpu, threads=threads, bars=state.err.is_terminal),
-        told=_telling(state, folder.name),
+        callback=_telling(state, folder.name),
     )
 
 
@@ -115,7 +115,7 @@ def is_terms(recipe: str) -> bool:
 
 def resolved(state: State, base: str) -> str:
     """A base of the catalogue as the path it is fetched to; anything else as it is."""
-    from server.catalogue import catalogue, resolve
+    from server.registry import catalogue, resolve
 
     return resolve(base, state.settings().home) if base in catalogue() else base
 

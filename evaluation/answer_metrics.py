@@ -255,7 +255,7 @@ def _show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], write
             {
                 "id": question.id,
                 "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.turns],
+                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
                 "text": question.text,
                 "rewrite": question.rewrite,
                 "answer": question.answer,

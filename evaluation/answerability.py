@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from server.turn.answerability import BASE, WITH_RELEVANCE, Model
+from server.turn.answerability import BASE, WITH_RELEVANCE, AnswerabilityModel
 
 FOLDS = 5
 RIDGE = 0.02
@@ -34,7 +34,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OperatingPoint:
     """What refusing below a threshold would do; refusing an unanswerable question counts as right."""
 
     threshold: float
@@ -44,7 +44,7 @@ class Place:
     """Share of answerable questions refused."""
 
 
-def fit(cases: Sequence[Case], names: Sequence[str], rounds: int = 30) -> Model:
+def fit(cases: Sequence[Case], names: Sequence[str], rounds: int = 30) -> AnswerabilityModel:
     """Logistic regression by Newton's method, both classes weighing the same, weights held small."""
     raw, y = _matrix(cases, names), np.array([float(case.answerable) for case in cases])
     mean, spread = raw.mean(axis=0), raw.std(axis=0) + 1e-9
@@ -63,7 +63,7 @@ def fit(cases: Sequence[Case], names: Sequence[str], rounds: int = 30) -> Model:
         if np.abs(step).max() < 1e-8:
             break
     slopes = beta[1:] / spread
-    return Model(
+    return AnswerabilityModel(
         round(float(beta[0] - slopes @ mean), 4), {n: round(float(s), 4) for n, s in zip(names, slopes, strict=True)}
     )
 
@@ -85,7 +85,7 @@ def cross_validated(cases: Sequence[Case], names: Sequence[str]) -> list[float]:
     return found
 
 
-def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[Place]:
+def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[OperatingPoint]:
     """Every threshold that changes something, from refusing nobody to refusing everybody."""
     places = []
     unanswerable = answerable.count(False) if isinstance(answerable, list) else sum(not a for a in answerable)
@@ -93,7 +93,7 @@ def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[Pl
         refused = [not own for p, own in zip(probabilities, answerable, strict=True) if p < threshold]
         right = sum(refused)
         places.append(
-            Place(
+            OperatingPoint(
                 threshold,
                 right / len(refused) if refused else 1.0,
                 right / max(1, unanswerable),
@@ -137,7 +137,7 @@ def joined(
     return found
 
 
-def as_toml(models: Mapping[str, Model]) -> str:
+def as_toml(models: Mapping[str, AnswerabilityModel]) -> str:
     """The fitted models as the file `server.turn.answerability` reads."""
     lines = ["# Fitted by `anaphora eval answerability`; what the signals mean stands in answerability.py."]
     for name, model in models.items():

@@ -31,7 +31,7 @@ WORTH = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JudgedQuestion:
     """A judged question in its conversation."""
 
     id: str
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CalibrationSetting:
     """A way to search, in words and as what it changes in the settings.
 
     Leg weights are multiplied by `rewritten` and `subject`; `threshold` is the gate's, None the rewriter's own;
@@ -77,10 +77,10 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CalibrationPoint:
     """What a setting came to: nDCG@5, and the median milliseconds of a question."""
 
-    setting: Setting
+    setting: CalibrationSetting
     ndcg: float
     milliseconds: float
 
@@ -93,17 +93,17 @@ class Calibration:
     collection: Searchable
     rewriter: Rewriter
     reranker: Reranker | None
-    asked: Sequence[Asked]
+    asked: Sequence[JudgedQuestion]
     qrels: Qrels
-    told: Callable[[Point], None] = lambda point: None
-    points: list[Point] = field(default_factory=list)
+    callback: Callable[[CalibrationPoint], None] = lambda point: None
+    points: list[CalibrationPoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._gated = GatedRewriter(self.rewriter)
 
-    def run(self) -> Point:
+    def run(self) -> CalibrationPoint:
         """The best point; all that were tried are in `points`."""
-        best = self._try(Setting())
+        best = self._try(CalibrationSetting())
         best = self._best(best, (replace(best.setting, threshold=at) for at in THRESHOLDS))
         best = self._best(best, (replace(best.setting, rewritten=share) for share in SHARES))
         best = self._best(best, (replace(best.setting, subject=share) for share in (0.0, *SHARES)))
@@ -111,12 +111,12 @@ class Calibration:
             best = self._best(best, (replace(best.setting, read=read) for read in READ))
         return best
 
-    def _best(self, best: Point, settings: Iterable[Setting]) -> Point:
+    def _best(self, best: CalibrationPoint, settings: Iterable[CalibrationSetting]) -> CalibrationPoint:
         tried = [self._try(setting) for setting in settings]
         top = max(tried, key=lambda point: (point.ndcg, -point.milliseconds))
         return top if top.ndcg >= best.ndcg + WORTH else best
 
-    def _try(self, setting: Setting) -> Point:
+    def _try(self, setting: CalibrationSetting) -> CalibrationPoint:
         for point in self.points:
             if point.setting == setting:
                 return point
@@ -134,9 +134,9 @@ class Calibration:
             seconds.append(sum(found.seconds.values()))
         judged = {one.id: self.qrels[one.id] for one in self.asked if one.id in self.qrels}
         middle = sorted(seconds)[len(seconds) // 2]
-        point = Point(setting, evaluate(run, judged, (MEASURE,))[MEASURE], 1000 * middle)
+        point = CalibrationPoint(setting, evaluate(run, judged, (MEASURE,))[MEASURE], 1000 * middle)
         self.points.append(point)
-        self.told(point)
+        self.callback(point)
         return point
 
 
@@ -167,7 +167,7 @@ class GatedRewriter:
         return Rewrite(question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed)
 
 
-def fragment(settings: Settings, setting: Setting) -> str:
+def fragment(settings: Settings, setting: CalibrationSetting) -> str:
     """The part of an `anaphora.toml` that makes a setting the server's."""
     chosen = setting.applied(settings)
     legs, retrieval = chosen.retrieval.legs, chosen.retrieval
@@ -182,15 +182,15 @@ def fragment(settings: Settings, setting: Setting) -> str:
     return "\n".join(lines)
 
 
-def frontier(points: Sequence[Point]) -> list[Point]:
+def frontier(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
     """The points that no other one beats in both nDCG and time, fastest first."""
-    found: list[Point] = []
+    found: list[CalibrationPoint] = []
     for point in sorted(points, key=lambda point: (point.milliseconds, -point.ndcg)):
         if not found or point.ndcg > found[-1].ndcg:
             found.append(point)
     return found
 
 
-def judged(asked: Iterable[Asked], qrels: Mapping[str, Mapping[str, int]]) -> list[Asked]:
+def judged(asked: Iterable[JudgedQuestion], qrels: Mapping[str, Mapping[str, int]]) -> list[JudgedQuestion]:
     """Those questions that have a relevant passage."""
     return [one for one in asked if any(grade > 0 for grade in qrels.get(one.id, {}).values())]

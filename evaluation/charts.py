@@ -30,7 +30,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ChartPoint:
     """A place in a plane, with its name."""
 
     label: str
@@ -88,7 +88,7 @@ def bars(title: str, rows: Sequence[Bar]) -> Markup:
     return _svg(title, height, parts)
 
 
-def scatter(title: str, x_name: str, y_name: str, points: Sequence[Point]) -> Markup:
+def scatter(title: str, x_name: str, y_name: str, points: Sequence[ChartPoint]) -> Markup:
     """Points with labels; the x axis is logarithmic, for seconds and costs."""
     height, left, bottom = 360, 60, 320
     xs = [math.log10(max(point.x, 1e-4)) for point in points] or [0.0]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from evaluation.adapters.rows import json_rows
 from evaluation.errors import EvaluationError
 from evaluation.ranking import read_run as read_ranking
-from evaluation.runs import Run, scores_path, slug
+from evaluation.runs import EvaluationRun, scores_path, slug
 from evaluation.significance import estimate, holm, randomisation
 
 PLACES = 3
@@ -46,7 +46,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedQuestion:
     """One question that won or lost, with what each side had to show for it."""
 
     set: str
@@ -67,17 +67,17 @@ class Change:
 class Comparison:
     """Everything that differs between two runs. `changes` hold the biggest winners first, then losers."""
 
-    before: Run
-    after: Run
+    before: EvaluationRun
+    after: EvaluationRun
     measure: str
     differences: tuple[Difference, ...]
-    winners: tuple[Change, ...]
-    losers: tuple[Change, ...]
+    winners: tuple[ChangedQuestion, ...]
+    losers: tuple[ChangedQuestion, ...]
 
 
 def compare(
-    before: Run,
-    after: Run,
+    before: EvaluationRun,
+    after: EvaluationRun,
     *,
     measures: Sequence[str] = (),
     systems: Mapping[str, str] | None = None,
@@ -150,12 +150,14 @@ def compare(
     )
 
 
-def _measures(run: Run) -> tuple[str, ...]:
+def _measures(run: EvaluationRun) -> tuple[str, ...]:
     tested = tuple(dict.fromkeys(test.measure for test in run.tests))
     return tested or tuple(dict.fromkeys(metric.measure for metric in run.metrics))
 
 
-def _shared(before: Run, after: Run, systems: Mapping[str, str] | None) -> Iterator[tuple[str, str, str, str]]:
+def _shared(
+    before: EvaluationRun, after: EvaluationRun, systems: Mapping[str, str] | None
+) -> Iterator[tuple[str, str, str, str]]:
     there = {(metric.set, metric.level, metric.system) for metric in after.metrics}
     for set_name, level, system in dict.fromkeys((m.set, m.level, m.system) for m in before.metrics):
         other = systems.get(system, "") if systems else system
@@ -166,16 +168,21 @@ def _shared(before: Run, after: Run, systems: Mapping[str, str] | None) -> Itera
             yield set_name, level, system, other
 
 
-def _dialogs(run: Run, set_name: str) -> dict[str, str]:
+def _dialogs(run: EvaluationRun, set_name: str) -> dict[str, str]:
     path = run.folder / slug(set_name) / "questions.jsonl"
     return {str(row["id"]): str(row.get("dialog", row["id"])) for _, row in json_rows(path)} if path.is_file() else {}
 
 
 def _change(
-    before: Run, after: Run, place: tuple[str, str, str, str], question: str, old_value: float, new_value: float
-) -> Change:
+    before: EvaluationRun,
+    after: EvaluationRun,
+    place: tuple[str, str, str, str],
+    question: str,
+    old_value: float,
+    new_value: float,
+) -> ChangedQuestion:
     set_name, level, old, new = place
-    return Change(
+    return ChangedQuestion(
         set_name,
         level,
         question,
@@ -189,7 +196,7 @@ def _change(
     )
 
 
-def asked(run: Run, set_name: str, question: str) -> tuple[str, ...]:
+def asked(run: EvaluationRun, set_name: str, question: str) -> tuple[str, ...]:
     """The last turns before a question and the question itself, as a run kept them."""
     path = run.folder / slug(set_name) / "questions.jsonl"
     if not path.is_file():
@@ -200,7 +207,7 @@ def asked(run: Run, set_name: str, question: str) -> tuple[str, ...]:
     return (*turns, f"user: {_short(str(row.get('text', question)))}", *written)
 
 
-def evidence(run: Run, set_name: str, system: str, level: str, question: str) -> tuple[str, ...]:
+def evidence(run: EvaluationRun, set_name: str, system: str, level: str, question: str) -> tuple[str, ...]:
     """What a system had to show for a question: what it wrote, else the top of its ranking."""
     folder = run.folder / slug(set_name)
     written = folder / slug(system) / "evidence.jsonl"

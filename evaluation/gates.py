@@ -11,14 +11,14 @@ from evaluation.runs import Metric
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class QualityGate:
     """Every metric whose key matches `pattern` has to be at least `least`."""
 
     pattern: str
     least: float
 
 
-def parse_gate(text: str) -> Gate:
+def parse_gate(text: str) -> QualityGate:
     """`MEASURE=0.85`, or with what it is measured on: `set/level/system/part/MEASURE=0.85`, with `*` and `?`.
 
     Raises EvaluationError.
@@ -34,10 +34,10 @@ def parse_gate(text: str) -> Gate:
             f"{text!r} is no gate: write MEASURE=NUMBER or SET/LEVEL/SYSTEM/PART/MEASURE=NUMBER, such as "
             "doc2dial/section/auto:legs/all/R@20=0.85; * stands for anything."
         )
-    return Gate(pattern if "/" in pattern else f"*/all/{pattern}", least)
+    return QualityGate(pattern if "/" in pattern else f"*/all/{pattern}", least)
 
 
-def check(metrics: Sequence[Metric], gates: Sequence[Gate]) -> None:
+def check(metrics: Sequence[Metric], gates: Sequence[QualityGate]) -> None:
     """Raise BelowThreshold naming every metric below its gate, EvaluationError for a gate nothing matches."""
     failures = []
     for gate in gates:

@@ -23,7 +23,7 @@ from evaluation.answering import AnsweredTurn
 from evaluation.errors import EvaluationError
 from evaluation.sets import Question
 from rewriter.prompts import Prompt, load_prompt
-from text.escape import harmless
+from text.escape import escape
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -40,7 +40,7 @@ _FIELD = regex.compile(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     """One score from 1 to 5, and everything it was asked with."""
 
     criterion: str
@@ -65,7 +65,7 @@ def rubric(path: Path | None = None) -> Prompt:
     return Prompt(path.stem, text, hashlib.sha256(text.encode()).hexdigest()[:12])
 
 
-def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: Prompt) -> list[Verdict]:
+def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: Prompt) -> list[JudgeVerdict]:
     """A verdict for each criterion; one whose answer holds no number from 1 to 5 is left out."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
@@ -81,7 +81,7 @@ def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: P
             written = _NUMBER.search(said.text)
             score = float(written.group()) if written else None
         if score is not None:
-            found.append(Verdict(criterion, score, said.text, system, prompt, rules.version))
+            found.append(JudgeVerdict(criterion, score, said.text, system, prompt, rules.version))
     return found
 
 
@@ -100,13 +100,13 @@ def expected(logprobs: object) -> float | None:
 
 
 def _parts(question: Question, turn: AnsweredTurn) -> dict[str, str]:
-    history: Sequence[str] = [f"{said.role}: {said.text}" for said in question.conversation.turns[-HISTORY:]]
+    history: Sequence[str] = [f"{said.role}: {said.text}" for said in question.conversation.messages[-HISTORY:]]
     passages = [f"[{passage['n']}] {passage['title']}\n{passage['text']}" for passage in turn.passages]
     return {
-        "conversation": harmless("\n".join(history)[-CHARS:]),
-        "question": harmless(question.text),
-        "passages": harmless("\n\n".join(passages)[: 4 * CHARS]),
-        "answer": harmless(turn.answer),
+        "conversation": escape("\n".join(history)[-CHARS:]),
+        "question": escape(question.text),
+        "passages": escape("\n\n".join(passages)[: 4 * CHARS]),
+        "answer": escape(turn.answer),
     }
 
 

@@ -75,7 +75,7 @@ def similarities(texts: Sequence[str], references: Sequence[str], encode: Encode
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GateScores:
     """How well it was decided whether to rewrite; `rewrite` counts as positive."""
 
     precision: float
@@ -86,7 +86,7 @@ class Gate:
     """Share of questions the rewriter changed."""
 
 
-def gate(changed: Sequence[bool], needed: Sequence[bool]) -> Gate:
+def gate(changed: Sequence[bool], needed: Sequence[bool]) -> GateScores:
     """`changed[i]`: the rewriter changed question `i`; `needed[i]`: a person did. 0 where nothing can be said."""
     pairs = list(zip(changed, needed, strict=True))
     right = sum(own and wanted for own, wanted in pairs)
@@ -94,7 +94,7 @@ def gate(changed: Sequence[bool], needed: Sequence[bool]) -> Gate:
     recall = right / max(1, sum(needed))
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
     count = max(1, len(pairs))
-    return Gate(precision, recall, f1, sum(own == wanted for own, wanted in pairs) / count, sum(changed) / count)
+    return GateScores(precision, recall, f1, sum(own == wanted for own, wanted in pairs) / count, sum(changed) / count)
 
 
 def is_change(rewrite: Rewrite, question: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.adapters.rows import json_rows
-from evaluation.runs import Metric, Run, slug
+from evaluation.runs import EvaluationRun, Metric, slug
 from evaluation.tables import HEADINGS, table
 
 NOT_AT_HAND = "not at hand"
@@ -47,7 +47,7 @@ UNITS = {"doc2dial-spans": "sentences (spans)", "doc2dial-propositions": "propos
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PaperSection:
     """One table and what has to be known to read it."""
 
     title: str
@@ -63,7 +63,7 @@ class Section:
         return "\n\n".join((*parts, *self.remarks))
 
 
-def sections(runs: Sequence[Run]) -> list[Section]:
+def sections(runs: Sequence[EvaluationRun]) -> list[PaperSection]:
     """All tables, in the order of `SUBJECTS`; the newest run counts where several measured the same."""
     metrics = {metric.key: metric for run in runs for metric in run.metrics}
     return [
@@ -77,13 +77,13 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     ]
 
 
-def _with_and_without(metrics: Mapping[str, Metric]) -> Section:
+def _with_and_without(metrics: Mapping[str, Metric]) -> PaperSection:
     rows = [
         ("the paper", level, name, *(values.get(measure, NOT_AT_HAND) for measure in RETRIEVAL))
         for (level, name), values in PUBLISHED.items()
     ]
     rows += [(f"ours, {set_name}", level, system, *shown) for set_name, level, system, shown in _systems(metrics)]
-    return Section(
+    return PaperSection(
         "Retrieval with and without rewriting",
         ("whose", "level", "system", *(HEADINGS.get(m, m) for m in RETRIEVAL)),
         tuple(rows),
@@ -103,7 +103,7 @@ def _systems(metrics: Mapping[str, Metric]) -> Iterator[tuple[str, str, str, tup
         yield set_name, level, system, _cells(metrics, set_name, level, system, "all")
 
 
-def _by_domain(metrics: Mapping[str, Metric]) -> Section:
+def _by_domain(metrics: Mapping[str, Metric]) -> PaperSection:
     places = dict.fromkeys(
         (m.set, m.level, m.system, m.part)
         for m in metrics.values()
@@ -114,7 +114,7 @@ def _by_domain(metrics: Mapping[str, Metric]) -> Section:
         for set_name, level, system, part in places
         if set_name == "doc2dial"
     )
-    return Section(
+    return PaperSection(
         "Retrieval by domain",
         ("set", "domain", "level", "system", *(HEADINGS.get(m, m) for m in RETRIEVAL)),
         rows,
@@ -122,7 +122,7 @@ def _by_domain(metrics: Mapping[str, Metric]) -> Section:
     )
 
 
-def _units(metrics: Mapping[str, Metric]) -> Section:
+def _units(metrics: Mapping[str, Metric]) -> PaperSection:
     places = dict.fromkeys(
         (m.set, m.level, m.system)
         for m in metrics.values()
@@ -132,7 +132,7 @@ def _units(metrics: Mapping[str, Metric]) -> Section:
         (UNITS[set_name], level, system, *_cells(metrics, set_name, level, system, "all"))
         for set_name, level, system in sorted(places, key=lambda place: (place[1], place[2], place[0]))
     )
-    return Section(
+    return PaperSection(
         "Propositions against sentences",
         ("pool", "judged by", "system", *(HEADINGS.get(m, m) for m in RETRIEVAL)),
         rows,
@@ -143,7 +143,7 @@ def _units(metrics: Mapping[str, Metric]) -> Section:
     )
 
 
-def _families(runs: Sequence[Run], metrics: Mapping[str, Metric]) -> Section:
+def _families(runs: Sequence[EvaluationRun], metrics: Mapping[str, Metric]) -> PaperSection:
     names = ("ROUGE-L", "exact match", "gate F1", "changed")
     places = dict.fromkeys((m.set, m.system) for m in metrics.values() if m.level == "rewrite" and m.part == "all")
     times = {(one.set, one.system): one.p50 for run in runs if run.kind == "rewriting" for one in run.latencies}
@@ -153,7 +153,7 @@ def _families(runs: Sequence[Run], metrics: Mapping[str, Metric]) -> Section:
         seconds = times.get((set_name, system))
         cells = [f"{value.mean:.3f}" if value else "" for value in values]
         rows.append((set_name, system, *cells, f"{1000 * seconds:.0f}" if seconds is not None else ""))
-    return Section(
+    return PaperSection(
         "Families of rewriters",
         ("set", "rewriter", *names, "ms p50"),
         tuple(rows),
@@ -164,7 +164,7 @@ def _families(runs: Sequence[Run], metrics: Mapping[str, Metric]) -> Section:
     )
 
 
-def _time_saved(runs: Sequence[Run]) -> Section:
+def _time_saved(runs: Sequence[EvaluationRun]) -> PaperSection:
     rows: list[tuple[str, ...]] = [("the paper", "T5", NOT_AT_HAND, NOT_AT_HAND, NOT_AT_HAND, TIME_SAVED)]
     for run in runs:
         if run.kind != "rewriting":
@@ -182,7 +182,7 @@ def _time_saved(runs: Sequence[Run]) -> Section:
             share = f"{len(rewritten) / len(made):.0%}"
             saved = f"{1 - mean / always:.0%}" if always else ""
             rows.append((f"ours, {one.set}", one.system, share, f"{1000 * mean:.1f}", f"{1000 * always:.1f}", saved))
-    return Section(
+    return PaperSection(
         "Time saved by deciding first",
         ("whose", "rewriter", "rewritten", "ms a question", "ms where it rewrites", "saved"),
         tuple(rows),
@@ -193,7 +193,7 @@ def _time_saved(runs: Sequence[Run]) -> Section:
     )
 
 
-def _measured(runs: Sequence[Run], kind: str, title: str, theirs: str) -> Section:
+def _measured(runs: Sequence[EvaluationRun], kind: str, title: str, theirs: str) -> PaperSection:
     rows = tuple(
         (run.name, m.set, m.system, m.measure, f"{m.mean:.3f}", str(m.n))
         for run in runs
@@ -204,7 +204,7 @@ def _measured(runs: Sequence[Run], kind: str, title: str, theirs: str) -> Sectio
     notes = tuple(dict.fromkeys(note for run in runs if run.kind == kind for note in run.notes))
     remark = f"The paper reports {theirs}; its figures are {NOT_AT_HAND}."
     missing = () if rows else (f"No run of `anaphora eval {kind}` was given: add its folder with --runs.",)
-    return Section(title, ("run", "set", "system", "measure", "ours", "n"), rows, (remark, *notes, *missing))
+    return PaperSection(title, ("run", "set", "system", "measure", "ours", "n"), rows, (remark, *notes, *missing))
 
 
 def _cells(metrics: Mapping[str, Metric], *place: str) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def _is_retrieval(metric: Metric) -> bool:
     return metric.measure in RETRIEVAL
 
 
-def text(runs: Sequence[Run]) -> str:
+def text(runs: Sequence[EvaluationRun]) -> str:
     """The whole page, and the runs it was made from."""
     names = ", ".join(f"{run.name} ({run.kind})" for run in runs) or "none"
     head = (
@@ -226,7 +226,7 @@ def text(runs: Sequence[Run]) -> str:
     return "\n\n".join((head, *(section.markdown() for section in sections(runs)))) + "\n"
 
 
-def write(path: Path, runs: Sequence[Run]) -> None:
+def write(path: Path, runs: Sequence[EvaluationRun]) -> None:
     """The page as a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text(runs), "utf-8")

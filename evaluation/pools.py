@@ -20,7 +20,7 @@ from index.passages import split
 from index.pools import Pool, PoolKind, Stated
 from index.query import Query
 from synth.dialogs.beir import asked
-from synth.dialogs.rows import Dialog, Turn
+from synth.dialogs.rows import Dialog, DialogMessage
 from synth.propositions.store import Proposition
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
@@ -110,7 +110,7 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with_history(turn: Turn, before: Sequence[Turn]) -> str:
+def _with_history(turn: DialogMessage, before: Sequence[DialogMessage]) -> str:
     """The question and all that was said, the newest first: an encoder reads only so far."""
     return "\n".join([turn.text, *(one.text for one in reversed(before))])
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from evaluation import charts
 from evaluation.compare import Comparison
-from evaluation.runs import Metric, Run
+from evaluation.runs import EvaluationRun, Metric
 from evaluation.sets import DEPTHS
 from evaluation.tables import HEADINGS, SHOWN, by_system, p_value
 
@@ -31,7 +31,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def html(run: Run, comparison: Comparison | None = None, extra: Sequence[Markup] = ()) -> str:
+def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequence[Markup] = ()) -> str:
     """The page; with a comparison it shows that too. `extra` are further plots, made by `charts`."""
     from jinja2 import Environment
 
@@ -53,7 +53,7 @@ def html(run: Run, comparison: Comparison | None = None, extra: Sequence[Markup]
     )
 
 
-def _charts(run: Run) -> list[Markup]:
+def _charts(run: EvaluationRun) -> list[Markup]:
     found = [metric for metric in run.metrics if metric.part == "all"]
     measured = list(dict.fromkeys(metric.measure for metric in found))
     plotted = [measure for measure in PLOTTED if measure in measured] or measured
@@ -75,11 +75,11 @@ def _charts(run: Run) -> list[Markup]:
 
 
 def _against_latency(
-    run: Run, set_name: str, level: str, here: Sequence[Metric], measure: str, systems: Sequence[str]
+    run: EvaluationRun, set_name: str, level: str, here: Sequence[Metric], measure: str, systems: Sequence[str]
 ) -> list[Markup]:
     seconds = {one.system: one.p50 for one in run.latencies if one.set == set_name}
     points = [
-        charts.Point(m.system, 1000 * seconds[m.system], m.mean, systems.index(m.system))
+        charts.ChartPoint(m.system, 1000 * seconds[m.system], m.mean, systems.index(m.system))
         for m in here
         if m.measure == measure and m.system in seconds
     ]
@@ -88,7 +88,7 @@ def _against_latency(
     return [charts.scatter(title, "milliseconds, median", name, points)] if len(points) > 1 else []
 
 
-def _by_depth(run: Run, set_name: str, level: str, measure: str, systems: Sequence[str]) -> list[Markup]:
+def _by_depth(run: EvaluationRun, set_name: str, level: str, measure: str, systems: Sequence[str]) -> list[Markup]:
     names = [name for _, _, name in DEPTHS]
     values: dict[str, dict[str, float]] = {}
     for metric in run.metrics:
@@ -104,7 +104,7 @@ def _by_depth(run: Run, set_name: str, level: str, measure: str, systems: Sequen
     return [charts.lines(title, "turn", name, present, series)] if len(present) > 1 else []
 
 
-def _summaries(run: Run) -> list[Table]:
+def _summaries(run: EvaluationRun) -> list[Table]:
     """One table for all levels that measure the same."""
     groups: dict[tuple[str, ...], list[Metric]] = {}
     found = [metric for metric in run.metrics if metric.part == "all"]
@@ -123,7 +123,7 @@ def _summaries(run: Run) -> list[Table]:
     ]
 
 
-def _tests(run: Run) -> Table:
+def _tests(run: EvaluationRun) -> Table:
     rows = [
         [t.set, t.level, HEADINGS.get(t.measure, t.measure), t.system, t.baseline, f"{t.difference:+.3f}",
          f"{t.low:+.3f} to {t.high:+.3f}", p_value(t.p_holm)]
@@ -132,7 +132,7 @@ def _tests(run: Run) -> Table:
     return Table(["set", "level", "measure", "system", "against", "difference", "95 %", "p"], rows)
 
 
-def _parts(run: Run) -> Table:
+def _parts(run: EvaluationRun) -> Table:
     measures = tuple(dict.fromkeys(metric.measure for metric in run.metrics))
     shown = [measure for measure in PLOTTED if measure in measures] or list(measures)[:5]
     found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}

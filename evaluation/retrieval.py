@@ -19,7 +19,7 @@ from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
 from evaluation.ranking import FULL_MEASURES, by_parent, per_question, run_lines
 from evaluation.runs import Latency, RunWriter
-from evaluation.sets import EvalSet, Level, Question
+from evaluation.sets import EvalSet, JudgedLevel, Question
 from evaluation.systems import KnownRewrites, System, context_text, human_rewrite
 from index.collection import Collection
 from index.query import Hit
@@ -74,7 +74,7 @@ class Ranking:
     passages: dict[str, Hit] = field(default_factory=dict)
     document_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def at(self, level: Level) -> dict[str, list[str]]:
+    def at(self, level: JudgedLevel) -> dict[str, list[str]]:
         """The run over what `level` judges."""
         if level.by == "unit":
             return self.found
@@ -331,7 +331,7 @@ def _show(
             {
                 "id": question.id,
                 "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.turns],
+                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
                 "text": question.text,
                 "rewrite": question.rewrite,
                 "rewrites": {form: made[question.id].text for form, made in rewrites.items() if question.id in made},

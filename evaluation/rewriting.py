@@ -110,7 +110,7 @@ def measure(
             {
                 "id": question.id,
                 "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.turns],
+                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
                 "text": question.text,
                 "rewrite": question.rewrite,
             }

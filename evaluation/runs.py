@@ -86,7 +86,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EvaluationRun:
     """A finished run, read back."""
 
     folder: Path
@@ -154,7 +154,7 @@ class RunWriter:
         with self.path(*parts).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
-    def finish(self, settings: Settings, **more: object) -> Run:
+    def finish(self, settings: Settings, **more: object) -> EvaluationRun:
         """Write what was measured, and what it was measured with."""
         self.seconds["total"] = time.monotonic() - self.began
         found = {
@@ -200,12 +200,12 @@ def _new_folder(root: Path, name: str) -> Path:
             folder = root / f"{name}-{next(numbers)}"
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> EvaluationRun:
     """A run from its folder. Raises MissingSet where there is none, BadRow where it is damaged."""
     try:
         description = json.loads((folder / "run.json").read_text("utf-8"))
         found = json.loads((folder / "metrics.json").read_text("utf-8"))
-        return Run(
+        return EvaluationRun(
             folder,
             description,
             tuple(Metric(**row) for row in found["metrics"]),

@@ -41,7 +41,7 @@ class Question:
     @property
     def depth(self) -> int:
         """The how-manieth question of its conversation it is, from 1."""
-        return 1 + sum(turn.role == "user" for turn in self.conversation.turns)
+        return 1 + sum(turn.role == "user" for turn in self.conversation.messages)
 
     @property
     def needs_rewrite(self) -> bool | None:
@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class JudgedLevel:
     """What is judged: the units that are searched, their documents, or anything else they belong to.
 
     With `by` `parents`, `parents` maps a unit to what it belongs to, and `qrels` judges those.
@@ -74,7 +74,7 @@ class EvalSet:
     unit: str
     corpus: Path | tuple[Row, ...] | None
     questions: tuple[Question, ...]
-    levels: tuple[Level, ...] = ()
+    levels: tuple[JudgedLevel, ...] = ()
 
     def every(self, n: int) -> EvalSet:
         """The same with every `n`th question only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evaluation.runs import Metric, Run
+from evaluation.runs import EvaluationRun, Metric
 
 SHOWN = {
     "retrieval": ("AP", "R@1", "R@5", "R@10", "R@20", "nDCG@5", "RR"),
@@ -27,7 +27,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def summary(run: Run, part: str = "all", *, intervals: bool = False) -> str:
+def summary(run: EvaluationRun, part: str = "all", *, intervals: bool = False) -> str:
     """Every system of every set, one row each; levels that measure different things in tables of their own."""
     shown = [metric for metric in run.metrics if metric.part == part]
     groups: dict[tuple[str, ...], list[Metric]] = {}
@@ -38,7 +38,7 @@ def summary(run: Run, part: str = "all", *, intervals: bool = False) -> str:
     return "\n\n".join(_summary(run, metrics, measures, intervals) for measures, metrics in groups.items())
 
 
-def _summary(run: Run, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> str:
+def _summary(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> str:
     latencies = {(one.set, one.system): one for one in run.latencies}
     rows = []
     for (set_name, level, system), values in by_system(metrics).items():
@@ -61,7 +61,7 @@ def by_system(metrics: Sequence[Metric]) -> dict[tuple[str, str, str], dict[str,
     return found
 
 
-def tests(run: Run) -> str:
+def tests(run: EvaluationRun) -> str:
     """What differs from the baseline, and how surely."""
     rows = [
         [
@@ -79,7 +79,7 @@ def tests(run: Run) -> str:
     return table(["set", "level", "measure", "system", "against", "difference", "95 %", "p (Holm)"], rows)
 
 
-def parts(run: Run, measures: Sequence[str]) -> str:
+def parts(run: EvaluationRun, measures: Sequence[str]) -> str:
     """The parts of every set: by turn, domain, first questions and follow-ups."""
     rows: list[list[object]] = []
     found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}

@@ -1,4 +1,4 @@
-"""Conversations: turns of a user and an assistant, oldest first."""
+"""Conversations: messages of a user and an assistant, oldest first. A turn is a question and its answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Role: TypeAlias = Literal["user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Message:
     """One message of a conversation."""
 
     role: Role
@@ -18,24 +18,19 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The turns before the question that is asked now, oldest first; may be empty."""
+    """The messages before the question that is asked now, oldest first; may be empty."""
 
-    turns: tuple[Turn, ...] = ()
+    messages: tuple[Message, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.turns)
-
-    def last_user_turns(self, n: int) -> tuple[str, ...]:
-        """Texts of the last `n` user turns, oldest first."""
-        users = [turn.text for turn in self.turns if turn.role == "user"]
-        return tuple(users[-n:]) if n > 0 else ()
+        return bool(self.messages)
 
     def last_exchange(self) -> tuple[str, str]:
-        """The newest user turn and everything the assistant said after it (either may be empty)."""
+        """The newest user message and everything the assistant said after it (either may be empty)."""
         question, answers = "", list[str]()
-        for turn in reversed(self.turns):
-            if turn.role == "user":
-                question = turn.text
+        for message in reversed(self.messages):
+            if message.role == "user":
+                question = message.text
                 break
-            answers.append(turn.text)
+            answers.append(message.text)
         return question, " ".join(reversed(answers))

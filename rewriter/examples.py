@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 
 import regex
 
-from rewriter.conversation import Conversation, Role, Turn
+from rewriter.conversation import Conversation, Message, Role
 from rewriter.errors import ExampleError
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
@@ -34,7 +34,7 @@ class RewriteExample:
     """
 
     id: str
-    history: tuple[Turn, ...]
+    history: tuple[Message, ...]
     question: str
     rewrite: str
     source: str = ""
@@ -130,7 +130,7 @@ def _of_row(row: dict[str, Any], where: str, source: str, *, id_key: str, questi
 def _of_dialog(row: dict[str, Any], where: str, source: str) -> Iterator[RewriteExample]:
     dialog = str(row.get("dialog_id") or row.get("id") or where)
     source = str(row.get("source") or source)
-    history: list[Turn] = []
+    history: list[Message] = []
     for n, raw in enumerate(_list(row, "turns", where), start=1):
         at = f"{where}, turn {n}"
         turn = _turn(raw, at)
@@ -139,13 +139,13 @@ def _of_dialog(row: dict[str, Any], where: str, source: str) -> Iterator[Rewrite
         history.append(turn)
 
 
-def _turn(raw: object, where: str) -> Turn:
+def _turn(raw: object, where: str) -> Message:
     if not isinstance(raw, dict) or raw.get("role") not in _ROLES:
         raise ExampleError(f"{where} needs a `role` (user or assistant) and a `text`.")
     text = raw.get("text")
     if not isinstance(text, str):
         raise ExampleError(f"{where} has no `text`.")
-    return Turn(_ROLES[raw["role"]], text.strip())
+    return Message(_ROLES[raw["role"]], text.strip())
 
 
 def _list(row: dict[str, Any], key: str, where: str) -> list[object]:

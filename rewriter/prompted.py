@@ -19,7 +19,7 @@ from rewriter import guard
 from rewriter.conversation import Conversation
 from rewriter.prompts import load_prompt
 from rewriter.protocol import Rewrite
-from text.escape import harmless
+from text.escape import escape
 from text.words import words
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class PromptedRewriter:
 
         lines = [
             f"{turn.role.capitalize()}: {_line(turn.text, USER_CHARS if turn.role == 'user' else ASSISTANT_CHARS)}"
-            for turn in conversation.turns[-self._turns :]
+            for turn in conversation.messages[-self._turns :]
         ]
         parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
         asked = _PLACEHOLDER.sub(lambda match: parts[match[1]], load_prompt(PACKAGE, "conversation").text)
@@ -198,7 +198,7 @@ def _complete(said: str, question: str) -> bool:
 
 def _line(text: str, longest: int) -> str:
     """One harmless line of at most `longest` characters."""
-    line = " ".join(harmless(text).split())
+    line = " ".join(escape(text).split())
     return line if len(line) <= longest else line[:longest].rsplit(" ", 1)[0] + "…"
 
 

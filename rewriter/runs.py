@@ -94,10 +94,10 @@ def rollback(home: Path) -> str:
 
 def check(folder: Path) -> None:
     """Load a run as the server would and ask it one question. Raises RunError where that fails."""
-    from rewriter.conversation import Conversation, Turn
+    from rewriter.conversation import Conversation, Message
 
     rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))
-    talk = Conversation((Turn("user", "How do I renew my licence?"), Turn("assistant", "Online or by mail.")))
+    talk = Conversation((Message("user", "How do I renew my licence?"), Message("assistant", "Online or by mail.")))
     made = rewriter.rewrite(talk, "and by fax?")
     if made.decision == "failed":
         raise RunError(f"{folder.name} loads but cannot rewrite: {made.reason}")

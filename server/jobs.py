@@ -23,7 +23,7 @@ SAVE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
 
 
-class Progress:
+class JobProgress:
     """What work uses to say how far it is and to learn whether it should stop."""
 
     def __init__(self, runner: JobRunner, job_id: str, stop: threading.Event) -> None:
@@ -40,7 +40,7 @@ class Progress:
         return self._stop.is_set()
 
 
-Work = Callable[[Progress], Iterable[FileResult]]
+Work = Callable[[JobProgress], Iterable[FileResult]]
 
 
 class JobRunner:
@@ -75,7 +75,7 @@ class JobRunner:
             return
         self._update(job_id, state="running")
         try:
-            files = tuple(work(Progress(self, job_id, stop)))
+            files = tuple(work(JobProgress(self, job_id, stop)))
         except IndexingCancelled:
             self._update(job_id, state="cancelled", message="Cancelled; the collection is as it was before.")
         except (IndexingError, StoreError, OSError) as error:

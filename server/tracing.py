@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from server.store.records import Trace, TraceStep, TurnStatus
 from server.turn.events import ErrorEvent, EvidenceEvent
-from server.turn.steps import Step
+from server.turn.steps import TurnStep
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -36,7 +36,7 @@ class TurnRecorder:
         self._content = content
         self._steps: list[TraceStep] = []
 
-    def step(self, step: Step) -> None:
+    def step(self, step: TurnStep) -> None:
         """Keep a finished step."""
         self._steps.append(
             TraceStep(
@@ -51,18 +51,18 @@ class TurnRecorder:
 
     def admitted(self) -> None:
         """The turn has waited for its place until now."""
-        self.step(Step("wait", self.created, time.perf_counter() - self._began))
+        self.step(TurnStep("wait", self.created, time.perf_counter() - self._began))
 
     def evidence(self, event: EvidenceEvent) -> None:
         """What the answerer was given to read."""
         passages = [passage.model_dump(mode="json") for passage in event.passages]
         attributes = {"passages": len(passages), "reranked": event.reranked}
-        self.step(Step("evidence", time.time(), 0.0, outputs={"passages": passages}, attributes=attributes))
+        self.step(TurnStep("evidence", time.time(), 0.0, outputs={"passages": passages}, attributes=attributes))
 
     def failed(self, event: ErrorEvent) -> None:
         """Why the turn ended badly; the message is ours and holds no content."""
         attributes = {"error": event.code, "message": event.message}
-        self.step(Step("error", time.time(), 0.0, attributes=attributes))
+        self.step(TurnStep("error", time.time(), 0.0, attributes=attributes))
 
     def trace(
         self,

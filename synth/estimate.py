@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from synth.prompts import chat_prompt
 from synth.propositions.extract import extraction
-from synth.propositions.windows import Window
+from synth.propositions.windows import DocumentWindow
 
 TOKENS_PER_PROPOSITION = 27
 """Tokens of a document for each proposition made of it."""
@@ -37,7 +37,7 @@ class StepCost:
 
 
 def estimate(
-    windows: Sequence[Window], list_size: int, count_tokens: Callable[[str], int], *, dialogs: bool = True
+    windows: Sequence[DocumentWindow], list_size: int, count_tokens: Callable[[str], int], *, dialogs: bool = True
 ) -> list[StepCost]:
     """The cost of each step, in order; counts of tokens are the encoder's, which is near those of language models."""
     tasks = [extraction(window, count_tokens) for window in windows]

@@ -26,12 +26,12 @@ from synth.propositions.build import Built, build
 from synth.propositions.extract import STEP as PROPOSITIONS
 from synth.propositions.extract import extraction
 from synth.propositions.store import write_rows
-from synth.propositions.windows import WINDOW_TOKENS, Window, windows
+from synth.propositions.windows import WINDOW_TOKENS, DocumentWindow, windows
 from synth.running import Outcome, Settler, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SynthPlan:
     """What to make. `windows_per_document` of 0 takes all; `list_size` is the paper's n.
 
     With `only_answered`, windows without an outcome are passed over instead of asked about.
@@ -44,7 +44,7 @@ class Plan:
     only_answered: bool = False
 
 
-def windows_of(documents: Sequence[Document], plan: Plan, encoder: Encoder) -> list[Window]:
+def windows_of(documents: Sequence[Document], plan: SynthPlan, encoder: Encoder) -> list[DocumentWindow]:
     """The windows to be shown to the model, in document order."""
     most = plan.windows_per_document or None
     return [
@@ -55,7 +55,7 @@ def windows_of(documents: Sequence[Document], plan: Plan, encoder: Encoder) -> l
 
 
 def make_propositions(
-    documents: Sequence[Document], plan: Plan, settler: Settler, encoder: Encoder, folder: Folder
+    documents: Sequence[Document], plan: SynthPlan, settler: Settler, encoder: Encoder, folder: Folder
 ) -> tuple[Built, RunFacts]:
     """Ask for propositions and write `propositions.jsonl` and what was left out.
 
@@ -93,7 +93,7 @@ def make_propositions(
 
 
 def make_dialogs(
-    built: Built, plan: Plan, settler: Settler, encoder: Encoder, folder: Folder, facts: RunFacts
+    built: Built, plan: SynthPlan, settler: Settler, encoder: Encoder, folder: Folder, facts: RunFacts
 ) -> RunFacts:
     """Ask for dialogs over the propositions, and write them, their rejections, BEIR files and numbers.
 

@@ -40,7 +40,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
 @pytest.fixture(scope="session")
 def model_home() -> Path:
     """A home folder whose `models/` holds the encoder, the reranker and SmolLM2; only to be read."""
-    from server.catalogue import fetch
+    from server.registry import fetch
 
     for name in MODELS:
         fetch(name, TEST_HOME)
@@ -51,7 +51,7 @@ def model_home() -> Path:
 def encoder(model_home: Path) -> Encoder:
     """all-MiniLM-L6-v2 as int8 ONNX: 384 dimensions, no torch."""
     from index.encoders import load_encoder
-    from server.catalogue import resolve
+    from server.registry import resolve
 
     return load_encoder(resolve("all-minilm-l6-v2", model_home))
 
@@ -59,8 +59,8 @@ def encoder(model_home: Path) -> Encoder:
 @pytest.fixture(scope="session")
 def small_llm(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """SmolLM2 behind the real local engine: a real path to an LLM, though not to sensible answers."""
-    from server.catalogue import resolve
     from server.engines import LocalEngine
+    from server.registry import resolve
     from server.settings import LLMSettings, Settings
 
     settings = Settings(

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from cli import app
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.reference import leaves
 from server.settings import Settings
 

@@ -1,7 +1,7 @@
 """Hostile text made unable to pass for a prompt's own form.
 
 Chat servers read the tokens of their templates (`<|im_start|>`, `[INST]`, …) wherever they stand, so a document
-or a question that holds one could end its own message and begin another. `harmless` breaks such tokens and the
+or a question that holds one could end its own message and begin another. `escape` breaks such tokens and the
 tags our prompts use; people are shown the original.
 """
 
@@ -21,6 +21,6 @@ _INVISIBLE = regex.compile(
 )
 
 
-def harmless(text: str) -> str:
+def escape(text: str) -> str:
     """`text` without invisible characters and with template tokens and prompt tags broken at their first sign."""
     return str(_SQUARE.sub("(", _ANGLE.sub("‹", _INVISIBLE.sub("", text))))

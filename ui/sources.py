@@ -44,7 +44,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceView:
     """A passage as the panel shows it."""
 
     n: int
@@ -97,12 +97,12 @@ def document_link(collection: str, document_id: str, start: int, end: int) -> st
 
 def _source(
     collection: str, passage: Evidence, citations: Sequence[CitationEvent], nearest: Sequence[Quotation]
-) -> Source:
+) -> SourceView:
     cited = [(key, cite) for key, cite in enumerate(citations) if cite.passage_id == passage.passage_id]
     highlights = [Highlight(cite.start - passage.start, cite.end - passage.start, key) for key, cite in cited]
     near = [quoted for quoted in nearest if quoted.n == passage.n]
     highlights += [Highlight(quoted.start - passage.start, quoted.end - passage.start, None) for quoted in near]
-    return Source(
+    return SourceView(
         n=passage.n,
         document_id=passage.document_id,
         title=passage.title or passage.document_id,

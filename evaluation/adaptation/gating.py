@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluation.adaptation.questions import Asked, ranking
+from evaluation.adaptation.questions import HeldOutQuestion, ranking
 from evaluation.ranking import per_question
 from rewriter.errors import RunError
 from rewriter.load import DESCRIPTION, describe
@@ -32,7 +32,7 @@ WORTH = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ThresholdPoint:
     """What a threshold comes to: MAP, and the share of questions that are rewritten.
 
     `error` is the standard error of its MAP less that of the run's own threshold, over conversations.
@@ -48,10 +48,10 @@ def curve(
     search: TurnSearch,
     always: Rewriter,
     collection: str,
-    asked: Sequence[Asked],
+    asked: Sequence[HeldOutQuestion],
     own: float,
     counted: Callable[[], None] = lambda: None,
-) -> list[Point]:
+) -> list[ThresholdPoint]:
     """MAP over thresholds, `own` among them, which is the run's.
 
     `always` is the rewriter with its gate open, so that each question has a rewrite to try.
@@ -73,7 +73,7 @@ def curve(
 
     dialogs = [one.example.dialog for one in asked]
     return [
-        Point(
+        ThresholdPoint(
             t,
             float(precisions(t).mean()),
             float(np.mean(np.array(chances) >= t)),
@@ -94,7 +94,7 @@ def standard_error(differences: NDArray[np.float64], dialogs: Sequence[str]) -> 
     return float(np.std(list(sums.values()), ddof=1) * math.sqrt(count) / len(differences))
 
 
-def best(points: Sequence[Point], own: float) -> Point:
+def best(points: Sequence[ThresholdPoint], own: float) -> ThresholdPoint:
     """The threshold of the highest MAP, the higher one of equals.
 
     The run's own where that gains less than a standard error: curves over a hundred questions are flat, and their
@@ -136,7 +136,7 @@ def set_threshold(folder: Path, threshold: float) -> None:
     part.replace(path)
 
 
-def _precision(search: TurnSearch, collection: str, asked: Asked, rewrite: Rewrite) -> float:
+def _precision(search: TurnSearch, collection: str, asked: HeldOutQuestion, rewrite: Rewrite) -> float:
     plan = search.plan(asked.example.question, asked.conversation, rewrite)
     hits = search.retrieve(search.collection(collection), plan, k=100)
     if search.reranks(plan) and hits:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from evaluation.adaptation.questions import Asked, ranking
+from evaluation.adaptation.questions import HeldOutQuestion, ranking
 from evaluation.ranking import per_question
 from evaluation.significance import randomisation
 
@@ -37,7 +37,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MeasuredChange:
     """A measure before and after, over the questions of one group. `p` is of the difference, two-sided."""
 
     group: Group
@@ -60,12 +60,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdaptationVerdict:
     """Whether the new rewriter may serve, why, and the changes behind it."""
 
     promote: bool
     reason: str
-    changes: tuple[Change, ...]
+    changes: tuple[MeasuredChange, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For the state of an adaptation."""
@@ -79,7 +79,7 @@ class Verdict:
 def measure(
     search: TurnSearch,
     collection: str,
-    asked: Sequence[Asked],
+    asked: Sequence[HeldOutQuestion],
     k: int = 100,
     counted: Callable[[], None] = lambda: None,
 ) -> Measured:
@@ -106,9 +106,9 @@ def measure(
     )
 
 
-def judge(asked: Sequence[Asked], before: Measured, after: Measured) -> Verdict:
+def judge(asked: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:
     """Better for follow-ups, surely, at passage level; worse, surely, for nothing: only then may the new one serve."""
-    groups: dict[Group, list[Asked]] = {
+    groups: dict[Group, list[HeldOutQuestion]] = {
         "follow-ups": [one for one in asked if one.example.needs_rewrite],
         "stand-alone": [one for one in asked if not one.example.needs_rewrite],
     }
@@ -122,31 +122,37 @@ def judge(asked: Sequence[Asked], before: Measured, after: Measured) -> Verdict:
     follow = deciding.get(("follow-ups", "passage"))
     if follow is None or follow.questions < LEAST:
         count = follow.questions if follow else 0
-        return Verdict(False, f"{count} held-out follow-ups are too few to decide by ({LEAST} are needed).", changes)
+        return AdaptationVerdict(
+            False, f"{count} held-out follow-ups are too few to decide by ({LEAST} are needed).", changes
+        )
     told = f"MAP of follow-ups {follow.before:.3f} → {follow.after:.3f} (p = {follow.p:.3f})"
     if not follow.better:
-        return Verdict(False, f"Follow-ups do not surely improve: {told}.", changes)
+        return AdaptationVerdict(False, f"Follow-ups do not surely improve: {told}.", changes)
     worse = [change for change in deciding.values() if change.worse]
     if worse:
         one = worse[0]
-        return Verdict(
+        return AdaptationVerdict(
             False,
             f"{one.group} get worse at {one.level} level: MAP {one.before:.3f} → {one.after:.3f} (p = {one.p:.3f}).",
             changes,
         )
-    return Verdict(True, f"{told}; questions that stand alone are no worse.", changes)
+    return AdaptationVerdict(True, f"{told}; questions that stand alone are no worse.", changes)
 
 
-def _changes(group: Group, level: str, asked: Sequence[Asked], before: Measured, after: Measured) -> list[Change]:
+def _changes(
+    group: Group, level: str, asked: Sequence[HeldOutQuestion], before: Measured, after: Measured
+) -> list[MeasuredChange]:
     old, new = before.values[level], after.values[level]
     judged = [one.example for one in asked if one.example.id in old and one.example.id in new]
     if not judged:
         return []
     clusters = [example.dialog for example in judged]
-    changes = list[Change]()
+    changes = list[MeasuredChange]()
     for name in MEASURES:
         pairs = [(old[example.id][name], new[example.id][name]) for example in judged]
         p = randomisation([b - a for a, b in pairs], clusters)
         n = len(pairs)
-        changes.append(Change(group, level, name, n, sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n, p))
+        changes.append(
+            MeasuredChange(group, level, name, n, sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n, p)
+        )
     return changes

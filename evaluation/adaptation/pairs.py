@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluation.adaptation.questions import Asked
+from evaluation.adaptation.questions import HeldOutQuestion
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample, read_examples, write_examples
 
@@ -56,14 +56,14 @@ def held_out(key: str, seed: int) -> bool:
     return int.from_bytes(digest[:8]) / 2**64 < HELD_SHARE
 
 
-def drawn(asked: Sequence[Asked], most: int, seed: int) -> list[Asked]:
+def drawn(asked: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:
     """At most `most` questions, whole conversations, in an order the seed gives."""
-    dialogs: dict[str, list[Asked]] = {}
+    dialogs: dict[str, list[HeldOutQuestion]] = {}
     for one in asked:
         dialogs.setdefault(one.example.dialog, []).append(one)
     order = sorted(dialogs)
     random.Random(seed).shuffle(order)
-    chosen: list[Asked] = []
+    chosen: list[HeldOutQuestion] = []
     for dialog in order:
         if len(chosen) >= most:
             break

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.examples import RewriteExample
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerSpan:
     """A stretch of a document's text that answers a question; offsets count characters."""
 
     document_id: str
@@ -32,11 +32,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HeldOutQuestion:
     """A question with its conversation and what answers it. `places` may be empty where only the document is known."""
 
     example: RewriteExample
-    places: tuple[Place, ...]
+    places: tuple[AnswerSpan, ...]
     documents: tuple[str, ...]
 
     @property
@@ -45,7 +45,7 @@ class Asked:
         return self.example.conversation
 
 
-def ranking(asked: Asked, hits: Sequence[Hit]) -> list[str]:
+def ranking(asked: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
     """The hits as places: one that holds places of the question's as those, any other under its own id."""
     found: list[str] = []
     for hit in hits:
@@ -59,23 +59,23 @@ def ranking(asked: Asked, hits: Sequence[Hit]) -> list[str]:
     return found
 
 
-def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[Asked]:
+def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]:
     """The questions of a file of annotated dialogs, in order. Raises BadStore where a file is spoilt."""
     from synth.dialogs.rows import read_dialogs
     from synth.propositions.store import read_propositions
 
     places = {
-        proposition.id: tuple(Place(s.document_id, s.start, s.end) for s in proposition.sources)
-        or (Place(proposition.document_id, proposition.start, proposition.end),)
+        proposition.id: tuple(AnswerSpan(s.document_id, s.start, s.end) for s in proposition.sources)
+        or (AnswerSpan(proposition.document_id, proposition.start, proposition.end),)
         for proposition in read_propositions(propositions)
     }
     for dialog in read_dialogs(dialogs):
-        history: list[Turn] = []
+        history: list[Message] = []
         for n, turn in enumerate(dialog.turns):
             if turn.asks and history:
                 example = RewriteExample(
                     f"{dialog.dialog_id}#{n}", tuple(history), turn.text, turn.rewrite or turn.text, "synth"
                 )
                 known = tuple(place for one in turn.relevant or () for place in places.get(one, ())[:1])
-                yield Asked(example, known, tuple(dict.fromkeys(place.document_id for place in known)))
-            history.append(Turn(turn.role, turn.text))
+                yield HeldOutQuestion(example, known, tuple(dict.fromkeys(place.document_id for place in known)))
+            history.append(Message(turn.role, turn.text))

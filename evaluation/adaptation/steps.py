@@ -12,7 +12,7 @@ STEPS = ("index", "pairs", "train", "calibrate", "evaluate", "promote")
 STATE = "state.json"
 
 
-class Progress:
+class AdaptationState:
     """The state of the adaptation in `folder`, made for `wanted`: what decides its result, as JSON values.
 
     Raises RecipeError where the folder holds one that was begun with something else.

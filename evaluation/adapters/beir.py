@@ -8,7 +8,7 @@ from typing import Any
 from evaluation.adapters.rows import conversation, json_rows, names, optional, present, text
 from evaluation.errors import BadRow, MissingSet
 from evaluation.ranking import Qrels, read_qrels
-from evaluation.sets import EvalSet, Level, Question
+from evaluation.sets import EvalSet, JudgedLevel, Question
 
 SHAPE = (
     '{"id": "q1", "text": "…", "history": [{"role": "user", "text": "…"}], "rewrite": "…", "relevant": ["passage id"], '
@@ -35,14 +35,14 @@ def folder(path: Path) -> EvalSet:
         for _, row in json_rows(corpus)
         if isinstance(row.get("metadata"), dict) and row["metadata"].get("doc_id")
     }
-    levels = [Level("passage", qrels)]
+    levels = [JudgedLevel("passage", qrels)]
     if document_of:
         documents: dict[str, dict[str, int]] = {}
         for question, relevant in qrels.items():
             for item, relevance in relevant.items():
                 if item in document_of and relevance > 0:
                     documents.setdefault(question, {})[document_of[item]] = 1
-        levels.append(Level("document", documents, "document"))
+        levels.append(JudgedLevel("document", documents, "document"))
     found = tuple(_question(row, at) for at, row in json_rows(queries))
     return EvalSet(path.resolve().name, "passage", corpus, found, tuple(levels))
 
@@ -67,9 +67,9 @@ def own_questions(path: Path) -> EvalSet:
             documents[question.id] = dict.fromkeys(relevant, 1)
     levels = []
     if passages:
-        levels.append(Level("passage", passages))
+        levels.append(JudgedLevel("passage", passages))
     if documents:
-        levels.append(Level("document", documents, "document"))
+        levels.append(JudgedLevel("document", documents, "document"))
     return EvalSet(path.stem, "passage", None, tuple(found), tuple(levels))
 
 

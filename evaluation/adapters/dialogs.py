@@ -47,17 +47,17 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
     dialog = optional(row, "dialog_id") or optional(row, "id") or place
     whole = conversation(turns, place)
     for n, raw in enumerate(turns):
-        if whole.turns[n].role != "user":
+        if whole.messages[n].role != "user":
             continue
         at = f"{place}, turn {n + 1}"
-        following = whole.turns[n + 1 :]
+        following = whole.messages[n + 1 :]
         answer = following[0].text if following and following[0].role == "assistant" else ""
         yield JudgedQuestion(
             Question(
                 id=(optional(raw, "turn_id") or f"{dialog}#{n + 1}").replace(" ", "_"),
                 dialog=dialog,
                 text=text(raw, "text", at),
-                conversation=Conversation(whole.turns[:n]),
+                conversation=Conversation(whole.messages[:n]),
                 rewrite=optional(raw, "rewrite"),
                 domain=optional(row, "domain") or optional(row, "collection"),
                 answer=answer,

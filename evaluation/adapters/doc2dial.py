@@ -11,7 +11,7 @@ from pathlib import Path
 from evaluation.adapters.rows import conversation, json_rows, names, optional, present, text
 from evaluation.errors import BadRow
 from evaluation.ranking import read_qrels
-from evaluation.sets import EvalSet, Level, Question, Row
+from evaluation.sets import EvalSet, JudgedLevel, Question, Row
 
 WHERE = (
     "Doc2Dial 1.0.1 (CC BY 3.0) is published at https://doc2dial.github.io; docs/evaluation.md describes the files "
@@ -33,7 +33,7 @@ def spans(data: Path) -> EvalSet:
     """The spans, which are about sentences; also judged themselves."""
     folder = _folder(data)
     corpus = present(folder / "spans.jsonl", "Doc2Dial's spans", WHERE)
-    own = Level("sentence", read_qrels(folder / "qrels.span.tsv"))
+    own = JudgedLevel("sentence", read_qrels(folder / "qrels.span.tsv"))
     levels = (own, *_levels(folder, section_of_span(folder)))
     return EvalSet("doc2dial-spans", "sentence", corpus, questions(folder), levels)
 
@@ -95,7 +95,7 @@ def _folder(data: Path) -> Path:
     return present(data / "doc2dial", "Doc2Dial", WHERE)
 
 
-def _levels(folder: Path, parents: dict[str, tuple[str, ...]] | None) -> tuple[Level, ...]:
+def _levels(folder: Path, parents: dict[str, tuple[str, ...]] | None) -> tuple[JudgedLevel, ...]:
     judged = read_qrels(present(folder / "qrels.section.tsv", "Doc2Dial's judgements", WHERE))
-    section = Level("section", judged) if parents is None else Level("section", judged, "parents", parents)
-    return section, Level("document", read_qrels(folder / "qrels.document.tsv"), "document")
+    section = JudgedLevel("section", judged) if parents is None else JudgedLevel("section", judged, "parents", parents)
+    return section, JudgedLevel("document", read_qrels(folder / "qrels.document.tsv"), "document")

@@ -8,7 +8,7 @@ from evaluation.adapters import dialogs
 from evaluation.adapters.rows import present
 from evaluation.errors import MissingSet
 from evaluation.ranking import read_qrels
-from evaluation.sets import EvalSet, Level
+from evaluation.sets import EvalSet, JudgedLevel
 
 WHERE = (
     "MTRAG (Apache-2.0) is published at https://github.com/IBM/mt-rag-benchmark; docs/evaluation.md describes the "
@@ -26,5 +26,5 @@ def passages(data: Path, domain: str) -> EvalSet:
     if not found:
         raise MissingSet(f"{rows} holds no dialog of {domain!r}. {WHERE}")
     _, documents = dialogs.qrels(found)
-    levels = (Level("passage", judged), Level("document", documents, "document"))
+    levels = (JudgedLevel("passage", judged), JudgedLevel("document", documents, "document"))
     return EvalSet(f"mtrag-{domain}", "passage", corpus, tuple(one.question for one in found), levels)

@@ -15,8 +15,8 @@ from typing import Any
 
 from evaluation.adapters.rows import ROLES, json_document, present
 from evaluation.errors import BadRow
-from evaluation.sets import EvalSet, Level, Question, Row
-from rewriter.conversation import Conversation, Turn
+from evaluation.sets import EvalSet, JudgedLevel, Question, Row
+from rewriter.conversation import Conversation, Message
 
 WHERE = "Doc2Dial and MultiDoc2Dial (CC BY 3.0 and Apache-2.0) are published at https://doc2dial.github.io."
 
@@ -39,7 +39,7 @@ def json_folder(folder: Path, split: str = "validation") -> EvalSet:
                 questions.append(question)
                 sections[question.id] = dict.fromkeys(found, 1)
                 in_documents[question.id] = dict.fromkeys((name for name, _ in spans), 1)
-    levels = (Level("section", sections), Level("document", in_documents, "document"))
+    levels = (JudgedLevel("section", sections), JudgedLevel("document", in_documents, "document"))
     name = documents.name.removesuffix("doc.json").strip("_-") or "doc2dial"
     return EvalSet(f"{name}-json", "section", tuple(rows), tuple(questions), levels)
 
@@ -85,7 +85,7 @@ def _questions(
     name, turns = dialog.get("dial_id"), dialog.get("turns")
     if not isinstance(name, str) or not isinstance(turns, list):
         raise BadRow(f'{path}: a dialog of {domain} has no "dial_id" or no "turns".')
-    said: list[Turn] = []
+    said: list[Message] = []
     for turn, after in zip(turns, [*turns[1:], None], strict=True):
         role, utterance = ROLES.get(str(turn.get("role"))), turn.get("utterance")
         if role is None or not isinstance(utterance, str):
@@ -100,7 +100,7 @@ def _questions(
                 answer=str(after.get("utterance") or ""),
             )
             yield question, [_span(reference, document) for reference in after["references"]]
-        said.append(Turn(role, utterance))
+        said.append(Message(role, utterance))
 
 
 def _span(reference: dict[str, Any], document: str) -> tuple[str, str]:

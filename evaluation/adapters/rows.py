@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import BadRow, MissingSet
-from rewriter.conversation import Conversation, Role, Turn
+from rewriter.conversation import Conversation, Message, Role
 
 ROLES: dict[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}
 
@@ -83,5 +83,5 @@ def conversation(turns: object, where: str) -> Conversation:
         role = ROLES.get(str(turn.get("role"))) if isinstance(turn, dict) else None
         if role is None or not isinstance(turn.get("text"), str):
             raise BadRow(f'{where}: a turn of the history has no "role" (user or assistant) and "text".')
-        found.append(Turn(role, turn["text"]))
+        found.append(Message(role, turn["text"]))
     return Conversation(tuple(found))

@@ -7,7 +7,7 @@ from pathlib import Path
 from evaluation.adapters import dialogs
 from evaluation.adapters.doc2dial import proposition_row
 from evaluation.adapters.rows import json_rows, present
-from evaluation.sets import EvalSet, Level
+from evaluation.sets import EvalSet, JudgedLevel
 
 WHERE = "`anaphora synth` writes such a folder from documents of yours; docs/evaluation.md describes its files."
 
@@ -26,5 +26,5 @@ def propositions(folder: Path, split: str = "dev", name: str = "synthetic") -> E
     rows = tuple(proposition_row(row, where) for where, row in json_rows(corpus))
     found = list(dialogs.questions(path))
     units, documents = dialogs.qrels(found)
-    levels = (Level("proposition", units), Level("document", documents, "document"))
+    levels = (JudgedLevel("proposition", units), JudgedLevel("document", documents, "document"))
     return EvalSet(name, "proposition", rows, tuple(one.question for one in found), levels)

@@ -50,7 +50,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
 def repeats(question: GroundedQuestion) -> bool:
     """Whether the user asked (almost) the same before in the conversation."""
     own = set(normalised(question.question).split())
-    for turn in question.conversation.turns:
+    for turn in question.conversation.messages:
         if turn.role == "user":
             other = set(normalised(turn.text).split())
             if own and other and len(own & other) >= NEAR * len(own | other):
@@ -81,7 +81,9 @@ def coherence(questions: Sequence[GroundedQuestion], encoder: Encoder) -> dict[s
     if not follow_ups:
         return {}
     asked = encoder.encode([question.question for question in follow_ups])
-    before = encoder.encode([" ".join(turn.text for turn in q.conversation.turns)[-HISTORY_CHARS:] for q in follow_ups])
+    before = encoder.encode(
+        [" ".join(turn.text for turn in q.conversation.messages)[-HISTORY_CHARS:] for q in follow_ups]
+    )
     similarity = before @ asked.T
     dialogs = np.array([question.dialog for question in follow_ups])
     found = {}

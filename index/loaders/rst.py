@@ -129,11 +129,11 @@ def _reader() -> Any:
             if size(self.document) > _MAX_EXPANDED:
                 raise ValueError(f"its substitutions come to more than {_MAX_EXPANDED:,} characters")
 
-    class Reader(standalone.Reader):  # type: ignore[type-arg]
+    class RstReader(standalone.Reader):  # type: ignore[type-arg]
         def get_transforms(self) -> list[type[Transform]]:
             return [*super().get_transforms(), BoundedSubstitutions]
 
-    return Reader()
+    return RstReader()
 
 
 @cache

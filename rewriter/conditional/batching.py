@@ -30,7 +30,7 @@ class _Ticket(Generic[Item, Result]):
     error: Exception | None = None
     abandoned: bool = False
 
-    def hopeless(self) -> bool:
+    def unanswerable(self) -> bool:
         return self.abandoned or time.monotonic() > self.deadline
 
 
@@ -102,16 +102,16 @@ class Batcher(Generic[Item, Result]):
                         ticket.done.set()
                     return
                 batch = [self._waiting.popleft() for _ in range(min(self._max, len(self._waiting)))]
-            self._handle([ticket for ticket in batch if not ticket.hopeless()])
+            self._handle([ticket for ticket in batch if not ticket.unanswerable()])
 
     def _handle(self, batch: list[_Ticket[Item, Result]]) -> None:
         if not batch:
             return
         try:
-            results = self._work([ticket.item for ticket in batch], lambda: all(t.hopeless() for t in batch))
+            results = self._work([ticket.item for ticket in batch], lambda: all(t.unanswerable() for t in batch))
             for ticket, result in zip(batch, results, strict=True):
                 # What comes after its time may have been stopped in the midst.
-                ticket.result = None if ticket.hopeless() else result
+                ticket.result = None if ticket.unanswerable() else result
         except Exception as error:  # noqa: BLE001  (handed to those who wait; the thread must outlive a bad batch)
             for ticket in batch:
                 ticket.error = error

@@ -22,7 +22,7 @@ class Decided:
     phrased: tuple[int, ...] | None
 
 
-class Engine(Protocol):
+class ConditionalEngine(Protocol):
     """Runs a conditional model over batches of token ids; safe to call from several threads."""
 
     @property

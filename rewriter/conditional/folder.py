@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.conditional.form import Architecture, Form, Lengths
-from rewriter.conditional.gate import Gate
+from rewriter.conditional.gate import RewriteGate
 from rewriter.errors import RunError
 from rewriter.tokenizer_file import read_tokenizer
 
@@ -25,14 +25,14 @@ WEIGHTS = "weights"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunFolder:
     """What serving needs to know of a run. `exports` are folders under `export/`, the CPU's first."""
 
     family: str
     architecture: Architecture
     lengths: Lengths
     end: str
-    gate: Gate
+    gate: RewriteGate
     exports: tuple[str, ...]
 
     def form(self, folder: Path, *, turns: int | None = None) -> Form:
@@ -52,15 +52,15 @@ class Run:
         }
 
 
-def read(folder: Path, description: dict[str, Any]) -> Run:
+def read(folder: Path, description: dict[str, Any]) -> RunFolder:
     """The run a description tells of. Raises RunError, naming the field, where something is missing."""
     try:
-        return Run(
+        return RunFolder(
             family=str(description["family"]),
             architecture=description["architecture"],
             lengths=Lengths(**description["lengths"]),
             end=str(description["end"]),
-            gate=Gate(**description["gate"]),
+            gate=RewriteGate(**description["gate"]),
             exports=tuple(description["exports"]),
         )
     except (KeyError, TypeError) as error:

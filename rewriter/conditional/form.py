@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rewriter.conversation import Conversation
 from rewriter.errors import RunError
-from text.escape import harmless
+from text.escape import escape
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -69,7 +69,7 @@ class Form:
             tail.append(self.end)
         left = lengths.source - len(tail)
         turns: list[list[int]] = []
-        for turn in reversed(conversation.turns[-lengths.turns :] if lengths.turns else ()):
+        for turn in reversed(conversation.messages[-lengths.turns :] if lengths.turns else ()):
             user = turn.role == "user"
             role = self._user if user else self._assistant
             ids = [role, *self._encoded(turn.text, lengths.user if user else lengths.assistant)][:left]
@@ -98,7 +98,7 @@ class Form:
         return [found for token in tokens if (found := self.tokenizer.token_to_id(token)) is not None]
 
     def _encoded(self, text: str, limit: int) -> list[int]:
-        text = " ".join(harmless(text[: CLIPPED_CHARS * limit]).split())
+        text = " ".join(escape(text[: CLIPPED_CHARS * limit]).split())
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids[:limit])
 
     def _id(self, token: str) -> int:

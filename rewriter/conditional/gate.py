@@ -16,7 +16,7 @@ RIDGE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class RewriteGate:
     """`scale` is above 0: a higher difference never means a lower probability."""
 
     scale: float = 1.0
@@ -32,14 +32,14 @@ class Gate:
         return asdict(self)
 
 
-def fit(differences: Sequence[float], needs: Sequence[bool], threshold: float = 0.5) -> Gate:
+def fit(differences: Sequence[float], needs: Sequence[bool], threshold: float = 0.5) -> RewriteGate:
     """The gate that makes the log-likelihood of `needs` greatest, by Newton's method; the identity without both kinds.
 
     `differences` and `needs` are parallel. Targets are smoothed as Platt (1999) does.
     """
     positive, negative = sum(needs), len(needs) - sum(needs)
     if not positive or not negative:
-        return Gate(threshold=threshold)
+        return RewriteGate(threshold=threshold)
     high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
     targets = [high if need else low for need in needs]
     # Differences of an overconfident model run into the tens: scaled, Newton's steps stay sane.
@@ -72,7 +72,7 @@ def fit(differences: Sequence[float], needs: Sequence[bool], threshold: float = 
         if best - now < 1e-9:
             break
         best = now
-    return Gate(max(scale / spread, 1e-3), shift, threshold)
+    return RewriteGate(max(scale / spread, 1e-3), shift, threshold)
 
 
 def _loss(inputs: Sequence[float], targets: Sequence[float], scale: float, shift: float) -> float:

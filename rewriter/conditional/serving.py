@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from rewriter import guard
 from rewriter.conditional import folder as run_folder
 from rewriter.conditional.batching import Batcher, Late
-from rewriter.conditional.engine import Engine, Stop
+from rewriter.conditional.engine import ConditionalEngine, Stop
 from rewriter.conditional.form import Form
-from rewriter.conditional.gate import Gate
+from rewriter.conditional.gate import RewriteGate
 from rewriter.conversation import Conversation
 from rewriter.errors import RewriterError, RunError
 from rewriter.protocol import Rewrite
@@ -46,9 +46,9 @@ class ConditionalRewriter:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ConditionalEngine,
         form: Form,
-        gate: Gate,
+        gate: RewriteGate,
         *,
         name: str = "t5",
         timeout_seconds: float = 2.0,
@@ -133,7 +133,7 @@ def load(folder: Path, description: dict[str, Any], serving: Serving) -> Conditi
     )
 
 
-def open_engine(folder: Path, run: run_folder.Run, form: Form, serving: Serving) -> Engine:
+def open_engine(folder: Path, run: run_folder.RunFolder, form: Form, serving: Serving) -> ConditionalEngine:
     """CTranslate2 where the run has an export, else torch; on a GPU where one is asked for or found."""
     from rewriter.conditional.ct2 import Ct2Engine, cuda_devices
     from rewriter.conditional.plain_torch import TorchEngine

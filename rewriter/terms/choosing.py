@@ -52,7 +52,7 @@ def choose(
     chosen.sort(key=lambda run: (run.turn, run.words[0].start))
     return tuple(
         Term(
-            conversation.turns[run.turn].text[run.words[0].start : run.words[-1].end],
+            conversation.messages[run.turn].text[run.words[0].start : run.words[-1].end],
             round(sum(best[word.stem] for word in run.words) / len(run.words), 4),
         )
         for run in chosen
@@ -64,7 +64,7 @@ def _runs(conversation: Conversation, words: Sequence[Word]) -> list[_Run]:
     for word in sorted(words, key=lambda word: (word.turn, word.start)):
         before = runs[-1][-1] if runs else None
         if before is not None and before.turn == word.turn:
-            between = conversation.turns[word.turn].text[before.end : word.start]
+            between = conversation.messages[word.turn].text[before.end : word.start]
             if _JOINED.fullmatch(between) and ". " not in between:
                 runs[-1].append(word)
                 continue

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import regex
 
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample, read_examples
-from rewriter.terms.reading import Reader, Reading
+from rewriter.terms.reading import ConversationReader, Reading
 from rewriter.terms.recipe import Recipe
 from text.words import stems
 
@@ -59,7 +59,7 @@ def read_data(recipe: Recipe, root: Path) -> Split:
     return Split(tuple(train), tuple(held_out), hashes)
 
 
-def label(reader: Reader, example: RewriteExample) -> Labelled:
+def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
     """An example as the model sees it."""
     reading = reader.read(example.conversation, example.question)
     added = frozenset(stems(example.rewrite))
@@ -108,12 +108,12 @@ def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Ran
         yield replace(example, history=other.history, question=example.rewrite)
 
 
-def _longer(turn: Turn, sentences: list[str], share: float, chosen: random.Random) -> Turn:
+def _longer(turn: Message, sentences: list[str], share: float, chosen: random.Random) -> Message:
     if turn.role != "assistant" or chosen.random() >= share:
         return turn
     others = [sentence for sentence in sentences if sentence not in turn.text]
     more = chosen.sample(others, min(len(others), chosen.randint(1, _FURTHER)))
-    return Turn(turn.role, " ".join([turn.text, *more]))
+    return Message(turn.role, " ".join([turn.text, *more]))
 
 
 def _share(dialog: str) -> float:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.tokenizer_file import read_tokenizer
 from text.words import FUNCTION_WORDS, stem, stems
@@ -36,7 +36,7 @@ _CHARS_PER_TOKEN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TokenWindow:
     """How many tokens are read: of the question, of all history, and of one turn of it.
 
     Of a text that is too long the beginning is kept. The question that the conversation began with has its
@@ -77,10 +77,10 @@ class Reading:
     words: tuple[Word, ...]
 
 
-class Reader:
+class ConversationReader:
     """Reads conversations for an encoder with a BERT-like tokenizer; safe to call from several threads."""
 
-    def __init__(self, tokenizer: Tokenizer, window: Window = Window()) -> None:
+    def __init__(self, tokenizer: Tokenizer, window: TokenWindow = TokenWindow()) -> None:
         self._tokenizer = tokenizer
         self._window = window
         first, last = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
@@ -89,7 +89,7 @@ class Reader:
         self._first, self._last = first, last
 
     @classmethod
-    def open(cls, path: Path, window: Window = Window()) -> Reader:
+    def open(cls, path: Path, window: TokenWindow = TokenWindow()) -> ConversationReader:
         """The reader of a `tokenizer.json`; raises RunError where it is missing or damaged."""
         tokenizer = read_tokenizer(path)
         tokenizer.no_truncation()
@@ -110,7 +110,7 @@ class Reader:
         types = [0] * len(ids)
         words: list[Word] = []
         for index, kind, tokens in self._history(conversation):
-            text = conversation.turns[index].text
+            text = conversation.messages[index].text
             words += _words(text, [span for _, span in tokens], index, len(ids), known)
             ids += [*(token for token, _ in tokens), self._last]
             types += [kind] * (len(tokens) + 1)
@@ -118,7 +118,7 @@ class Reader:
 
     def _history(self, conversation: Conversation) -> list[tuple[int, int, list[_Token]]]:
         """`(turn, type, tokens)` of what is read of the history, newest first."""
-        turns = conversation.turns
+        turns = conversation.messages
         opening = next((index for index, turn in enumerate(turns) if turn.role == "user"), None)
         begun = [] if opening is None else self._encode(turns[opening].text, self._window.user)
         room = self._window.history - len(begun)
@@ -132,7 +132,7 @@ class Reader:
                 read.append((index, kind, tokens))
         return read
 
-    def _longest(self, turn: Turn, kind: int) -> int:
+    def _longest(self, turn: Message, kind: int) -> int:
         if turn.role == "user":
             return self._window.user
         return self._window.assistant if kind == 2 else self._window.older
@@ -145,7 +145,7 @@ class Reader:
 _Token = tuple[int, tuple[int, int]]
 
 
-def _newest_first(turns: Sequence[Turn]) -> list[tuple[int, int]]:
+def _newest_first(turns: Sequence[Message]) -> list[tuple[int, int]]:
     """Every turn's index and type. An exchange is a user's turn with the assistant's turns that follow it."""
     back, found = 1, list[tuple[int, int]]()
     for index in range(len(turns) - 1, -1, -1):

@@ -14,14 +14,14 @@ from rewriter.errors import RunError
 from rewriter.load import Serving
 from rewriter.protocol import Rewrite, Term
 from rewriter.terms.choosing import choose
-from rewriter.terms.reading import TOKENIZER, Reader
+from rewriter.terms.reading import TOKENIZER, ConversationReader
 from rewriter.terms.scoring import MODEL, TermScorer
 
 CALIBRATION = ("threshold", "gate_threshold", "gate_scale", "gate_shift")
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class TermCalibration:
     """What a run's `rewriter.json` says about reading the model's numbers.
 
     A word is appended from probability `threshold` on. The gate's probability is the logistic function of
@@ -34,7 +34,7 @@ class Calibration:
     gate_shift: float
 
     @classmethod
-    def of(cls, description: Mapping[str, Any], folder: Path) -> Calibration:
+    def of(cls, description: Mapping[str, Any], folder: Path) -> TermCalibration:
         """Read from `rewriter.json`; raises RunError where a number is missing."""
         try:
             return cls(*(float(description[name]) for name in CALIBRATION))
@@ -52,8 +52,8 @@ class TermRewriter:
     gate's certainty as confidence. Raises RunError where the folder's files are missing or damaged.
     """
 
-    def __init__(self, folder: Path, calibration: Calibration, *, seconds: float = 2.0, threads: int = 1) -> None:
-        self._reader = Reader.open(folder / TOKENIZER)
+    def __init__(self, folder: Path, calibration: TermCalibration, *, seconds: float = 2.0, threads: int = 1) -> None:
+        self._reader = ConversationReader.open(folder / TOKENIZER)
         self._scorer = TermScorer(folder / MODEL, self._reader.vocabulary, threads)
         self._calibration = calibration
         self._seconds = seconds
@@ -87,7 +87,7 @@ class TermRewriter:
 
 def load(folder: Path, description: Mapping[str, Any], serving: Serving) -> TermRewriter:
     """The term rewriter of a finished run; raises RunError."""
-    calibration = Calibration.of(description, folder)
+    calibration = TermCalibration.of(description, folder)
     if serving.threshold is not None:
         calibration = replace(calibration, gate_threshold=serving.threshold)
     return TermRewriter(folder, calibration, seconds=serving.timeout_seconds, threads=serving.threads)

@@ -27,7 +27,7 @@ from rewriter.terms.data import Labelled, Split, batches, label, lengthened, rea
 from rewriter.terms.export import export
 from rewriter.terms.judging import calibrated, judge
 from rewriter.terms.model import Batch, TermModel, pretrained
-from rewriter.terms.reading import Reader
+from rewriter.terms.reading import ConversationReader
 from rewriter.terms.recipe import Recipe
 from rewriter.terms.restoring import WEIGHTS, restore
 
@@ -78,7 +78,7 @@ def train(
         raise TrainingError("a model of one's own needs its tokenizer")
     if recipe.start:
         restore(model, recipe.start)
-    reader = Reader.open(tokenizer)
+    reader = ConversationReader.open(tokenizer)
     split = read_data(recipe, data)
     folder.mkdir(parents=True, exist_ok=True)
     run = _Run(recipe, folder, model.to(device), split, reader, device)
@@ -115,7 +115,7 @@ class _Run:
     """The loop over steps, with its optimiser and its checkpoints."""
 
     def __init__(
-        self, recipe: Recipe, folder: Path, model: TermModel, split: Split, reader: Reader, device: str
+        self, recipe: Recipe, folder: Path, model: TermModel, split: Split, reader: ConversationReader, device: str
     ) -> None:
         self.recipe, self.folder, self.model, self.split, self.reader = recipe, folder, model, split, reader
         self.device = device

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from rewriter.conditional.engine import Engine
-from rewriter.conditional.gate import Gate, fit
+from rewriter.conditional.engine import ConditionalEngine
+from rewriter.conditional.gate import RewriteGate, fit
 from rewriter.examples import RewriteExample, normalised
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TextScores:
         return {key: round(value, 4) for key, value in asdict(self).items()}
 
 
-def fit_gate(engine: Engine, form: Form, dev: Sequence[RewriteExample]) -> Gate:
+def fit_gate(engine: ConditionalEngine, form: Form, dev: Sequence[RewriteExample]) -> RewriteGate:
     """The gate calibrated on `dev`; questions without a conversation are left out, no gate is asked about them."""
     asked = [example for example in dev if example.history]
     differences = list[float]()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rewriter.training.mixture import Source
+from rewriter.training.mixture import TrainingSource
 from rewriter.training.recipe import Recipe
 
 CARD = "README.md"
@@ -38,7 +38,7 @@ def hardware() -> str:
 def write_card(
     folder: Path,
     recipe: Recipe,
-    sources: Sequence[Source],
+    sources: Sequence[TrainingSource],
     made: Made,
     description: Mapping[str, Any],
 ) -> None:

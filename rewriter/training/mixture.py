@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import regex
 
 from rewriter.conditional.folder import sha256
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from rewriter.errors import ExampleError, RecipeError
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.training.recipe import DataPart, Recipe
@@ -30,7 +30,7 @@ _PRONOUNS = ("it", "that", "this", "them", "those", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TrainingSource:
     """A file of a run, for its card."""
 
     path: str
@@ -45,7 +45,7 @@ class Mixture:
         self._recipe = recipe
         self._root = root
         self._read: dict[str, list[RewriteExample]] = {}
-        self._hashes: dict[str, Source] = {}
+        self._hashes: dict[str, TrainingSource] = {}
 
     def train(self, stage: int) -> list[RewriteExample]:
         """The examples of one epoch of a stage, as often as their weights say; the order is the sampler's business."""
@@ -80,7 +80,7 @@ class Mixture:
             return "train"
         return "test" if digest[8] % 2 else "dev"
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[TrainingSource]:
         """Every file that was read, with its hash."""
         return list(self._hashes.values())
 
@@ -106,7 +106,7 @@ class Mixture:
                 raise ExampleError(f"There is no file {path}; recipes take their paths from the folder of --data.")
             examples = {"rewrite": read_examples, "restore": self._restored, "words": self._drilled}[part.task](path)
             self._read[key] = _first(examples, part.limit, self._recipe.seed)
-            self._hashes[key] = Source(part.path, sha256(path), len(self._read[key]))
+            self._hashes[key] = TrainingSource(part.path, sha256(path), len(self._read[key]))
         return self._read[key]
 
 
@@ -130,7 +130,7 @@ def drilled(path: Path, seed: int) -> Iterator[RewriteExample]:
         before, after = " ".join(question[:at]), " ".join(question[at:])
         yield RewriteExample(
             f"{path.name}-drill-{n}",
-            (Turn("user", f"{' '.join(said)}: {named}"),),
+            (Message("user", f"{' '.join(said)}: {named}"),),
             f"{before} it {after}".strip(),
             f"{before} {named} {after}".strip(),
             f"{path.name}-drill",
@@ -161,7 +161,7 @@ def restored(path: Path, seed: int) -> Iterator[RewriteExample]:
                 continue
             lost = _lost(sentence, before, rng) if rng.random() < 0.5 else sentence
             if lost:
-                yield RewriteExample(f"{path.name}-{n}#{i}", (Turn("assistant", before),), lost, sentence, path.name)
+                yield RewriteExample(f"{path.name}-{n}#{i}", (Message("assistant", before),), lost, sentence, path.name)
 
 
 def _lost(sentence: str, before: str, rng: random.Random) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from rewriter.conditional import folder as run_folder
 from rewriter.conditional.folder import EXPORT, TOKENIZER, WEIGHTS
 from rewriter.conditional.form import Form
-from rewriter.conditional.gate import Gate
+from rewriter.conditional.gate import RewriteGate
 from rewriter.conditional.serving import ConditionalRewriter, open_engine
 from rewriter.errors import RecipeError, TrainingError
 from rewriter.load import DESCRIPTION, FORMAT, Serving
@@ -48,7 +48,7 @@ def train(
     folder: Path,
     *,
     machine: Machine = Machine(),  # noqa: B008  (frozen)
-    told: Callable[[str], None] = print,
+    callback: Callable[[str], None] = print,
 ) -> Path:
     """Run `recipe` on the data below `root` in `folder`, or go on with the run that lies there; the folder.
 
@@ -57,7 +57,7 @@ def train(
     """
     need_training_extra()
     if (folder / DESCRIPTION).is_file():
-        told(f"{folder.name} is finished.")
+        callback(f"{folder.name} is finished.")
         return folder
     import torch
     from transformers.utils import logging as hf_logging
@@ -68,11 +68,11 @@ def train(
     hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     first = os.environ.get("RANK", "0") == "0"
     if not first:
-        told = _silent
+        callback = _silent
         _awaited(folder / TOKENIZER)
     clock = _Clock(folder)
     mixture = Mixture(recipe, root)
-    base = _begun(recipe, mixture, folder, clock.telling(told))
+    base = _begun(recipe, mixture, folder, clock.telling(callback))
     dev = Features(mixture.held_out("dev"), base.form)
     steps = dict[str, int]()
     for n, stage in enumerate(recipe.stage):
@@ -83,7 +83,7 @@ def train(
                 _awaited(before)
                 _restore(base.model, before)
             examples = mixture.train(n)
-            told(f"{stage.name}: {len(examples):,} examples")
+            callback(f"{stage.name}: {len(examples):,} examples")
             log = run_stage(
                 base.model,
                 stage,
@@ -94,18 +94,18 @@ def train(
                 logs=folder / "logs" / stage.name,
                 seed=recipe.seed + n,
                 machine=machine,
-                told=clock.telling(told),
+                callback=clock.telling(callback),
             )
             if first:
                 _finished_stage(place, base.model, log)
         steps[stage.name] = int(max((entry["step"] for entry in _log(place)), default=0))
     if first:
         _restore(base.model, folder / "stages" / recipe.stage[-1].name / "final.pt")
-        _finish(recipe, mixture, base, folder, steps, clock, told)
+        _finish(recipe, mixture, base, folder, steps, clock, callback)
     return folder
 
 
-def refinish(folder: Path, told: Callable[[str], None] = print) -> None:
+def refinish(folder: Path, callback: Callable[[str], None] = print) -> None:
     """Make the export of a run again from its weights, with the gate it has. Raises TrainingError without weights."""
     path = folder / DESCRIPTION
     if not (folder / WEIGHTS).is_dir() or not path.is_file():
@@ -113,10 +113,10 @@ def refinish(folder: Path, told: Callable[[str], None] = print) -> None:
     description = json.loads(path.read_text("utf-8"))
     exports = export(folder, tuple(description["exports"]) or ("int8",))
     _describe(folder, description | {"exports": list(exports)})
-    told(f"{folder.name}: exported {', '.join(exports) or 'nothing; torch serves it'}.")
+    callback(f"{folder.name}: exported {', '.join(exports) or 'nothing; torch serves it'}.")
 
 
-def _begun(recipe: Recipe, mixture: Mixture, folder: Path, told: Callable[[str], None]) -> Base:
+def _begun(recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Base:
     """The base model of a new run, or of the one that lies in `folder`; raises RecipeError where that is another."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted, path = recipe.model_dump_json(indent=2), folder / "recipe.json"
@@ -138,7 +138,7 @@ def _begun(recipe: Recipe, mixture: Mixture, folder: Path, told: Callable[[str],
         tokenizer = read_tokenizer(saved)
         end = str(json.loads((folder / "end.json").read_text("utf-8")))
     else:
-        told("making the vocabulary" if recipe.model.base.startswith("config:") else f"opening {recipe.model.base}")
+        callback("making the vocabulary" if recipe.model.base.startswith("config:") else f"opening {recipe.model.base}")
         tokenizer, end = open_tokenizer(recipe.model, mixture.texts, recipe.seed)
         (folder / "end.json").write_text(json.dumps(end), "utf-8")
         # Moved into place when whole: a run killed here starts over.
@@ -154,22 +154,24 @@ def _finish(
     folder: Path,
     steps: dict[str, int],
     clock: _Clock,
-    told: Callable[[str], None],
+    callback: Callable[[str], None],
 ) -> None:
     import torch
 
     trainable = sum(p.numel() for p in base.model.parameters() if p.requires_grad)
     model = base.model.merge_and_unload() if recipe.lora else base.model
-    told("exporting")
+    callback("exporting")
     save_weights(folder, model.cpu(), base.form)
     exports = export(folder, ("int8", "float16") if torch.cuda.is_available() else ("int8",))
-    run = run_folder.Run(recipe.model.family, base.architecture, recipe.model.bounds, base.end, Gate(), exports)
+    run = run_folder.RunFolder(
+        recipe.model.family, base.architecture, recipe.model.bounds, base.end, RewriteGate(), exports
+    )
     form: Form = run.form(folder)
     engine = open_engine(folder, run, form, Serving(device="cpu"))
-    told("calibrating the gate")
+    callback("calibrating the gate")
     gate = fit_gate(engine, form, mixture.held_out("dev"))
     run = replace(run, gate=gate)
-    told("rewriting what was held out")
+    callback("rewriting what was held out")
     served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0)
     scores = assess(served, mixture.held_out("test")[:ASSESSED])
     served.close()
@@ -264,11 +266,11 @@ class _Clock:
         """Until now."""
         return self._before + time.monotonic() - self._started
 
-    def telling(self, told: Callable[[str], None]) -> Callable[[str], None]:
-        """`told`, with the clock written down each time."""
+    def telling(self, callback: Callable[[str], None]) -> Callable[[str], None]:
+        """`callback`, with the clock written down each time."""
 
         def tell(text: str) -> None:
             self._path.write_text(json.dumps(round(self.seconds(), 1)), "utf-8")
-            told(text)
+            callback(text)
 
         return tell

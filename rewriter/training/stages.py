@@ -52,7 +52,7 @@ def run_stage(
     logs: Path,
     seed: int,
     machine: Machine,
-    told: Callable[[str], None],
+    callback: Callable[[str], None],
 ) -> list[dict[str, float]]:
     """Train `model` in place through one stage, from the newest whole checkpoint in `folder` where there is one.
 
@@ -95,7 +95,7 @@ def run_stage(
         disable_tqdm=not machine.bars,
         log_level="error",
     )
-    callbacks: list[Any] = [_watching(told)]
+    callbacks: list[Any] = [_watching(callback)]
     if arguments.process_index == 0:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -110,7 +110,7 @@ def run_stage(
         data_collator=Collator(pad),
         callbacks=callbacks,
     )
-    # It prints the log as dictionaries; `told` says the same in words.
+    # It prints the log as dictionaries; `callback` says the same in words.
     trainer.remove_callback(PrinterCallback)
     smaller = max(1, stage.batch // 2)
     with out_of_memory(
@@ -149,7 +149,7 @@ def _trainer_class() -> type[Trainer]:
     return SeededTrainer
 
 
-def _watching(told: Callable[[str], None]) -> Any:
+def _watching(callback: Callable[[str], None]) -> Any:
     from transformers import TrainerCallback
 
     class Watching(TrainerCallback):
@@ -163,8 +163,8 @@ def _watching(told: Callable[[str], None]) -> Any:
                         f"The loss is {logs[key]} at step {state.global_step}. Lower the stage's `learning_rate`."
                     )
             if "loss" in logs:
-                told(f"step {state.global_step}/{state.max_steps}: loss {float(logs['loss']):.3f}")
+                callback(f"step {state.global_step}/{state.max_steps}: loss {float(logs['loss']):.3f}")
             elif "eval_loss" in logs:
-                told(f"step {state.global_step}/{state.max_steps}: dev loss {float(logs['eval_loss']):.3f}")
+                callback(f"step {state.global_step}/{state.max_steps}: dev loss {float(logs['eval_loss']):.3f}")
 
     return Watching()

@@ -4,7 +4,7 @@ The HTTP API, the page and the terminal chat all go through it. `open_service(se
 the events of a turn and every type that crosses the door are exported here.
 """
 
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from server.chat.collections import NAME_PATTERN
 from server.chat.errors import ChatError, Conflict, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
 from server.chat.service import ChatService, open_service
@@ -71,6 +71,7 @@ __all__ = [
     "Job",
     "JobState",
     "Leg",
+    "Message",
     "NearestEvent",
     "NotFound",
     "QueueFull",
@@ -88,7 +89,6 @@ __all__ = [
     "TooLarge",
     "Trace",
     "TraceStep",
-    "Turn",
     "TurnRequest",
     "TurnStatus",
     "Unavailable",

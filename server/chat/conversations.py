@@ -50,7 +50,7 @@ def store_errors() -> Iterator[None]:
         raise Unavailable(str(error), code="store_failed") from error
 
 
-class ConversationDesk:
+class ConversationMixin:
     """Conversations with their turns; feedback and traces by turn."""
 
     settings: Settings

@@ -16,7 +16,7 @@ from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from server.chat.models import Models
 from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView
 from server.chat.uploads import Uploads, safe_name
-from server.jobs import JobRunner, Progress
+from server.jobs import JobProgress, JobRunner
 from server.settings import Settings
 from server.store import Database, jobs
 from server.store.records import FileResult, Job, JobKind
@@ -52,7 +52,7 @@ async def in_thread(call: Callable[[], T]) -> T:
         return await asyncio.to_thread(call)
 
 
-class DocumentDesk:
+class DocumentMixin:
     """Collections, their documents, and the jobs that change them."""
 
     settings: Settings
@@ -116,7 +116,7 @@ class DocumentDesk:
         file = safe_name(filename[:MAX_ID_CHARS], set(SUFFIXES))
         kept = await asyncio.to_thread(self.uploads.keep, name, file, content)
 
-        def work(progress: Progress) -> Iterable[FileResult]:
+        def work(progress: JobProgress) -> Iterable[FileResult]:
             # By its folder, not by itself, so that its id does not depend on what it came with.
             report = self._index(progress, name, [self.uploads.root(name)], prune=False)
             return _results(file for file in report if Path(file.path) == kept)
@@ -139,7 +139,7 @@ class DocumentDesk:
                 param="document_id",
             )
 
-        def work(progress: Progress) -> Iterable[FileResult]:
+        def work(progress: JobProgress) -> Iterable[FileResult]:
             progress.report("delete", 0, 1)
             path.unlink(missing_ok=True)
             # A file may hold many documents, and goes with all of them.
@@ -162,7 +162,7 @@ class DocumentDesk:
             if not await asyncio.to_thread(path.exists):
                 raise InvalidRequest(f"There is no file or folder {path}.", code="path_not_found", param="paths")
 
-        def work(progress: Progress) -> Iterable[FileResult]:
+        def work(progress: JobProgress) -> Iterable[FileResult]:
             def remember(connection: sqlite3.Connection) -> list[Path]:
                 if replace:
                     jobs.forget_sources(connection, name)
@@ -228,7 +228,7 @@ class DocumentDesk:
         self.runner.cancel((await self.job(job_id)).id)
         return await self.job(job_id)
 
-    async def _submit(self, kind: JobKind, name: str, work: Callable[[Progress], Iterable[FileResult]]) -> Job:
+    async def _submit(self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]]) -> Job:
         with store_errors():
             return await asyncio.to_thread(self.runner.submit, kind, name, work)
 
@@ -263,7 +263,7 @@ class DocumentDesk:
             )
             self.opened.changed(name)
 
-    def _index(self, progress: Progress, name: str, paths: Sequence[Path], *, prune: bool) -> list[FileStatus]:
+    def _index(self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool) -> list[FileStatus]:
         from index.indexer import index_paths
 
         index = self.settings.index

@@ -60,13 +60,13 @@ class EngineKeeper:
 
     async def engine(self) -> Engine:
         """The running engine. Raises Unavailable when it cannot be started."""
-        from server.catalogue import CatalogueError
         from server.engines import EngineError
+        from server.registry import RegistryError
 
         try:
             # Shielded: a reader who leaves must not stop the model for the others.
             return await asyncio.shield(self.begin())
-        except (EngineError, CatalogueError, OSError) as error:
+        except (EngineError, RegistryError, OSError) as error:
             log.warning("the language model could not be started: %s", error)
             raise Unavailable(str(error), code="llm_unreachable") from error
 

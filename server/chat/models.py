@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Models:
     """The encoder and the cross-encoder. Loading blocks; both may be asked for from any thread.
 
-    Raises `index.errors.ModelUnavailable` or `server.catalogue.CatalogueError`, and tries again next time.
+    Raises `index.errors.ModelUnavailable` or `server.registry.RegistryError`, and tries again next time.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -30,7 +30,7 @@ class Models:
         with self._encoder_lock:
             if self._encoder is None:
                 from index.encoders import load_encoder
-                from server.catalogue import resolve
+                from server.registry import resolve
 
                 self._encoder = load_encoder(resolve(self._settings.index.encoder, self._settings.home))
             return self._encoder
@@ -47,7 +47,7 @@ class Models:
         with self._reranker_lock:
             if self._reranker is None:
                 from index.rerank import load_reranker
-                from server.catalogue import resolve
+                from server.registry import resolve
 
                 self._reranker = load_reranker(resolve(self._settings.retrieval.reranker, self._settings.home))
             return self._reranker

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from index.errors import IndexingError
 from index.query import Where
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from server.chat.admission import Admission
 from server.chat.collections import Collections
-from server.chat.conversations import ConversationDesk, clean, store_errors
-from server.chat.documents import DocumentDesk, in_thread
+from server.chat.conversations import ConversationMixin, clean, store_errors
+from server.chat.documents import DocumentMixin, in_thread
 from server.chat.engine import EngineKeeper, limited
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.models import Models
 from server.chat.retention import forget_old_traces
-from server.chat.turns import RunningTurn, Surroundings
+from server.chat.turns import RunningTurn, TurnContext
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
@@ -51,7 +51,7 @@ HISTORY_CHARS_PER_TURN = 8
 """A message of the history may be this many times as long as a question."""
 
 
-class ChatService(ConversationDesk, DocumentDesk):
+class ChatService(ConversationMixin, DocumentMixin):
     """Everything a reader of the chat can do. Every method may raise a `ChatError`."""
 
     def __init__(
@@ -67,7 +67,7 @@ class ChatService(ConversationDesk, DocumentDesk):
         self.keeper = EngineKeeper(settings)
         self.rewriters = RewriterKeeper(settings)
         self._admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
-        self._around = Surroundings(settings, database, runner, self.metrics, export, self._turn_engine)
+        self._around = TurnContext(settings, database, runner, self.metrics, export, self._turn_engine)
         self._reranker_problem = ""
 
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
@@ -105,7 +105,7 @@ class ChatService(ConversationDesk, DocumentDesk):
         question: str,
         *,
         collection: str = "",
-        history: Sequence[Turn] = (),
+        history: Sequence[Message] = (),
         k: int = 20,
         where: Where | None = None,
         search_for: str | None = None,
@@ -211,11 +211,11 @@ class ChatService(ConversationDesk, DocumentDesk):
 
     def _reranker(self) -> Reranker | None:
         """The cross-encoder, or none where it cannot be loaded: a search without it is better than no search."""
-        from server.catalogue import CatalogueError
+        from server.registry import RegistryError
 
         try:
             reranker = self.models.reranker()
-        except (IndexingError, CatalogueError) as error:
+        except (IndexingError, RegistryError) as error:
             if not self._reranker_problem:
                 log.warning("searching without the cross-encoder: %s", error)
             self._reranker_problem = str(error)
@@ -244,7 +244,7 @@ class ChatService(ConversationDesk, DocumentDesk):
                     param="history",
                 )
             limit = server.max_question_chars * HISTORY_CHARS_PER_TURN
-            history = tuple(Turn(turn.role, clean(turn.text, limit, "history")) for turn in history)
+            history = tuple(Message(turn.role, clean(turn.text, limit, "history")) for turn in history)
         collection = request.collection
         if request.conversation_id is not None:
             collection = collection or await self._of_conversation(request.conversation_id, request.regenerate_of)

@@ -36,7 +36,7 @@ CHECKPOINT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TurnContext:
     """What every turn of a service shares."""
 
     settings: Settings
@@ -55,7 +55,7 @@ class RunningTurn(AsyncIterator[Event]):
     interrupted.
     """
 
-    def __init__(self, around: Surroundings, request: TurnRequest, ticket: Ticket) -> None:
+    def __init__(self, around: TurnContext, request: TurnRequest, ticket: Ticket) -> None:
         self.id = uuid.uuid4().hex
         self._around = around
         self._request = request

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from index.query import Where
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from server.store.records import View
 from server.turn.events import Evidence, RewriteEvent
 
@@ -28,7 +28,7 @@ class TurnRequest(View):
     question: str
     collection: str = Field(default="", description="Empty: the conversation's, else the default collection.")
     conversation_id: str | None = None
-    history: tuple[Turn, ...] | None = None
+    history: tuple[Message, ...] | None = None
     search_for: str | None = None
     where: Where | None = None
     regenerate_of: str | None = None

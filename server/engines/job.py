@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EngineJob:
     """What to serve: the GGUF file, the socket's path, tokens of context per request, requests at once, threads."""
 
     model: str

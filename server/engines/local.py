@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.catalogue import resolve
 from server.engines.base import StartStop, openai_chat_model, request_timeout
 from server.engines.errors import EngineFailed
-from server.engines.job import Job
+from server.engines.job import EngineJob
 from server.engines.supervisor import Supervisor
+from server.registry import resolve
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class LocalEngine(StartStop):
         _sweep()
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
         socket = str(folder / "engine.sock")
-        job = Job(
+        job = EngineJob(
             model=str(model.absolute()),
             socket=socket,
             context_tokens=self._llm.context_tokens,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from server.engines.errors import EngineFailed
-from server.engines.job import Job
+from server.engines.job import EngineJob
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _LOG_BYTES, _LOG_FILES, _LOG_TAIL = 1 << 20, 3, 12
 class Supervisor:
     """One worker process, kept running from `start` to `stop`."""
 
-    def __init__(self, job: Job, log_file: Path) -> None:
+    def __init__(self, job: EngineJob, log_file: Path) -> None:
         self._job = job
         self._log_file = log_file
         self._changed = threading.Condition()

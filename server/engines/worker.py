@@ -2,7 +2,7 @@
 
     python -m server.engines.worker
 
-Its parent writes one line of JSON to standard input (see `Job`) and keeps the pipe open; the answer on
+Its parent writes one line of JSON to standard input (see `EngineJob`) and keeps the pipe open; the answer on
 standard output is `{"ready": true}` once the model answers, or `{"error": "…"}`. When the pipe closes, for
 whatever reason, the process ends: an engine never outlives its server. Logs go to standard error.
 """
@@ -17,14 +17,14 @@ import sys
 from contextlib import suppress
 from typing import IO, Any
 
-from server.engines.job import Job
+from server.engines.job import EngineJob
 
 _PR_SET_PDEATHSIG = 1
 _PROMPT_CACHE_MIB = 256
 _WARNINGS = 2
 
 
-def serve(job: Job) -> Any:
+def serve(job: EngineJob) -> Any:
     """Load the model and listen; returns the running server, which lives as long as it is referred to.
 
     Raises RuntimeError when the file cannot be loaded.
@@ -57,7 +57,7 @@ def main() -> None:
     # Ctrl-C in a terminal goes to the server, which ends its turns first and then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = _keep_stdout()
-    job = Job(**json.loads(sys.stdin.readline()))
+    job = EngineJob(**json.loads(sys.stdin.readline()))
     with suppress(FileNotFoundError):
         os.unlink(job.socket)
     try:

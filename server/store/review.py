@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample
 from server.store import turns
@@ -25,7 +25,7 @@ HISTORY = 12
 By: TypeAlias = Literal["person", "rewriter"]
 
 
-class Message(BaseModel):
+class ReviewMessage(BaseModel):
     """One message of the history."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +46,7 @@ class ReviewRow(BaseModel):
     turn_id: str
     conversation_id: str = ""
     collection: str = ""
-    history: tuple[Message, ...]
+    history: tuple[ReviewMessage, ...]
     question: str
     rewrite: str
     by: By
@@ -81,7 +81,7 @@ def gather(connection: sqlite3.Connection, collection: str = "") -> list[ReviewR
                 turn_id=turn.id,
                 conversation_id=turn.conversation_id,
                 collection=turn.collection,
-                history=tuple(Message(role=said.role, text=said.text) for said in before.turns),
+                history=tuple(ReviewMessage(role=said.role, text=said.text) for said in before.messages),
                 question=turn.question,
                 rewrite=proposal,
                 by="person" if turn.search_for else "rewriter",
@@ -114,7 +114,7 @@ def as_examples(lines: Iterable[str], name: str) -> Iterator[RewriteExample]:
             raise ExampleError(f"{name}, line {number} is to be used but has no `rewrite`.")
         yield RewriteExample(
             id=f"{row.conversation_id or 'review'}#{row.turn_id}",
-            history=tuple(Turn(said.role, said.text) for said in row.history),
+            history=tuple(Message(said.role, said.text) for said in row.history),
             question=row.question,
             rewrite=row.rewrite.strip(),
             source="feedback",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from server.store.records import Feedback, StoredTurn, Trace, TurnStatus
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 
@@ -122,11 +122,11 @@ def history(connection: sqlite3.Connection, conversation_id: str, *, before: str
         "n < coalesce((SELECT n FROM turns WHERE id = ?), 9223372036854775807) ORDER BY n DESC LIMIT ?",
         (conversation_id, before, limit),
     ).fetchall()
-    said = list[Turn]()
+    said = list[Message]()
     for row in reversed(rows):
-        said.append(Turn("user", row["question"]))
+        said.append(Message("user", row["question"]))
         if row["answer"]:
-            said.append(Turn("assistant", row["answer"]))
+            said.append(Message("assistant", row["answer"]))
     return Conversation(tuple(said[-limit:] if limit else ()))
 
 

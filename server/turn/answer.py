@@ -15,7 +15,7 @@ import regex
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.headers import HeaderFilter
-from server.turn.opening import OpeningFilter
+from server.turn.preamble import PreambleFilter
 from server.turn.prompt import examples
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
@@ -45,7 +45,7 @@ class AnswerReader:
         self._evidence = {passage.n: passage for passage in evidence}
         self._scorer = SupportScorer(evidence, encode)
         self._refusal = RefusalFilter()
-        self._opening = OpeningFilter(_echoes(evidence))
+        self._opening = PreambleFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)
         self._parser = CitationParser(self._evidence)
         self._tracker = StatementTracker()

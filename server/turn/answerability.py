@@ -27,7 +27,7 @@ WITH_RELEVANCE = (*BASE, "best relevance", "mean relevance")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class AnswerabilityModel:
     """Weights of the signals by name, and what to add; probabilities are `1 / (1 + exp(-z))`."""
 
     bias: float
@@ -78,11 +78,11 @@ def answerability(question: str, hits: Sequence[Hit]) -> float:
 
 
 @cache
-def models() -> dict[str, Model]:
+def models() -> dict[str, AnswerabilityModel]:
     """The fitted models: `base`, and `with relevance` for reranked hits."""
     text = files("server.turn").joinpath("answerability.toml").read_text("utf-8")
     return {
-        name.replace("_", " "): Model(table["bias"], table["weights"])
+        name.replace("_", " "): AnswerabilityModel(table["bias"], table["weights"])
         for name, table in tomllib.loads(text).items()
         if isinstance(table, dict)
     }

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from server.turn.prompt import Message
+from server.turn.prompt import PromptMessage
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -28,7 +28,7 @@ class GenerationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class GeneratedText:
     """A piece of the model's text; the last ones carry why it ended and what it cost, if the model tells."""
 
     text: str
@@ -38,16 +38,16 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Why an answer ended and what it cost, gathered from its pieces; 0 and empty where the model does not tell."""
 
     finish_reason: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
-    def plus(self, piece: Piece) -> Usage:
+    def plus(self, piece: GeneratedText) -> TokenUsage:
         """With what one more piece tells: the newest figures win."""
-        return Usage(
+        return TokenUsage(
             piece.finish_reason or self.finish_reason,
             max(piece.prompt_tokens, self.prompt_tokens),
             max(piece.completion_tokens, self.completion_tokens),
@@ -55,8 +55,8 @@ class Usage:
 
 
 async def generate(
-    chat_model: BaseChatModel, messages: Sequence[Message], *, first_token_seconds: float, total_seconds: float
-) -> AsyncGenerator[Piece, None]:
+    chat_model: BaseChatModel, messages: Sequence[PromptMessage], *, first_token_seconds: float, total_seconds: float
+) -> AsyncGenerator[GeneratedText, None]:
     """The pieces of one answer as they come.
 
     Raises GenerationError. Closing the iterator, or cancelling the task that reads it, closes the request
@@ -108,23 +108,23 @@ def _cancellations() -> int:
     return task.cancelling() if task else 0
 
 
-async def _chunks(chat_model: BaseChatModel, messages: Sequence[Message]) -> AsyncGenerator[AIMessageChunk, None]:
+async def _chunks(chat_model: BaseChatModel, messages: Sequence[PromptMessage]) -> AsyncGenerator[AIMessageChunk, None]:
     stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages)))
     async with aclosing(stream) as chunks:
         async for chunk in chunks:
             yield chunk
 
 
-def _langchain(messages: Sequence[Message]) -> list[BaseMessage]:
+def _langchain(messages: Sequence[PromptMessage]) -> list[BaseMessage]:
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
     kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
     return [kinds[message.role](message.text) for message in messages]
 
 
-def _piece(chunk: AIMessageChunk) -> Piece:
+def _piece(chunk: AIMessageChunk) -> GeneratedText:
     usage = chunk.usage_metadata
-    return Piece(
+    return GeneratedText(
         text=chunk.text,
         finish_reason=str(chunk.response_metadata.get("finish_reason") or ""),
         prompt_tokens=usage["input_tokens"] if usage else 0,

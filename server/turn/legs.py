@@ -64,8 +64,8 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
 
 def _history(conversation: Conversation, question: str, weights: LegsSettings, belief: float | None) -> Iterator[Query]:
     asked, answered = conversation.last_exchange()
-    users = [turn.text for turn in conversation.turns if turn.role == "user"]
-    newest_first = " ".join(turn.text for turn in reversed(conversation.turns))
+    users = [turn.text for turn in conversation.messages if turn.role == "user"]
+    newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
     everything = _joined(question, newest_first[:HISTORY_CHARS])
     yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, belief)
     yield _query("exchange", _joined(question, asked, answered), weights.exchange, belief)

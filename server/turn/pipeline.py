@@ -23,7 +23,7 @@ from server.turn.evidence import Selection, select_evidence
 from server.turn.failures import TurnFailed, in_thread
 from server.turn.prompt import evidence_budget
 from server.turn.reply import Reply
-from server.turn.search import Plan, Searchable, TurnSearch
+from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Recorder, Stopwatch, forget
 from server.turn.support import Encode
 
@@ -114,7 +114,7 @@ class _Turn:
         self._conversation = conversation
         self._turn_id, self._conversation_id = ids
         self._watch = Stopwatch(record)
-        self._hopeless = False
+        self._unanswerable = False
         self._reply = Reply(
             question=question,
             conversation=conversation,
@@ -133,7 +133,7 @@ class _Turn:
             yield self._rewrite_event(plan)
             selection, event = await self._find(searched, plan, where)
             yield event
-            async with aclosing(self._reply.events(plan, selection, hopeless=self._hopeless)) as reply:
+            async with aclosing(self._reply.events(plan, selection, unanswerable=self._unanswerable)) as reply:
                 async for said in reply:
                     yield said
         except TurnFailed as failure:
@@ -146,7 +146,7 @@ class _Turn:
                 seconds=self._watch.all(),
             )
 
-    async def _plan(self, search_for: str | None) -> Plan:
+    async def _plan(self, search_for: str | None) -> SearchPlan:
         """The rewrite, or the typed question where the rewriter is too slow."""
         rewriter, limit = self._search.rewriter, self._settings.rewriter.timeout_seconds
         step = self._watch.begin("rewrite")
@@ -165,13 +165,18 @@ class _Turn:
                 rewrite = Rewrite(self._question, "failed", seconds=step.seconds, reason=reason)
         plan = self._search.plan(self._question, self._conversation, rewrite, search_for)
         step.end(
-            {"question": self._question, "history": [f"{turn.role}: {turn.text}" for turn in self._conversation.turns]},
+            {
+                "question": self._question,
+                "history": [f"{turn.role}: {turn.text}" for turn in self._conversation.messages],
+            },
             {"text": plan.rewrite.text, "reason": plan.rewrite.reason, "legs": [leg.text for leg in plan.legs.queries]},
             {"rewriter": rewriter.name, "decision": plan.decision, "legs": len(plan.legs.queries)},
         )
         return plan
 
-    async def _find(self, searched: Searchable, plan: Plan, where: Where | None) -> tuple[Selection, EvidenceEvent]:
+    async def _find(
+        self, searched: Searchable, plan: SearchPlan, where: Where | None
+    ) -> tuple[Selection, EvidenceEvent]:
         retrieval = self._settings.retrieval
         budget = evidence_budget(self._question, self._settings.llm)
         step = self._watch.begin("search")
@@ -203,11 +208,11 @@ class _Turn:
             step.end({"question": asked}, _hits(hits), {"hits": len(hits)})
             selection = await in_thread(lambda: select(hits), "search")
         if retrieval.answerable > 0 and selection.passages:
-            self._hopeless = answerability(plan.meaning, hits) < retrieval.answerable
+            self._unanswerable = answerability(plan.meaning, hits) < retrieval.answerable
         seconds = self._watch.of("search", "rerank")
         return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
 
-    def _rewrite_event(self, plan: Plan) -> RewriteEvent:
+    def _rewrite_event(self, plan: SearchPlan) -> RewriteEvent:
         rewrite = plan.rewrite
         return RewriteEvent(
             question=self._question,

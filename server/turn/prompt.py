@@ -22,7 +22,7 @@ from server.turn.events import Evidence
 from server.turn.headers import header
 from server.turn.tables import with_rows_said
 from server.turn.tokens import MESSAGE_OVERHEAD, count_tokens
-from text.escape import harmless
+from text.escape import escape
 from text.sentences import sentence_spans
 
 PACKAGE = "server.turn.prompts"
@@ -41,7 +41,7 @@ _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PromptMessage:
     """One message of a chat request."""
 
     role: Literal["system", "user", "assistant"]
@@ -49,10 +49,10 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatPrompt:
+class TurnPrompt:
     """The messages, the tokens they are expected to cost, and the version of the instructions."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[PromptMessage, ...]
     tokens: int
     version: str
 
@@ -72,7 +72,7 @@ def build_prompt(
     meaning: str = "",
     about: Sequence[str] = (),
     excerpts: Mapping[int, str] | None = None,
-) -> ChatPrompt:
+) -> TurnPrompt:
     """The request for an answer to `question`, within `llm.context_tokens` less the answer's own.
 
     `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
@@ -94,17 +94,17 @@ def build_prompt(
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
     room -= count_tokens(passages)
     history = _history(conversation, min(room, HISTORY_TOKENS))
-    parts = {"question": harmless(asked), "passages": passages}
+    parts = {"question": escape(asked), "passages": passages}
     # In one pass, so that what is filled in is never filled again.
     last = _PLACEHOLDER.sub(lambda match: parts[match[1]], form.text)
-    messages = (Message("system", system.text), *history, Message("user", last))
+    messages = (PromptMessage("system", system.text), *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
-    return ChatPrompt(messages, tokens, f"{system.version}.{form.version}")
+    return TurnPrompt(messages, tokens, f"{system.version}.{form.version}")
 
 
-def instructions() -> Message:
+def instructions() -> PromptMessage:
     """The message every request begins with: a model that has read it once need not read it again."""
-    return Message("system", load_prompt(PACKAGE, "answer").text)
+    return PromptMessage("system", load_prompt(PACKAGE, "answer").text)
 
 
 @cache
@@ -141,9 +141,7 @@ def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int)
 
 
 def _passage(passage: Evidence, text: str) -> str:
-    return (
-        f"[{passage.n}] {_unnumbered(harmless(header(passage)))}\n{_unnumbered(harmless(with_rows_said(text))).strip()}"
-    )
+    return f"[{passage.n}] {_unnumbered(escape(header(passage)))}\n{_unnumbered(escape(with_rows_said(text))).strip()}"
 
 
 def _unnumbered(text: str) -> str:
@@ -151,13 +149,13 @@ def _unnumbered(text: str) -> str:
     return str(_NUMBER_LIKE.sub(lambda match: f"({match[1] or match[2]})", text))
 
 
-def _history(conversation: Conversation, room: int) -> list[Message]:
-    kept: list[Message] = []
-    for turn in reversed(conversation.turns):
-        text = clip(harmless(_CITED.sub("", turn.text)).strip(), HISTORY_MESSAGE_TOKENS)
+def _history(conversation: Conversation, room: int) -> list[PromptMessage]:
+    kept: list[PromptMessage] = []
+    for turn in reversed(conversation.messages):
+        text = clip(escape(_CITED.sub("", turn.text)).strip(), HISTORY_MESSAGE_TOKENS)
         room -= count_tokens(text) + MESSAGE_OVERHEAD
         if room < 0:
             break
         if text:
-            kept.append(Message(turn.role, text))
+            kept.append(PromptMessage(turn.role, text))
     return kept[::-1]

@@ -16,9 +16,9 @@ from server.turn.evidence import Selection
 from server.turn.excerpts import excerpts
 from server.turn.extractive import INTRODUCTION, best_sentences
 from server.turn.failures import TurnFailed, in_thread
-from server.turn.generate import GenerationError, Usage, generate
+from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.prompt import build_prompt, evidence_budget
-from server.turn.search import Plan
+from server.turn.search import SearchPlan
 from server.turn.steps import Stopwatch
 from server.turn.support import Encode, Support
 from server.turn.wording import NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, no_answer
@@ -54,8 +54,10 @@ class Reply:
         self._watch = watch
         self._near: list[Support] | None = None
 
-    async def events(self, plan: Plan, selection: Selection, *, hopeless: bool) -> AsyncGenerator[Event, None]:
-        """The answer to what was planned, from what was selected; refused unasked where it is `hopeless`.
+    async def events(
+        self, plan: SearchPlan, selection: Selection, *, unanswerable: bool
+    ) -> AsyncGenerator[Event, None]:
+        """The answer to what was planned, from what was selected; refused unasked where it is `unanswerable`.
 
         Raises TurnFailed; what was shown by then stands in `reader.shown`.
         """
@@ -63,10 +65,10 @@ class Reply:
         if not selection.passages:
             for said in self.reader.say(NOTHING_FOUND):
                 yield said
-            yield self._done("refused", Usage())
+            yield self._done("refused", TokenUsage())
             return
-        if hopeless:
-            replying = self._refuse(plan, selection, Usage())
+        if unanswerable:
+            replying = self._refuse(plan, selection, TokenUsage())
         elif self._chat_model is None:
             replying = self._quote(plan, selection)
         else:
@@ -75,7 +77,7 @@ class Reply:
             async for event in events:
                 yield event
 
-    async def _quote(self, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
+    async def _quote(self, plan: SearchPlan, selection: Selection) -> AsyncGenerator[Event, None]:
         """The best sentences, or a refusal."""
         step = self._watch.begin("generate")
         found = await self._nearest(plan, selection)
@@ -83,9 +85,9 @@ class Reply:
         for event in self._said(INTRODUCTION if found else no_answer(plan, selection), found):
             yield event
         step.end({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(found)})
-        yield self._done("quoted" if found else "refused", Usage())
+        yield self._done("quoted" if found else "refused", TokenUsage())
 
-    async def _refuse(self, plan: Plan, selection: Selection, usage: Usage) -> AsyncGenerator[Event, None]:
+    async def _refuse(self, plan: SearchPlan, selection: Selection, usage: TokenUsage) -> AsyncGenerator[Event, None]:
         """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""
         found = await self._nearest(plan, selection)
         self._watch.first_token()
@@ -93,7 +95,7 @@ class Reply:
             yield event
         yield self._done("refused", usage)
 
-    async def _nearest(self, plan: Plan, selection: Selection) -> list[Support]:
+    async def _nearest(self, plan: SearchPlan, selection: Selection) -> list[Support]:
         """The sentences that come nearest to the question, looked for once in a turn."""
 
         def find() -> list[Support]:
@@ -110,7 +112,9 @@ class Reply:
         for support in quotes:
             yield from self.reader.quote(support)
 
-    async def _write(self, chat_model: BaseChatModel, plan: Plan, selection: Selection) -> AsyncGenerator[Event, None]:
+    async def _write(
+        self, chat_model: BaseChatModel, plan: SearchPlan, selection: Selection
+    ) -> AsyncGenerator[Event, None]:
         """What the model writes, checked; a refusal becomes a sentence of ours."""
         llm, reader = self._llm, self.reader
         budget = evidence_budget(self._question, llm)
@@ -129,7 +133,7 @@ class Reply:
             excerpts=shown,
         )
         step = self._watch.begin("generate")
-        usage, raw = Usage(), ""
+        usage, raw = TokenUsage(), ""
         pieces = generate(
             chat_model,
             prompt.messages,
@@ -186,7 +190,9 @@ class Reply:
             return read(*args, **kwargs)
         return await asyncio.to_thread(read, *args, **kwargs)
 
-    def _done(self, status: Literal["answered", "quoted", "refused"], usage: Usage, warning: str = "") -> DoneEvent:
+    def _done(
+        self, status: Literal["answered", "quoted", "refused"], usage: TokenUsage, warning: str = ""
+    ) -> DoneEvent:
         answer = self.reader.answer()
         return DoneEvent(
             turn_id=self._turn_id,

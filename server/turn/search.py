@@ -43,7 +43,7 @@ class Searchable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SearchPlan:
     """What will be searched for. `decision` is the rewriter's, or `edited`."""
 
     question: str
@@ -67,7 +67,7 @@ class Plan:
 class Found:
     """What one search came to: hits best first, and seconds by step (`rewrite`, `search`, `rerank`)."""
 
-    plan: Plan
+    plan: SearchPlan
     hits: list[Hit]
     reranked: bool
     seconds: dict[str, float]
@@ -93,16 +93,18 @@ class TurnSearch:
         """The collection of that name."""
         return self._collection(name)
 
-    def plan(self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None) -> Plan:
+    def plan(
+        self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None
+    ) -> SearchPlan:
         """The legs of a question. A `search_for` written by a person stands in for the rewrite."""
         if search_for is not None and search_for.strip():
             text = search_for.strip()
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
             legs = self._legs(conversation, question, edited)
-            return Plan(question, edited, EDITED, Legs(legs.queries, text))
-        return Plan(question, rewrite, rewrite.decision, self._legs(conversation, question, rewrite))
+            return SearchPlan(question, edited, EDITED, Legs(legs.queries, text))
+        return SearchPlan(question, rewrite, rewrite.decision, self._legs(conversation, question, rewrite))
 
-    def retrieve(self, collection: Searchable, plan: Plan, *, k: int, where: Where | None = None) -> list[Hit]:
+    def retrieve(self, collection: Searchable, plan: SearchPlan, *, k: int, where: Where | None = None) -> list[Hit]:
         """The fused list, at least as long as the cross-encoder reads where it will be asked."""
         retrieval = self.settings.retrieval
         wanted = max(k, retrieval.rerank_top) if self.reranks(plan) else k
@@ -110,12 +112,12 @@ class TurnSearch:
             plan.legs.queries, k=wanted, where=where or None, depth=max(retrieval.depth, wanted), rrf_k=retrieval.rrf_k
         )
 
-    def reranks(self, plan: Plan) -> bool:
+    def reranks(self, plan: SearchPlan) -> bool:
         """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known."""
         how = self.settings.retrieval.rerank
         return self._reranker is not None and (how == "always" or (how == "auto" and bool(plan.legs.rerank_question)))
 
-    def rerank(self, plan: Plan, hits: list[Hit]) -> list[Hit]:
+    def rerank(self, plan: SearchPlan, hits: list[Hit]) -> list[Hit]:
         """`hits` with the top reordered by the cross-encoder, within its time budget."""
         retrieval = self.settings.retrieval
         if self._reranker is None or not hits:

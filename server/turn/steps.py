@@ -11,7 +11,7 @@ Attribute: TypeAlias = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TurnStep:
     """One finished step: `rewrite`, `search`, `rerank` or `generate`.
 
     `started` is Unix time, `seconds` wall time. Texts of the user, the documents and the model are in
@@ -27,10 +27,10 @@ class Step:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
-Recorder: TypeAlias = Callable[[Step], None]
+Recorder: TypeAlias = Callable[[TurnStep], None]
 
 
-def forget(_: Step) -> None:
+def forget(_: TurnStep) -> None:
     """The recorder that keeps nothing."""
 
 
@@ -46,7 +46,7 @@ class Stopwatch:
         """A step begins; it is recorded when it ends."""
         return RunningStep(self, name)
 
-    def end(self, step: Step) -> None:
+    def end(self, step: TurnStep) -> None:
         """A step has ended."""
         self._seconds[step.name] = step.seconds
         self._record(step)
@@ -79,5 +79,5 @@ class RunningStep:
     def end(
         self, inputs: Mapping[str, object], outputs: Mapping[str, object], attributes: Mapping[str, Attribute]
     ) -> None:
-        """It has ended, with this to tell (see `Step`)."""
-        self._watch.end(Step(self._name, self._wall, self.seconds, inputs, outputs, attributes))
+        """It has ended, with this to tell (see `TurnStep`)."""
+        self._watch.end(TurnStep(self._name, self._wall, self.seconds, inputs, outputs, attributes))

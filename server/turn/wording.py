@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from server.turn.evidence import Selection
-from server.turn.search import Plan
+from server.turn.search import SearchPlan
 
 UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
 NEAREST_INSTEAD = "What comes nearest in the documents:"
@@ -11,7 +11,7 @@ NEAREST_INSTEAD = "What comes nearest in the documents:"
 NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
 
 
-def no_answer(plan: Plan, selection: Selection, *, nearest: bool = False) -> str:
+def no_answer(plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
     """An honest refusal: what was searched for, and in how many passages of which documents it is not said.
 
     With `nearest` it announces the sentences that come nearest, which are to follow.

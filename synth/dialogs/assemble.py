@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from synth.dialogs.checks import SeenQuestions, form_reason, leaks, pair_reason
 from synth.dialogs.lists import PropositionList
-from synth.dialogs.rows import Dialog, Turn
+from synth.dialogs.rows import Dialog, DialogMessage
 from synth.dialogs.steps import STEPS, Draft, Grounding, Pair
 from synth.prompts import chat_prompt
 from synth.propositions.extract import STEP as PROPOSITIONS
@@ -67,7 +67,7 @@ def assemble(
 
     Without wordings the questions stay complete.
     """
-    turns: list[Turn] = []
+    turns: list[DialogMessage] = []
     rejected: list[Rejected] = []
     said: list[str] = []
     alone, regrounded = False, 0
@@ -90,7 +90,7 @@ def assemble(
         said += [wording, pair.answer]
         documents = tuple(dict.fromkeys(name for fact in facts for name in fact.documents))
         turns += [
-            Turn(
+            DialogMessage(
                 role="user",
                 text=wording,
                 rewrite=pair.question,
@@ -98,7 +98,7 @@ def assemble(
                 documents=documents,
                 kind="question",
             ),
-            Turn(role="assistant", text=pair.answer),
+            DialogMessage(role="assistant", text=pair.answer),
         ]
     if not turns:
         return Assembled(None, tuple(rejected), regrounded)
@@ -167,13 +167,13 @@ def _rejected(
     )
 
 
-def _small_talk(exchange: tuple[str, str] | None, kind: Literal["greeting", "thanks"]) -> list[Turn]:
+def _small_talk(exchange: tuple[str, str] | None, kind: Literal["greeting", "thanks"]) -> list[DialogMessage]:
     if exchange is None or not _harmless_talk(exchange[0]):
         return []
     user, assistant = exchange
     return [
-        Turn(role="user", text=user, rewrite=user, relevant=(), documents=(), kind=kind),
-        Turn(role="assistant", text=assistant),
+        DialogMessage(role="user", text=user, rewrite=user, relevant=(), documents=(), kind=kind),
+        DialogMessage(role="assistant", text=assistant),
     ]
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from synth.dialogs.rows import Dialog, Turn
+from synth.dialogs.rows import Dialog, DialogMessage
 from synth.folder import SIDES, Folder, write_json_lines, write_text
 from synth.propositions.store import Proposition
 
 
-def asked(dialog: Dialog) -> Iterator[tuple[str, Turn, tuple[Turn, ...]]]:
+def asked(dialog: Dialog) -> Iterator[tuple[str, DialogMessage, tuple[DialogMessage, ...]]]:
     """Each question of a dialog: its id, its turn, and the turns before it."""
     for place, turn in enumerate(dialog.turns):
         if turn.asks:
@@ -50,7 +50,7 @@ def write_beir(folder: Folder, propositions: Sequence[Proposition], dialogs: Map
         write_text(folder.beir / "qrels" / f"{side}.tsv", "".join(lines))
 
 
-def _query(question: tuple[str, Turn, tuple[Turn, ...]], field: str) -> dict[str, Any]:
+def _query(question: tuple[str, DialogMessage, tuple[DialogMessage, ...]], field: str) -> dict[str, Any]:
     identifier, turn, before = question
     history = [{"role": one.role, "text": one.text} for one in before]
     metadata = {

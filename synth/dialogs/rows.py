@@ -13,7 +13,7 @@ from synth.errors import BadStore
 from text.words import words
 
 
-class Turn(BaseModel):
+class DialogMessage(BaseModel):
     """One message.
 
     A user's carries `rewrite` (the question in full, equal to `text` where that stands alone), `relevant`
@@ -51,13 +51,13 @@ class Dialog(BaseModel):
 
     dialog_id: str
     documents: tuple[str, ...]
-    turns: tuple[Turn, ...]
+    turns: tuple[DialogMessage, ...]
     prompts: dict[str, str] = {}
     model: str = ""
     seed: int = 0
     made_by: str = "model"
 
-    def questions(self) -> list[Turn]:
+    def questions(self) -> list[DialogMessage]:
         """The user's questions, in order."""
         return [turn for turn in self.turns if turn.asks]
 

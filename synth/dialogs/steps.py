@@ -13,7 +13,7 @@ from typing import Any
 from synth.dialogs.lists import PropositionList
 from synth.prompts import chat_prompt
 from synth.running import InvalidAnswer, Task
-from text.escape import harmless
+from text.escape import escape
 
 DIALOG, CONTEXTUALISE, GROUND = STEPS = ("dialog", "contextualise", "ground")
 _MOST_PAIRS = 60
@@ -213,7 +213,7 @@ def _text(entry: dict[str, Any], name: str, longest: int) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(harmless(text).split())
+    return " ".join(escape(text).split())
 
 
 def _numbered(texts: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ _PLACEHOLDER = regex.compile(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class ChatPrompt:
+class SynthPrompt:
     """An instruction, and the frame that the material of one task is put into."""
 
     name: str
@@ -33,8 +33,8 @@ class ChatPrompt:
 
 
 @cache
-def chat_prompt(name: str) -> ChatPrompt:
+def chat_prompt(name: str) -> SynthPrompt:
     """The prompt of that name; one of `NAMES`."""
     prompt = load_prompt(PACKAGE, name)
     system, _, frame = prompt.text.partition("\n---\n")
-    return ChatPrompt(name, system.strip(), frame.strip(), prompt.version)
+    return SynthPrompt(name, system.strip(), frame.strip(), prompt.version)

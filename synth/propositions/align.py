@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from index.encoders import Encoder, Vectors
-from synth.propositions.windows import Window
+from synth.propositions.windows import DocumentWindow
 from text.sentences import sentences
 from text.words import numbers, stems
 
@@ -49,7 +49,7 @@ class Aligned:
 class WindowAligner:
     """Aligns propositions with the sentences of one window; the sentences are encoded once."""
 
-    def __init__(self, window: Window, encoder: Encoder) -> None:
+    def __init__(self, window: DocumentWindow, encoder: Encoder) -> None:
         self._window = window
         self._encoder = encoder
         text = window.document.text

@@ -13,8 +13,8 @@ from synth.propositions.align import WindowAligner
 from synth.propositions.extract import LONGEST, STEP
 from synth.propositions.faithful import refusal
 from synth.propositions.merge import merged
-from synth.propositions.store import Proposition, Source, proposition_id
-from synth.propositions.windows import Window
+from synth.propositions.store import Proposition, SourceSpan, proposition_id
+from synth.propositions.windows import DocumentWindow
 from synth.references import reference
 
 
@@ -43,7 +43,7 @@ class Built:
     duplicates: int
 
 
-def build(found: Iterable[tuple[Window, Sequence[str]]], encoder: Encoder, model: str) -> Built:
+def build(found: Iterable[tuple[DocumentWindow, Sequence[str]]], encoder: Encoder, model: str) -> Built:
     """Propositions of windows and the sentences written about each; in the order given."""
     aligned: list[Proposition] = []
     left_out: list[LeftOut] = []
@@ -79,7 +79,7 @@ def build(found: Iterable[tuple[Window, Sequence[str]]], encoder: Encoder, model
                     start=span.start,
                     end=span.end,
                     source=document.text[span.start : span.end],
-                    sources=(Source(document_id=document.id, start=span.start, end=span.end),),
+                    sources=(SourceSpan(document_id=document.id, start=span.start, end=span.end),),
                     overlap=span.overlap,
                     similarity=span.similarity,
                     prompt=chat_prompt(STEP).version,

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from synth.prompts import chat_prompt
-from synth.propositions.windows import Window
+from synth.propositions.windows import DocumentWindow
 from synth.running import InvalidAnswer, Task
-from text.escape import harmless
+from text.escape import escape
 
 STEP = "propositions"
 LONGEST = 400
@@ -26,10 +26,10 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def extraction(window: Window, count_tokens: Callable[[str], int]) -> Task[tuple[str, ...]]:
+def extraction(window: DocumentWindow, count_tokens: Callable[[str], int]) -> Task[tuple[str, ...]]:
     """The task of turning a window into sentences."""
     prompt = chat_prompt(STEP)
-    text = harmless(window.text)
+    text = escape(window.text)
     user = prompt.fill(
         title=_line(window.document.title) or "(none)",
         heading=_line(" > ".join(window.heading)) or "(none)",
@@ -55,7 +55,7 @@ def read(data: Any) -> tuple[str, ...]:
         raise InvalidAnswer('It needs a list "propositions".')
     if not all(isinstance(sentence, str) for sentence in found):
         raise InvalidAnswer('Every entry of "propositions" must be a string.')
-    lines = (" ".join(harmless(sentence).split()) for sentence in found[:_MOST])
+    lines = (" ".join(escape(sentence).split()) for sentence in found[:_MOST])
     return tuple(dict.fromkeys(line for line in lines if len(line.split()) >= _SHORTEST_WORDS or _unspaced(line)))
 
 
@@ -70,4 +70,4 @@ def _unspaced(line: str) -> bool:
 
 
 def _line(text: str) -> str:
-    return " ".join(harmless(text).split())[:300]
+    return " ".join(escape(text).split())[:300]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import regex
 
 from synth.propositions.align import Aligned
-from synth.propositions.windows import Window
+from synth.propositions.windows import DocumentWindow
 from text.words import negations, numbers, words
 
 # A number that belongs to a name ("Form 1040", "HTTP 404") may come from anywhere the name may.
@@ -32,7 +32,7 @@ _OF_THE_PAGE = regex.compile(
 _AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "no", "never", "cannot", "nor", "any"})
 
 
-def refusal(proposition: str, window: Window, aligned: Aligned) -> str:
+def refusal(proposition: str, window: DocumentWindow, aligned: Aligned) -> str:
     """Why a proposition is refused, empty where it may stay.
 
     `no statement` (a heading, a question, a fragment, a word about the page itself), `number`, `name`, `negation` or
@@ -41,7 +41,7 @@ def refusal(proposition: str, window: Window, aligned: Aligned) -> str:
     return next(_reasons(proposition, window, aligned), "")
 
 
-def _reasons(proposition: str, window: Window, aligned: Aligned) -> Iterator[str]:
+def _reasons(proposition: str, window: DocumentWindow, aligned: Aligned) -> Iterator[str]:
     document = window.document
     source = document.text[aligned.start : aligned.end]
     headings = (document.title, *(part for piece in window.pieces for part in piece.heading))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from synth.errors import BadStore
 
 
-class Source(BaseModel):
+class SourceSpan(BaseModel):
     """A stretch of a document that says what a proposition says; offsets count characters of its text."""
 
     model_config = ConfigDict(frozen=True)
@@ -44,7 +44,7 @@ class Proposition(BaseModel):
     start: int = Field(ge=0)
     end: int = Field(ge=0)
     source: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceSpan, ...] = ()
     overlap: float = 0.0
     similarity: float = 0.0
     prompt: str = ""

@@ -20,7 +20,7 @@ _FULL_ENOUGH = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WindowPart:
     """A stretch of one section: `document.text[start:end]`."""
 
     heading: tuple[str, ...]
@@ -29,12 +29,12 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class DocumentWindow:
     """What one request shows: pieces in reading order, and the number of the window in its document."""
 
     document: Document
     number: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WindowPart, ...]
 
     @property
     def heading(self) -> tuple[str, ...]:
@@ -62,31 +62,31 @@ class Window:
         return "\n\n".join(parts)
 
 
-def windows(document: Document, max_tokens: int, count_tokens: CountTokens) -> Iterator[Window]:
+def windows(document: Document, max_tokens: int, count_tokens: CountTokens) -> Iterator[DocumentWindow]:
     """The windows of a document, in order, none without words.
 
     Each counts at most `max_tokens` by `count_tokens`, unless a single sentence, row or list item is larger.
     """
-    pieces: list[Piece] = []
+    pieces: list[WindowPart] = []
     spent = number = 0
     for section in document.sections:
         units = list(_units(document.text, section, max_tokens, count_tokens))
         size = sum(tokens for _, _, tokens in units)
         # A section that fits into a window of its own is not torn for a few words of the one before it.
         if pieces and spent + size > max_tokens and (spent >= _FULL_ENOUGH * max_tokens or size <= max_tokens):
-            yield Window(document, number, tuple(pieces))
+            yield DocumentWindow(document, number, tuple(pieces))
             pieces, spent, number = [], 0, number + 1
         for start, end, tokens in units:
             if pieces and spent + tokens > max_tokens:
-                yield Window(document, number, tuple(pieces))
+                yield DocumentWindow(document, number, tuple(pieces))
                 pieces, spent, number = [], 0, number + 1
             if pieces and pieces[-1].heading == section.heading and pieces[-1].start >= section.start:
-                pieces[-1] = Piece(section.heading, pieces[-1].start, end)
+                pieces[-1] = WindowPart(section.heading, pieces[-1].start, end)
             else:
-                pieces.append(Piece(section.heading, start, end))
+                pieces.append(WindowPart(section.heading, start, end))
             spent += tokens
     if pieces:
-        yield Window(document, number, tuple(pieces))
+        yield DocumentWindow(document, number, tuple(pieces))
 
 
 def _units(text: str, section: Section, max_tokens: int, count_tokens: CountTokens) -> Iterator[tuple[int, int, int]]:

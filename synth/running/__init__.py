@@ -2,6 +2,6 @@
 
 from synth.running.journal import Journal
 from synth.running.settling import Paused, Settler
-from synth.running.tasks import Answer, InvalidAnswer, Outcome, Progress, Sampling, Task
+from synth.running.tasks import Completion, InvalidAnswer, Outcome, Sampling, Task, TaskProgress
 
-__all__ = ["Answer", "InvalidAnswer", "Journal", "Outcome", "Paused", "Progress", "Sampling", "Settler", "Task"]
+__all__ = ["Completion", "InvalidAnswer", "Journal", "Outcome", "Paused", "Sampling", "Settler", "Task", "TaskProgress"]

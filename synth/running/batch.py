@@ -15,7 +15,7 @@ from typing import Any
 from synth.errors import BadResponses
 from synth.running.journal import Journal
 from synth.running.settling import Pending, Record
-from synth.running.tasks import Answer, Sampling
+from synth.running.tasks import Completion, Sampling
 
 URL = "/v1/chat/completions"
 
@@ -78,7 +78,7 @@ def read_responses(path: Path, journal: Journal) -> set[str]:
     return keys
 
 
-def _answer(row: Any) -> Answer:
+def _answer(row: Any) -> Completion:
     key, _, attempt = row["custom_id"].rpartition("-")
     if not key:
         raise ValueError(f"custom_id {row['custom_id']!r} is not one of ours")
@@ -88,12 +88,12 @@ def _answer(row: Any) -> Answer:
     status = int(response.get("status_code") or 200)
     if row.get("error") or status >= 400 or "choices" not in body:
         told = row.get("error") or body.get("error") or body or f"status {status}"
-        return Answer(**common, finish="error", error=_told(told))
+        return Completion(**common, finish="error", error=_told(told))
     choice = body["choices"][0]
     message = choice["message"]
     usage = body.get("usage") or {}
     refusal = message.get("refusal") or ""
-    return Answer(
+    return Completion(
         **common,
         text=str(refusal or message.get("content") or ""),
         finish="refusal" if refusal else str(choice.get("finish_reason") or "stop"),

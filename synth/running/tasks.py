@@ -82,7 +82,7 @@ class Task(Generic[T]):
             "json_schema": {"name": self.step, "strict": True, "schema": dict(self.schema)},
         }
 
-    def judge(self, answer: Answer) -> Outcome[T]:
+    def judge(self, answer: Completion) -> Outcome[T]:
         """What an answer is worth; the same for the same answer."""
         if answer.error:
             return Outcome(answer, "error", answer.error)
@@ -100,7 +100,7 @@ class Task(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Completion:
     """What came back for a key: the text as it was, or the `error` instead of one.
 
     `attempt` counts from 0. `finish` is OpenAI's finish reason (`stop`, `length`, `content_filter`), or
@@ -125,7 +125,7 @@ class Answer:
 class Outcome(Generic[T]):
     """A judged answer: `value` where the verdict is good or mended, else `error`."""
 
-    answer: Answer
+    answer: Completion
     verdict: Verdict
     error: str = ""
     value: T | None = None
@@ -140,7 +140,7 @@ class Outcome(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TaskProgress:
     """How far a step is: items with an outcome, those among them without a usable one, and tokens so far."""
 
     step: str

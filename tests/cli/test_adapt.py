@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from evaluation.adaptation.gating import Point, best, standard_error
+from evaluation.adaptation.gating import ThresholdPoint, best, standard_error
 from evaluation.adaptation.measuring import MEASURES, Measured, judge
-from evaluation.adaptation.questions import Asked, Place, find, from_rules, ranking
-from evaluation.adaptation.steps import Progress
+from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion, find, from_rules, ranking
+from evaluation.adaptation.steps import AdaptationState
 from index.query import Hit
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample
 
@@ -100,13 +100,13 @@ def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(hom
     assert "begun with other questions" in output
 
 
-def question(n: int, *, needs: bool, place: Place = Place("d", 0, 9)) -> Asked:  # noqa: B008  (frozen)
-    history = (Turn("user", "What is it?"), Turn("assistant", "A thing."))
+def question(n: int, *, needs: bool, place: AnswerSpan = AnswerSpan("d", 0, 9)) -> HeldOutQuestion:  # noqa: B008  (frozen)
+    history = (Message("user", "What is it?"), Message("assistant", "A thing."))
     example = RewriteExample(f"t{n}#3", history, "and then?", "and then, thing?" if needs else "and then?")
-    return Asked(example, (place,), (place.document_id,))
+    return HeldOutQuestion(example, (place,), (place.document_id,))
 
 
-def measured(asked: list[Asked], value: float, jitter: int) -> Measured:
+def measured(asked: list[HeldOutQuestion], value: float, jitter: int) -> Measured:
     rng = random.Random(jitter)
     values = {one.example.id: dict.fromkeys(MEASURES, value + rng.uniform(-0.05, 0.05)) for one in asked}
     return Measured({"passage": values, "document": values}, 1.0, 2.0)
@@ -142,9 +142,9 @@ def test_few_questions_decide_nothing() -> None:
 
 
 def test_a_threshold_leaves_the_runs_own_only_for_a_gain() -> None:
-    flat = [Point(t / 20, 0.5 + (0.001 if t == 3 else 0), 0.5) for t in range(1, 20)]
+    flat = [ThresholdPoint(t / 20, 0.5 + (0.001 if t == 3 else 0), 0.5) for t in range(1, 20)]
     assert best(flat, 0.5).threshold == 0.5
-    peaked = [Point(t / 20, 0.6 if t in (3, 4) else 0.5, 0.5, 0.05) for t in range(1, 20)]
+    peaked = [ThresholdPoint(t / 20, 0.6 if t in (3, 4) else 0.5, 0.5, 0.05) for t in range(1, 20)]
     assert best(peaked, 0.5).threshold == 0.2
     unsure = [replace(point, error=0.11) for point in peaked]
     assert best(unsure, 0.5).threshold == 0.5
@@ -195,7 +195,7 @@ def test_a_hit_counts_as_the_places_it_holds() -> None:
         passage = Passage(key, document, "", "x" * (end - start), "section", start, end)
         return Hit(passage, 1.0, {})
 
-    asked = question(1, needs=True, place=Place("d", 10, 20))
+    asked = question(1, needs=True, place=AnswerSpan("d", 10, 20))
     hits = [hit("p1", "e", 10, 20), hit("p2", "d", 0, 10), hit("p3", "d", 15, 40), hit("p4", "d", 19, 25)]
     assert ranking(asked, hits) == ["p1", "p2", asked.places[0].id]
 
@@ -203,15 +203,15 @@ def test_a_hit_counts_as_the_places_it_holds() -> None:
 def test_a_state_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{", "utf-8")
     with pytest.raises(RecipeError, match="Delete it to begin again"):
-        Progress(tmp_path, {})
+        AdaptationState(tmp_path, {})
 
 
 def test_doing_a_step_again_undoes_the_later_ones(tmp_path: Path) -> None:
-    progress = Progress(tmp_path, {"a": 1})
+    progress = AdaptationState(tmp_path, {"a": 1})
     for step in ("index", "pairs", "train"):
         progress.finish(step, {"n": 1})
     progress.finish("pairs", {"n": 2})
-    again = Progress(tmp_path, {"a": 1})
+    again = AdaptationState(tmp_path, {"a": 1})
     assert again.result("index") == {"n": 1}
     assert again.result("pairs") == {"n": 2}
     assert again.result("train") is None

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.ask import parse_where
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.state import InputError
 from cli.transcript import Transcript, clean
 from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent

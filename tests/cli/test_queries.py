@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cli.queries import QueryLine, atomic_writer, parse, read_queries
 from cli.state import InputError
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 
 
 def test_lines_become_questions_in_their_conversations(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_lines_become_questions_in_their_conversations(tmp_path: Path) -> None:
         '{"role": "assistant", "text": "By card."}], "text": "and by fax?"}\r\n\r\n{"id": 7, "text": "Ünïcode?"}\r\n',
         encoding="utf-8",
     )
-    history = Conversation((Turn("user", "How do I pay?"), Turn("assistant", "By card.")))
+    history = Conversation((Message("user", "How do I pay?"), Message("assistant", "By card.")))
     assert read_queries(path) == [QueryLine("a", history, "and by fax?"), QueryLine("7", Conversation(), "Ünïcode?")]
 
 

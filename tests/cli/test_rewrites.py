@@ -12,15 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from cli.queries import QueryLine
 from cli.rewrite import in_parallel
 from cli.rewrites import Record, WrittenRewrites, finished, read_records
 from cli.state import InputError
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite
 
-HISTORY = Conversation((Turn("user", "How do I appeal?"), Turn("assistant", "Send form DS-7.")))
+HISTORY = Conversation((Message("user", "How do I appeal?"), Message("assistant", "Send form DS-7.")))
 QUERIES = [QueryLine("a", HISTORY, "and by fax?"), QueryLine("b", Conversation(), "What is a form?")]
 
 
@@ -30,7 +30,7 @@ def queries_file(tmp_path: Path) -> Path:
     rows = [
         {
             "id": query.id,
-            "history": [{"role": turn.role, "text": turn.text} for turn in query.conversation.turns],
+            "history": [{"role": turn.role, "text": turn.text} for turn in query.conversation.messages],
             "text": query.text,
         }
         for query in QUERIES

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.edge import ExitCode
-from cli.search import Level, ranked
+from cli.error_handler import ExitCode
+from cli.search import RankedUnit, ranked
 from evaluation.ranking import run_lines
 from index.query import Hit, Passage
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from server.settings import Settings
 
 QUERIES = [
@@ -74,7 +74,9 @@ def test_the_run_is_what_a_turn_finds(search: Search, command_home: Path, model_
     turn = TurnSearch(
         collection=collections.get, rewriter=open_rewriter(settings), settings=settings, reranker=models.reranker()
     )
-    history = Conversation((Turn("user", "How do I apply for parental leave?"), Turn("assistant", "With form PL-7.")))
+    history = Conversation(
+        (Message("user", "How do I apply for parental leave?"), Message("assistant", "With form PL-7."))
+    )
     found = turn.find("and by fax?", collection="docs", conversation=history, k=100)
     collections.close()
     assert read_run(out)["q2"] == [hit.passage.id for hit in found.hits]
@@ -142,8 +144,8 @@ def hit(identifier: str, document: str, score: float) -> Hit:
 
 def test_a_document_has_the_rank_of_its_best_passage() -> None:
     hits = [hit("a1", "a", 0.9), hit("b1", "b", 0.8), hit("a2", "a", 0.7), hit("c1", "c", 0.6)]
-    assert ranked(hits, Level.DOCUMENT) == [("a", 0.9), ("b", 0.8), ("c", 0.6)]
-    assert [name for name, _ in ranked(hits, Level.PASSAGE)] == ["a1", "b1", "a2", "c1"]
+    assert ranked(hits, RankedUnit.DOCUMENT) == [("a", 0.9), ("b", 0.8), ("c", 0.6)]
+    assert [name for name, _ in ranked(hits, RankedUnit.PASSAGE)] == ["a1", "b1", "a2", "c1"]
 
 
 def test_scores_fall_in_single_precision_whatever_the_hits_say() -> None:

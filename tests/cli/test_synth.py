@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from synth.dialogs.rows import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.propositions.store import read_propositions
@@ -169,7 +169,7 @@ def test_a_small_model_ends_with_valid_files_however_bad_its_text(
     anaphora: Call, docs: Path, tmp_path: Path, model_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SmolLM2-135M writes nonsense; the files it leaves are what they should be, and a second run asks nothing."""
-    from server.catalogue import resolve
+    from server.registry import resolve
 
     monkeypatch.setenv("ANAPHORA_LLM__THREADS", "1")
     model = resolve("smollm2-135m-instruct", model_home)

@@ -16,7 +16,7 @@ from evaluation.answer_metrics import measure, meteor, plain
 from evaluation.answering import AnsweredTurn, read_journal
 from evaluation.bertscore import BertScore
 from evaluation.errors import BadRow, EvaluationError
-from evaluation.sets import EvalSet, Level, Question
+from evaluation.sets import EvalSet, JudgedLevel, Question
 from server.settings import Settings
 from tests.evaluation import evaluation_data as data
 from tests.serving import FakeLLM
@@ -104,7 +104,7 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
         Question("c", "d3", "where?", answer="Here.", answerability="answerable"),
         Question("d", "d4", "when?", answer="?", answerability="unanswerable"),
     )
-    chosen = EvalSet("set", "passage", None, questions, (Level("passage", {"a": {"p1": 1}}),))
+    chosen = EvalSet("set", "passage", None, questions, (JudgedLevel("passage", {"a": {"p1": 1}}),))
     turns = {
         "a": turn("a", "answered", answer, passages=(PASSAGE,), citations=cited, support=support, perplexity=2.0),
         "b": turn("b", "refused"),

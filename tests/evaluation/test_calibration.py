@@ -5,14 +5,23 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 
-from evaluation.calibration import Asked, Calibration, GatedRewriter, Point, Setting, fragment, frontier, judged
+from evaluation.calibration import (
+    Calibration,
+    CalibrationPoint,
+    CalibrationSetting,
+    GatedRewriter,
+    JudgedQuestion,
+    fragment,
+    frontier,
+    judged,
+)
 from index.documents import Document
 from index.query import Hit, Passage, Query, Where
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite
 from server.settings import RetrievalSettings, Settings
 
-TALK = Conversation((Turn("user", "renew the passport"), Turn("assistant", "By mail.")))
+TALK = Conversation((Message("user", "renew the passport"), Message("assistant", "By mail.")))
 
 
 class LegCollection:
@@ -56,17 +65,17 @@ def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:
 
 
 def test_the_setting_that_finds_most_is_taken() -> None:
-    asked = [Asked(str(n), "0.9", TALK) for n in range(3)]
+    asked = [JudgedQuestion(str(n), "0.9", TALK) for n in range(3)]
     qrels = {str(n): {"expanded": 1} for n in range(3)}
     settings = Settings(retrieval=RetrievalSettings())
     leg = settings.retrieval.legs.expanded.model_copy(update={"lexical": 1.0, "dense": 1.6, "leaning": 0.0})
     typed = settings.retrieval.legs.typed.model_copy(update={"dense": 3.0, "leaning": 0.0})
     legs = settings.retrieval.legs.model_copy(update={"expanded": leg, "typed": typed})
     settings = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": legs})})
-    told: list[Point] = []
+    told: list[CalibrationPoint] = []
     calibration = Calibration(settings, LegCollection(), SureRewriter(), None, asked, qrels, told.append)
     best = calibration.run()
-    assert best.setting == Setting(rewritten=2.0)
+    assert best.setting == CalibrationSetting(rewritten=2.0)
     assert best.ndcg == 1.0
     assert told == calibration.points
     written = tomllib.loads(fragment(settings, best.setting))
@@ -75,10 +84,13 @@ def test_the_setting_that_finds_most_is_taken() -> None:
 
 
 def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:
-    points = [Point(Setting(read=n), ndcg, ms) for n, ndcg, ms in ((0, 0.4, 10), (10, 0.6, 90), (20, 0.5, 200))]
+    points = [
+        CalibrationPoint(CalibrationSetting(read=n), ndcg, ms)
+        for n, ndcg, ms in ((0, 0.4, 10), (10, 0.6, 90), (20, 0.5, 200))
+    ]
     assert frontier(points) == points[:2]
 
 
 def test_questions_without_a_relevant_passage_are_left_out() -> None:
-    asked = [Asked("a", "1", TALK), Asked("b", "1", TALK), Asked("c", "1", TALK)]
+    asked = [JudgedQuestion("a", "1", TALK), JudgedQuestion("b", "1", TALK), JudgedQuestion("c", "1", TALK)]
     assert judged(asked, {"a": {"x": 1}, "b": {"x": 0}}) == asked[:1]

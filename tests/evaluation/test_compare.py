@@ -10,23 +10,23 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from evaluation import report, scoring
 from evaluation.compare import compare
 from evaluation.errors import EvaluationError, MissingSet
-from evaluation.runs import Latency, Run, create_run, read_run
+from evaluation.runs import EvaluationRun, Latency, create_run, read_run
 from evaluation.sets import Question
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from server.settings import Settings
 
 EVIL = '<script>alert("x")</script>'
 
 
-def made(root: Path, name: str, good: float, latency: float = 0.02) -> Run:
+def made(root: Path, name: str, good: float, latency: float = 0.02) -> EvaluationRun:
     """A run over 40 questions of 20 dialogs, of one system that gets a share of them right."""
     questions = {
         f"q{n}": Question(
-            f"q{n}", f"d{n // 2}", f"question {n} {EVIL}", Conversation((Turn("user", EVIL),) * (n % 4)), domain=EVIL
+            f"q{n}", f"d{n // 2}", f"question {n} {EVIL}", Conversation((Message("user", EVIL),) * (n % 4)), domain=EVIL
         )
         for n in range(40)
     }

@@ -14,7 +14,7 @@ from evaluation.questions.relevance import QRelScore, Relevance
 from evaluation.questions.texture import GroundedQuestion
 from evaluation.runs import read_run
 from index.errors import ModelUnavailable
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from tests.evaluation import evaluation_data as data
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_model_that_is_not_there_is_one_clear_error(tmp_path: Path, model_home
 
 
 def question(name: str, dialog: str, text: str, *before: str) -> GroundedQuestion:
-    return GroundedQuestion(name, dialog, text, Conversation(tuple(Turn("user", one) for one in before)), "", ())
+    return GroundedQuestion(name, dialog, text, Conversation(tuple(Message("user", one) for one in before)), "", ())
 
 
 def test_a_question_that_belongs_is_coherent(encoder: Encoder) -> None:

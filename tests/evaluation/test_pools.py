@@ -11,7 +11,7 @@ from evaluation.pools import POOLS, WAYS, Cell, compare, table
 from index.documents import Document
 from synth.dialogs.rows import read_dialogs
 from synth.folder import SIDES, Folder
-from synth.pipeline import Plan, make_dialogs, make_propositions
+from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.propositions.store import read_propositions
 from synth.running import Journal, Sampling, Settler
 from synth.running.live import ChatAsker
@@ -19,7 +19,7 @@ from synth.running.live import ChatAsker
 
 @pytest.fixture
 def cells(documents: list[Document], words: Any, town: Any, tmp_path: Path) -> list[Cell]:
-    folder, sampling, plan = Folder(tmp_path / "run"), Sampling("scripted"), Plan(list_size=4)
+    folder, sampling, plan = Folder(tmp_path / "run"), Sampling("scripted"), SynthPlan(list_size=4)
     with Journal(folder.journal) as journal, ChatAsker(town, sampling) as asker:
         settler = Settler(journal, sampling, asker)
         built, facts = make_propositions(documents, plan, settler, words, folder)

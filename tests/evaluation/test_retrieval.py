@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.edge import ExitCode
+from cli.error_handler import ExitCode
 from evaluation import runs
 from evaluation.errors import EvaluationError
 from evaluation.gates import parse_gate
@@ -66,7 +66,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
     from index.collection import Collection
     from index.encoders import load_encoder
     from rewriter.passthrough import PassThroughRewriter
-    from server.catalogue import resolve
+    from server.registry import resolve
     from server.settings import Settings
     from server.turn.search import TurnSearch
 
@@ -85,7 +85,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
 def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
     from evaluation.embeddings import CachedEncoder
     from index.encoders import load_encoder
-    from server.catalogue import resolve
+    from server.registry import resolve
 
     assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:legs").exit_code == 0
     plain = load_encoder(resolve("all-minilm-l6-v2", home))

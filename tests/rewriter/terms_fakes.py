@@ -62,12 +62,12 @@ def tiny_model(tokenizer: Path):  # type: ignore[no-untyped-def]
     from transformers import BertConfig
 
     from rewriter.terms.model import from_config
-    from rewriter.terms.reading import Reader
+    from rewriter.terms.reading import ConversationReader
 
     torch.manual_seed(5)
     return from_config(
         BertConfig(
-            vocab_size=Reader.open(tokenizer).vocabulary,
+            vocab_size=ConversationReader.open(tokenizer).vocabulary,
             hidden_size=16,
             num_hidden_layers=2,
             num_attention_heads=2,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.load import load_rewriter
 from rewriter.protocol import Rewriter
 from rewriter.terms.recipe import read_recipe
@@ -16,8 +16,8 @@ from rewriter.terms.recipe import read_recipe
 FOLDER = Path(__file__).resolve().parents[2] / "rewriter" / "default"
 TALK = Conversation(
     (
-        Turn("user", "How do I renew my driver license?"),
-        Turn("assistant", "Fill in form MV-44 and send it to the licensing office by mail."),
+        Message("user", "How do I renew my driver license?"),
+        Message("assistant", "Fill in form MV-44 and send it to the licensing office by mail."),
     )
 )
 
@@ -49,13 +49,13 @@ def test_a_question_that_stands_alone_is_kept(rewriter: Rewriter, question: str)
 
 def test_every_added_word_was_said(rewriter: Rewriter) -> None:
     made = rewriter.rewrite(TALK, "and by fax?")
-    said = " ".join(turn.text for turn in TALK.turns)
+    said = " ".join(turn.text for turn in TALK.messages)
     assert made.expansion
     assert all(term.text in said and 0 < term.score <= 1 for term in made.expansion)
 
 
 def test_it_answers_in_milliseconds(rewriter: Rewriter) -> None:
-    long = Conversation(TALK.turns * 20)
+    long = Conversation(TALK.messages * 20)
     times = []
     for _ in range(9):
         started = time.perf_counter()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample, read_examples, write_examples
 
 ROW = RewriteExample(
     "d1#3",
-    (Turn("user", "How do I renew my licence?"), Turn("assistant", "Online or by mail.")),
+    (Message("user", "How do I renew my licence?"), Message("assistant", "Online or by mail.")),
     "and by fax?",
     "Can I renew my licence by fax?",
     "mine",
@@ -65,7 +65,7 @@ def test_rows_in_the_manner_of_qrecc_are_read(tmp_path: Path) -> None:
     (example,) = read_examples(written(tmp_path / "qrecc.jsonl", row))
     assert (example.id, example.dialog, example.source) == ("1490_4", "1490", "quac")
     assert example.question == "What happened in 1954?"
-    assert example.history == (Turn("user", "Who was Stan?"),)
+    assert example.history == (Message("user", "Who was Stan?"),)
 
 
 @pytest.mark.parametrize(

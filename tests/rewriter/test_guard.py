@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.guard import check
 
 LEAVE = Conversation(
     (
-        Turn("user", "How long is parental leave?"),
-        Turn("assistant", "Parental leave lasts ten weeks. Apply with form PL-7 by mail."),
+        Message("user", "How long is parental leave?"),
+        Message("assistant", "Parental leave lasts ten weeks. Apply with form PL-7 by mail."),
     )
 )
 
@@ -57,8 +57,8 @@ def test_refusals_name_their_reason(question: str, rewrite: str, reason: str) ->
 def test_a_rewrite_that_repeats_the_answer_is_refused() -> None:
     spoken = Conversation(
         (
-            Turn("user", "Where is the office?"),
-            Turn("assistant", "The office is open from eight in the morning to five in the afternoon."),
+            Message("user", "Where is the office?"),
+            Message("assistant", "The office is open from eight in the morning to five in the afternoon."),
         )
     )
 
@@ -68,7 +68,7 @@ def test_a_rewrite_that_repeats_the_answer_is_refused() -> None:
 
 
 def test_numbers_of_the_conversation_may_be_brought_in() -> None:
-    spoken = Conversation((Turn("user", "What is form 42?"), Turn("assistant", "A tax form.")))
+    spoken = Conversation((Message("user", "What is form 42?"), Message("assistant", "A tax form.")))
 
     assert check(spoken, "where do I send it?", "Where do I send form 42?") == ""
 

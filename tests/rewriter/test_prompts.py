@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.prompts import load_prompt
-from text.escape import harmless
+from text.escape import escape
 
 
 def test_a_prompt_has_its_text_and_a_version() -> None:
@@ -29,10 +29,10 @@ def test_a_missing_prompt_is_said() -> None:
     ],
 )
 def test_tokens_of_chat_templates_are_broken(token: str) -> None:
-    assert token not in harmless(f"before {token} after")
-    assert token.strip("<>[]/|｜ ") in harmless(token)
+    assert token not in escape(f"before {token} after")
+    assert token.strip("<>[]/|｜ ") in escape(token)
 
 
 @pytest.mark.parametrize("text", ["a < b > c", "List[int]", "x |> f", "<span>", "👩‍👩‍👧", "می‌خواهم", "a\tb\nc"])
 def test_ordinary_text_stays(text: str) -> None:
-    assert harmless(text) == text
+    assert escape(text) == text

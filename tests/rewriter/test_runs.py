@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.load import packaged_folder
@@ -21,14 +21,14 @@ from rewriter.training.stages import Machine
 from server.rewriters import RewriterKeeper
 from server.settings import Settings
 
-TALK = Conversation((Turn("user", "How do I renew a bus pass?"), Turn("assistant", "At the office.")))
+TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "At the office.")))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run that has learned nothing."""
     root = tmp_path_factory.mktemp("data")
-    history = (Turn("user", "How do I renew a bus pass?"), Turn("assistant", "Ask the office about a bus pass."))
+    history = (Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office about a bus pass."))
     rows = [
         RewriteExample(f"d{n}#3", history, f"what does it cost {n}", f"what does a bus pass cost {n}")
         for n in range(40)
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = Recipe.model_validate(
         {"name": "nothing", "model": {"base": "config:tiny", "vocabulary": 300}, "stage": [stage]}
     )
-    return train(recipe, root, tmp_path_factory.mktemp("runs") / "made", machine=Machine(True, 1, False), told=str)
+    return train(recipe, root, tmp_path_factory.mktemp("runs") / "made", machine=Machine(True, 1, False), callback=str)
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
 from rewriter.terms.data import label, lengthened, read_data, shifted
-from rewriter.terms.reading import Reader
+from rewriter.terms.reading import ConversationReader
 from rewriter.terms.recipe import ADAPT, read_recipe
 from tests.rewriter.terms_fakes import RECIPE, tiny_model, write_dialogs, write_tokenizer
 
-HISTORY = Conversation((Turn("user", "renew the passport"), Turn("assistant", "The passport office has a form.")))
+HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def losses(folder: Path) -> list[float]:
 
 
 def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(tokenizer: Path) -> None:
-    example = RewriteExample("d_1", HISTORY.turns, "how do I renew it?", "How do I renew passports?")
-    labelled = label(Reader.open(tokenizer), example)
+    example = RewriteExample("d_1", HISTORY.messages, "how do I renew it?", "How do I renew passports?")
+    labelled = label(ConversationReader.open(tokenizer), example)
     marked = [word.text for word, wanted in zip(labelled.reading.words, labelled.wanted, strict=True) if wanted]
     assert marked == ["passport", "passport"]
     assert labelled.needs_history
@@ -88,7 +88,7 @@ def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(
     for example in made:
         assert dialogs[example.history] != example.dialog
         assert not example.needs_rewrite
-        labelled = label(Reader.open(tokenizer), example)
+        labelled = label(ConversationReader.open(tokenizer), example)
         assert not any(labelled.wanted)
         assert not labelled.needs_history
 
@@ -185,10 +185,10 @@ def test_the_exported_model_agrees_with_torch(finished: Path, tokenizer: Path) -
     model = tiny_model(tokenizer)
     model.load_state_dict(torch.load(finished / "model.pt", weights_only=True))
     model.eval()
-    reader = Reader.open(tokenizer)
+    reader = ConversationReader.open(tokenizer)
     readings = [
         reader.read(HISTORY, "how do i renew it"),
-        reader.read(Conversation((Turn("user", "lamp"),)), "by fax?"),
+        reader.read(Conversation((Message("user", "lamp"),)), "by fax?"),
     ]
     with torch.inference_mode():
         words, gate = model.logits(Batch.of(readings))

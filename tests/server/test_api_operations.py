@@ -120,12 +120,12 @@ def test_spans_without_content_hold_no_text() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     from server.tracing import SpanExport, TurnRecorder
-    from server.turn.steps import Step
+    from server.turn.steps import TurnStep
 
     recorder = TurnRecorder(content=False)
     inputs = {"messages": [{"role": "user", "content": "a secret"}]}
-    recorder.step(Step("rewrite", 1.0, 0.1, {"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"}))
-    recorder.step(Step("generate", 2.0, 0.5, inputs, {"answer": "a secret"}, {"prompt_tokens": 3}))
+    recorder.step(TurnStep("rewrite", 1.0, 0.1, {"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"}))
+    recorder.step(TurnStep("generate", 2.0, 0.5, inputs, {"answer": "a secret"}, {"prompt_tokens": 3}))
     trace = recorder.trace(turn_id="t", conversation_id=None, collection="docs", engine="x", status="answered")
     exporter = InMemorySpanExporter()
     export = SpanExport(exporter)

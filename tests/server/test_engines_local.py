@@ -17,8 +17,8 @@ import openai
 import psutil
 import pytest
 
-from server.catalogue import ModelNotFetched, resolve
 from server.engines import EngineFailed, LocalEngine, NoEngine, open_engine, supervisor
+from server.registry import ModelNotFetched, resolve
 from server.settings import LLMSettings, Settings
 
 STORY = "Write a long story about a cat."

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from server.catalogue import resolve
 from server.engines import EngineUnreachable, RemoteEngine, open_engine
+from server.registry import resolve
 from server.settings import LLMSettings, Settings
 
 if TYPE_CHECKING:

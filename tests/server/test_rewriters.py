@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.load import packaged_folder
 from rewriter.passthrough import PassThroughRewriter
@@ -16,7 +16,7 @@ from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_re
 from server.settings import RewriterSettings, Settings
 from tests.rewriter.terms_fakes import write_run
 
-TALK = Conversation((Turn("user", "renew the passport"), Turn("assistant", "By fax.")))
+TALK = Conversation((Message("user", "renew the passport"), Message("assistant", "By fax.")))
 
 
 def settings_of(home: Path, **rewriter: object) -> Settings:

@@ -97,9 +97,9 @@ def test_history_leaves_out_pending_turns_and_keeps_order(database: Database) ->
     say(database, conversation, "two?", "2")
     begin(database, conversation, "three?")
     history = database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=50))
-    assert [turn.text for turn in history.turns] == ["one?", "1", "two?", "2"]
+    assert [turn.text for turn in history.messages] == ["one?", "1", "two?", "2"]
     newest = database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=2))
-    assert [turn.text for turn in newest.turns] == ["two?", "2"]
+    assert [turn.text for turn in newest.messages] == ["two?", "2"]
     assert not database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=0))
 
 

@@ -12,7 +12,7 @@ import pytest
 from evaluation.answerability import Case, area, as_toml, cross_validated, curve, fit, joined
 from index.query import Hit, Passage
 from server.settings import RetrievalSettings, Settings
-from server.turn.answerability import BASE, WITH_RELEVANCE, Model, answerability, models, signals
+from server.turn.answerability import BASE, WITH_RELEVANCE, AnswerabilityModel, answerability, models, signals
 from tests.server.turn_fakes import ScriptedModel
 from tests.server.turn_playing import done, engine, play
 
@@ -71,9 +71,9 @@ def test_a_fit_finds_the_signal_that_tells() -> None:
 
 
 def test_a_fitted_model_comes_back_from_its_file(tmp_path: Path) -> None:
-    made = {"base": fit(cases(), BASE), "with relevance": Model(0.5, {"a b": -1.25})}
+    made = {"base": fit(cases(), BASE), "with relevance": AnswerabilityModel(0.5, {"a b": -1.25})}
     read = tomllib.loads(as_toml(made))
-    assert Model(read["base"]["bias"], read["base"]["weights"]) == made["base"]
+    assert AnswerabilityModel(read["base"]["bias"], read["base"]["weights"]) == made["base"]
     assert read["with_relevance"]["weights"] == {"a b": -1.25}
 
 

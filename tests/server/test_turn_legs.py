@@ -1,14 +1,14 @@
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite, Term
 from server.settings import LegsSettings, LegWeights
 from server.turn.legs import HISTORY_CHARS, build_legs
 
 TALK = Conversation(
     (
-        Turn("user", "How do I renew my license?"),
-        Turn("assistant", "Online or by mail."),
-        Turn("user", "what does it cost"),
-        Turn("assistant", "It costs 20 dollars."),
+        Message("user", "How do I renew my license?"),
+        Message("assistant", "Online or by mail."),
+        Message("user", "what does it cost"),
+        Message("assistant", "It costs 20 dollars."),
     )
 )
 UNKNOWN = Rewrite("and by fax?", "keep")
@@ -93,7 +93,7 @@ def test_leg_without_weight_is_left_out():
 
 
 def test_long_history_is_bounded_with_the_newest_kept():
-    turns = tuple(Turn("user", f"turn {n} " + "x" * 500) for n in range(100))
+    turns = tuple(Message("user", f"turn {n} " + "x" * 500) for n in range(100))
     legs = build_legs(Conversation(turns), "and then?", UNKNOWN, LegsSettings())
     text = next(query.text for query in legs.queries if query.name == "conversation")
     assert len(text) <= HISTORY_CHARS + len("and then? ")

@@ -20,7 +20,7 @@ from server.turn.events import (
     TokenEvent,
 )
 from server.turn.search import TurnSearch
-from server.turn.steps import Step
+from server.turn.steps import TurnStep
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, ScriptedModel
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
 
@@ -220,7 +220,7 @@ def test_a_filter_reaches_the_search() -> None:
 
 
 def test_the_steps_are_told_with_content_apart() -> None:
-    steps: list[Step] = []
+    steps: list[TurnStep] = []
     play(engine(["Ten weeks [1]."], reranker=Reversing()), record=steps.append)
 
     assert [step.name for step in steps] == ["rewrite", "search", "rerank", "generate"]

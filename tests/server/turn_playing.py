@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from rewriter import Conversation, PassThroughRewriter, Rewrite, Turn
+from rewriter import Conversation, Message, PassThroughRewriter, Rewrite
 from server.settings import Settings
 from server.turn.events import (
     CitationEvent,
@@ -19,7 +19,7 @@ from server.turn.events import (
 from server.turn.pipeline import TurnEngine
 from tests.server.turn_fakes import FakeCollection, ScriptedModel
 
-FOLLOW_UP = Conversation((Turn("user", "How long is parental leave?"), Turn("assistant", "Ten weeks [1].")))
+FOLLOW_UP = Conversation((Message("user", "How long is parental leave?"), Message("assistant", "Ten weeks [1].")))
 
 
 class Fixed:

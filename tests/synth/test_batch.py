@@ -12,14 +12,14 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from index.documents import Document
 from synth.errors import BadResponses
 from synth.folder import Folder
-from synth.pipeline import Plan, make_dialogs, make_propositions
+from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.running import Journal, Paused, Sampling, Settler
 from synth.running.batch import BatchAsker, read_responses
 from synth.running.live import ChatAsker
 from tests.synth.conftest import ScriptedModel, sensible
 
 SAMPLING = Sampling("big-model", 0.0, 1)
-PLAN = Plan(list_size=4, seed=1)
+PLAN = SynthPlan(list_size=4, seed=1)
 
 
 def answered(requests: Path, responses: Path, script: Any = sensible) -> int:

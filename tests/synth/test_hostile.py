@@ -11,7 +11,7 @@ import pytest
 from index.documents import Document
 from synth.dialogs.rows import read_dialogs
 from synth.folder import SIDES, Folder
-from synth.pipeline import Plan, make_dialogs, make_propositions
+from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.propositions.extract import extraction
 from synth.propositions.store import read_propositions
 from synth.propositions.windows import windows
@@ -40,7 +40,7 @@ OBEYING = [
 
 
 def run(model: Any, documents: list[Document], words: Any, folder: Folder) -> Any:
-    sampling, plan = Sampling("scripted"), Plan(list_size=4)
+    sampling, plan = Sampling("scripted"), SynthPlan(list_size=4)
     with Journal(folder.journal) as journal, ChatAsker(model, sampling, waits=()) as asker:
         settler = Settler(journal, sampling, asker)
         built, facts = make_propositions(documents, plan, settler, words, folder)

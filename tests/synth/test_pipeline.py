@@ -13,7 +13,7 @@ from index.documents import Document
 from synth.dialogs.rows import read_dialogs
 from synth.facts import RunFacts
 from synth.folder import SIDES, Folder
-from synth.pipeline import Plan, make_dialogs, make_propositions
+from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.propositions.store import read_propositions
 from synth.running import Journal, Sampling, Settler
 from synth.running.live import ChatAsker
@@ -24,9 +24,9 @@ Run = Callable[..., RunFacts]
 
 @pytest.fixture
 def run(documents: list[Document], words: Any, tmp_path: Path) -> Run:
-    def make(model: Any, plan: Plan | None = None, given: list[Document] | None = None) -> RunFacts:
+    def make(model: Any, plan: SynthPlan | None = None, given: list[Document] | None = None) -> RunFacts:
         folder = Folder(tmp_path / "run")
-        plan = plan or Plan(list_size=4)
+        plan = plan or SynthPlan(list_size=4)
         with Journal(folder.journal) as journal, ChatAsker(model, SAMPLING, concurrency=2, waits=()) as asker:
             settler = Settler(journal, SAMPLING, asker)
             built, facts = make_propositions(given or documents, plan, settler, words, folder)
@@ -92,7 +92,7 @@ def test_no_document_is_on_two_sides(run: Run, town: Any, folder: Folder) -> Non
 def test_rows_name_their_model_seed_and_prompt_versions(run: Run, town: Any, folder: Folder) -> None:
     from synth.prompts import NAMES, chat_prompt
 
-    run(town, Plan(list_size=4, seed=7))
+    run(town, SynthPlan(list_size=4, seed=7))
     for dialog in dialogs_of(folder):
         assert (dialog.model, dialog.seed, dialog.made_by) == ("scripted", 7, "model")
         assert dialog.prompts == {name: chat_prompt(name).version for name in NAMES}
@@ -130,7 +130,7 @@ def rows_of(path: Path) -> dict[str, dict[str, Any]]:
 
 def test_what_is_answered_can_be_gone_on_with(run: Run, town: Any, folder: Folder, documents: list[Document]) -> None:
     run(town, given=documents[:2])
-    facts = run(town, Plan(list_size=4, only_answered=True))
+    facts = run(town, SynthPlan(list_size=4, only_answered=True))
     assert (facts.documents, facts.windows, facts.propositions) == (2, 2, 7)
     assert facts.questions == 7
     assert "pool.md" not in folder.documents.read_text()

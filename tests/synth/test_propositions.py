@@ -15,8 +15,8 @@ from synth.propositions.build import build
 from synth.propositions.extract import read
 from synth.propositions.faithful import refusal
 from synth.propositions.merge import merged
-from synth.propositions.store import Proposition, Source
-from synth.propositions.windows import Window, list_items, windows
+from synth.propositions.store import Proposition, SourceSpan
+from synth.propositions.windows import DocumentWindow, list_items, windows
 from synth.references import reference
 from synth.running import InvalidAnswer
 from tests.synth.conftest import WordEncoder, document
@@ -105,12 +105,12 @@ SOURCE = (
 
 
 @pytest.fixture
-def window() -> Window:
+def window() -> DocumentWindow:
     (made,) = windows(document("d.md", SOURCE, "Parental leave"), 100, count)
     return made
 
 
-def aligned(window: Window, text: str) -> Any:
+def aligned(window: DocumentWindow, text: str) -> Any:
     return WindowAligner(window, WordEncoder()).align([text])[0]
 
 
@@ -122,12 +122,14 @@ def aligned(window: Window, text: str) -> Any:
         ("The office in Dover answers within 10 days.", "The office in Dover answers within 10 days."),
     ],
 )
-def test_a_proposition_is_aligned_to_the_sentence_it_says(window: Window, proposition: str, source: str) -> None:
+def test_a_proposition_is_aligned_to_the_sentence_it_says(
+    window: DocumentWindow, proposition: str, source: str
+) -> None:
     found = aligned(window, proposition)
     assert source in SOURCE[found.start : found.end]
 
 
-def test_what_no_sentence_says_is_not_aligned(window: Window) -> None:
+def test_what_no_sentence_says_is_not_aligned(window: DocumentWindow) -> None:
     assert aligned(window, "Swimming pools open in early summer.") is None
     assert aligned(window, "Parental leave.") is None
 
@@ -152,7 +154,7 @@ def test_what_no_sentence_says_is_not_aligned(window: Window) -> None:
         ("Form PL-7 can be sent by fax or by mail ครับ", ""),
     ],
 )
-def test_what_the_source_lacks_is_refused(window: Window, proposition: str, reason: str) -> None:
+def test_what_the_source_lacks_is_refused(window: DocumentWindow, proposition: str, reason: str) -> None:
     found = aligned(window, proposition)
     assert found is not None
     assert refusal(proposition, window, found) == reason
@@ -166,7 +168,7 @@ def test_a_heading_is_no_proposition_even_where_a_sentence_says_it() -> None:
     assert refusal(said, window, found) == "no statement"
 
 
-def test_left_out_sentences_are_kept_apart_with_their_reason(window: Window) -> None:
+def test_left_out_sentences_are_kept_apart_with_their_reason(window: DocumentWindow) -> None:
     said = ["Form PL-7 costs $35.", "Form PL-7 costs $350.", "It can be sent by fax.", "Pools open early in summer."]
     built = build([(window, [*said, "word " * 100])], WordEncoder(), "m")
     assert [one.text for one in built.kept] == said[:1]
@@ -175,7 +177,7 @@ def test_left_out_sentences_are_kept_apart_with_their_reason(window: Window) -> 
 
 
 def proposition(text: str, name: str) -> Proposition:
-    source = Source(document_id=name, start=0, end=len(text))
+    source = SourceSpan(document_id=name, start=0, end=len(text))
     return Proposition(
         id=f"{name}-{text}",
         document_id=name,

@@ -19,7 +19,7 @@ from openai import APIConnectionError, BadRequestError
 from pydantic import SecretStr
 
 from synth.errors import ModelFailed, RunBusy
-from synth.running import InvalidAnswer, Journal, Paused, Progress, Sampling, Settler, Task
+from synth.running import InvalidAnswer, Journal, Paused, Sampling, Settler, Task, TaskProgress
 from synth.running.live import ChatAsker
 from synth.running.reading import Unreadable, read_json
 from tests.synth.conftest import ScriptedModel
@@ -182,7 +182,7 @@ def test_no_more_requests_are_out_than_wanted(settle: Settle) -> None:
 
 
 def test_progress_tells_items_failures_and_tokens(settle: Settle) -> None:
-    told: list[Progress] = []
+    told: list[TaskProgress] = []
     settle(lambda m: "no" if "bad" in m[1].content else '{"names": []}', task("bad"), task("a"), report=told.append)
     assert (told[0].done, told[0].total) == (0, 2)
     assert (told[-1].done, told[-1].failed, told[-1].tokens_in, told[-1].tokens_out) == (2, 1, 40, 20)

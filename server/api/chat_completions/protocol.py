@@ -28,7 +28,7 @@ class RefusalPart(_Tolerant):
     refusal: str
 
 
-class Message(_Tolerant):
+class ChatMessage(_Tolerant):
     """A message. System and developer messages, and those of tools, are accepted and not followed."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -63,7 +63,7 @@ class CompletionRequest(_Tolerant):
     """A conversation that ends with a question. Fields that mean nothing here, such as `tools`, are ignored."""
 
     model: str = Field(description="The collection to answer from.")
-    messages: list[Message] = Field(min_length=1, description="The conversation, oldest first, the question last.")
+    messages: list[ChatMessage] = Field(min_length=1, description="The conversation, oldest first, the question last.")
     stream: bool | None = Field(default=False, description="Answer as server-sent events.")
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, description="Longest answer; may only lower the server's limit.")
@@ -86,7 +86,7 @@ class Details(BaseModel):
     warning: str
 
 
-class Answer(BaseModel):
+class AssistantMessage(BaseModel):
     """The answer. `refusal` repeats it where the documents did not answer the question."""
 
     role: Literal["assistant"] = "assistant"
@@ -98,12 +98,12 @@ class Choice(BaseModel):
     """The only answer there is."""
 
     index: Literal[0] = 0
-    message: Answer
+    message: AssistantMessage
     finish_reason: Literal["stop", "length"]
     logprobs: None = None
 
 
-class Usage(BaseModel):
+class CompletionUsage(BaseModel):
     """Tokens as the model counted them; 0 where no model was asked."""
 
     prompt_tokens: int
@@ -119,7 +119,7 @@ class Completion(BaseModel):
     created: int
     model: str
     choices: list[Choice]
-    usage: Usage
+    usage: CompletionUsage
     anaphora: Details
 
 
@@ -148,5 +148,5 @@ class Chunk(BaseModel):
     created: int
     model: str
     choices: list[ChunkChoice]
-    usage: Usage | None = None
+    usage: CompletionUsage | None = None
     anaphora: Details | None = None

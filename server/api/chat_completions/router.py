@@ -8,7 +8,7 @@ from starlette.responses import Response
 from server.api.chat_completions.protocol import Chunk, Completion, CompletionRequest
 from server.api.chat_completions.serving import Writer, turn_request
 from server.api.dependencies import Service
-from server.api.leaving import while_connected
+from server.api.disconnect import while_connected
 from server.api.sse import TurnStream
 
 router = APIRouter(tags=["OpenAI"])

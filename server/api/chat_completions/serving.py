@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from server.api.chat_completions.protocol import (
-    Answer,
+    AssistantMessage,
     Choice,
     Chunk,
     Completion,
     CompletionRequest,
+    CompletionUsage,
     Delta,
     Details,
-    Usage,
 )
 from server.api.errors import error_body
 from server.api.sse import event_bytes
@@ -25,10 +25,10 @@ from server.chat import (
     ErrorEvent,
     EvidenceEvent,
     InvalidRequest,
+    Message,
     RewriteEvent,
     RunningTurn,
     TokenEvent,
-    Turn,
     TurnRequest,
     Unavailable,
 )
@@ -41,7 +41,7 @@ def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
 
     Raises InvalidRequest where the last message that counts is not the user's.
     """
-    said = [Turn(_ROLES[message.role], message.text) for message in request.messages if message.role in _ROLES]
+    said = [Message(_ROLES[message.role], message.text) for message in request.messages if message.role in _ROLES]
     said = [turn for turn in said if turn.text.strip()]
     if not said or said[-1].role != "user":
         raise InvalidRequest("The last message must be a question of role `user`.", param="messages")
@@ -75,7 +75,9 @@ class Writer:
             if isinstance(event, ErrorEvent):
                 raise Unavailable(event.message, code=event.code)
             if isinstance(event, DoneEvent):
-                answer = Answer(content=event.answer, refusal=event.answer if event.status == "refused" else None)
+                answer = AssistantMessage(
+                    content=event.answer, refusal=event.answer if event.status == "refused" else None
+                )
                 return Completion(
                     id=self._id,
                     created=self._created,
@@ -157,8 +159,8 @@ class Writer:
         )
 
 
-def _usage(done: DoneEvent) -> Usage:
-    return Usage(
+def _usage(done: DoneEvent) -> CompletionUsage:
+    return CompletionUsage(
         prompt_tokens=done.prompt_tokens,
         completion_tokens=done.completion_tokens,
         total_tokens=done.prompt_tokens + done.completion_tokens,

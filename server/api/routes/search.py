@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from index.query import Where
 from server.api.dependencies import Service
-from server.api.leaving import while_connected
-from server.chat import SearchResult, Turn
+from server.api.disconnect import while_connected
+from server.chat import Message, SearchResult
 
 router = APIRouter(tags=["Search"])
 
@@ -43,7 +43,7 @@ async def search(body: SearchRequest, request: Request, service: Service) -> Sea
         service.search(
             body.query,
             collection=body.collection,
-            history=[Turn(message.role, message.text) for message in body.history],
+            history=[Message(message.role, message.text) for message in body.history],
             k=body.k,
             where=body.where,
             search_for=body.search_for,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rewriter.conversation import Turn
+from rewriter.conversation import Message
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.training.recipe import Recipe
 from rewriter.training.run import train
@@ -28,7 +28,7 @@ def examples(count: int, seed: int = 1) -> Iterator[RewriteExample]:
     for n in range(count):
         thing = f"a {rng.choice(THINGS)}"
         asked = rng.choice(ASKED).format(thing)
-        history = (Turn("user", asked), Turn("assistant", f"Ask the office about {thing}."))
+        history = (Message("user", asked), Message("assistant", f"Ask the office about {thing}."))
         if n % 2:
             question = rng.choice(LATER)
             yield RewriteExample(f"d{n}#3", history, question, question.replace("it", thing, 1), "papers")
@@ -63,7 +63,7 @@ def recipe_of() -> Callable[..., Recipe]:
 @pytest.fixture(scope="session")
 def run() -> Callable[[Recipe, Path, Path], Path]:
     """Runs a recipe over a data folder in a folder, on one thread of the CPU, in silence."""
-    return lambda recipe, root, folder: train(recipe, root, folder, machine=MACHINE, told=lambda _: None)
+    return lambda recipe, root, folder: train(recipe, root, folder, machine=MACHINE, callback=lambda _: None)
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +79,7 @@ def trained(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a tiny T5 that has learned its gate; only to be read."""
     folder = tmp_path_factory.mktemp("runs") / "papers-t5"
     stage = {"steps": 150, "learning_rate": 5e-3, "warmup": 10, "evaluate_every": 50, "save_every": 50}
-    return train(_recipe_of(stage=stage), papers, folder, machine=MACHINE, told=lambda _: None)
+    return train(_recipe_of(stage=stage), papers, folder, machine=MACHINE, callback=lambda _: None)
 
 
 @pytest.fixture

@@ -5,20 +5,22 @@ from __future__ import annotations
 import pytest
 
 from rewriter.conditional.plain_torch import TorchEngine
-from rewriter.conversation import Conversation, Turn
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError
 from rewriter.training.bases import open_base, open_tokenizer
 from rewriter.training.copying import set_copy_circuit
 from rewriter.training.recipe import ModelPart
 
-TALK = Conversation((Turn("user", "How do I renew a fishing licence?"), Turn("assistant", "Ask the county office.")))
+TALK = Conversation(
+    (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))
+)
 QUESTIONS = (
     "and how long does the renewal take by mail",
     "Who may sign it for me when I live abroad?",
     "what happens after the second letter",
     "Is there a fee, and where is it paid?",
 )
-TEXTS = (*QUESTIONS, *(turn.text for turn in TALK.turns)) * 2
+TEXTS = (*QUESTIONS, *(turn.text for turn in TALK.messages)) * 2
 
 
 @pytest.mark.parametrize("copies", [True, False])

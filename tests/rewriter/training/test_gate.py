@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from rewriter.conditional.gate import Gate, fit
+from rewriter.conditional.gate import RewriteGate, fit
 
 
 def test_a_fit_finds_the_probabilities_that_made_the_labels() -> None:
     rng = random.Random(5)
-    true = Gate(scale=0.25, shift=-0.5)
+    true = RewriteGate(scale=0.25, shift=-0.5)
     differences = [rng.uniform(-20, 20) for _ in range(5000)]
     found = fit(differences, [rng.random() < true.probability(d) for d in differences])
     assert (found.scale, found.shift) == (pytest.approx(0.25, rel=0.1), pytest.approx(-0.5, abs=0.15))
@@ -35,11 +35,11 @@ def test_a_set_that_is_separated_perfectly_stays_finite(size: float) -> None:
 
 
 def test_one_kind_alone_changes_nothing() -> None:
-    assert fit([1.0, 2.0], [True, True], threshold=0.3) == Gate(threshold=0.3)
-    assert fit([], []) == Gate()
+    assert fit([1.0, 2.0], [True, True], threshold=0.3) == RewriteGate(threshold=0.3)
+    assert fit([], []) == RewriteGate()
 
 
 def test_far_out_differences_do_not_overflow() -> None:
-    gate = Gate()
+    gate = RewriteGate()
     assert gate.probability(1e6) == 1.0
     assert gate.probability(-1e6) == 0.0

@@ -1,6 +1,6 @@
 """Errors of the model catalogue.
 
-CatalogueError
+RegistryError
 ├── UnknownModel       no model of that name
 ├── ModelNotFetched    the model is known, but its files are not in the home folder
 └── FetchError         no source could deliver the model
@@ -9,19 +9,19 @@ CatalogueError
 """
 
 
-class CatalogueError(Exception):
+class RegistryError(Exception):
     """Base of every error of the catalogue; the message says what happened and what to do."""
 
 
-class UnknownModel(CatalogueError):
+class UnknownModel(RegistryError):
     """No model of that name."""
 
 
-class ModelNotFetched(CatalogueError):
+class ModelNotFetched(RegistryError):
     """The model is known, but its files are not in the home folder."""
 
 
-class FetchError(CatalogueError):
+class FetchError(RegistryError):
     """No source could deliver the model."""
 
 

@@ -23,7 +23,7 @@ def fetch_models(
 
     Raises FetchError or DiskFull when a model cannot be fetched.
     """
-    from server.catalogue import catalogue, ensure, progress_bar
+    from server.registry import catalogue, ensure, progress_bar
 
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":

@@ -5,18 +5,18 @@ ensure(reference, home)       a path for anything a setting may name, fetched fi
 resolve(reference, home)      the same without touching a network
 """
 
-from server.catalogue.bar import progress_bar
-from server.catalogue.errors import CatalogueError, DiskFull, FetchError, ModelNotFetched, UnknownModel, WrongHash
-from server.catalogue.fetching import FetchProgress, ensure, fetch, resolve
-from server.catalogue.models import Model, catalogue, find
+from server.registry.bar import progress_bar
+from server.registry.errors import DiskFull, FetchError, ModelNotFetched, RegistryError, UnknownModel, WrongHash
+from server.registry.fetching import FetchProgress, ensure, fetch, resolve
+from server.registry.models import RegisteredModel, catalogue, find
 
 __all__ = [
-    "CatalogueError",
     "DiskFull",
     "FetchError",
     "FetchProgress",
-    "Model",
     "ModelNotFetched",
+    "RegisteredModel",
+    "RegistryError",
     "UnknownModel",
     "WrongHash",
     "catalogue",

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.turn.opening import OpeningFilter
+from server.turn.preamble import PreambleFilter
 
 
 def shown(text: str, cuts: list[int] | None = None, echoes: Sequence[str] = ()) -> tuple[str, bool]:
     places = sorted({min(cut, len(text)) for cut in cuts or []} | {0, len(text)})
-    opening = OpeningFilter(echoes)
+    opening = PreambleFilter(echoes)
     out = "".join(opening.feed(text[a:b]) for a, b in pairwise(places))
     return out + opening.finish(), opening.refused
 

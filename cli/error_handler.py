@@ -44,9 +44,9 @@ KNOWN_ERRORS = {
     "index.errors.StorageError": ExitCode.STORAGE,
     "index.errors.ModelUnavailable": ExitCode.MODEL,
     "index.errors.IndexingError": ExitCode.BAD_INPUT,
-    "server.catalogue.errors.UnknownModel": ExitCode.BAD_INPUT,
-    "server.catalogue.errors.DiskFull": ExitCode.STORAGE,
-    "server.catalogue.errors.CatalogueError": ExitCode.MODEL,
+    "server.registry.errors.UnknownModel": ExitCode.BAD_INPUT,
+    "server.registry.errors.DiskFull": ExitCode.STORAGE,
+    "server.registry.errors.RegistryError": ExitCode.MODEL,
     "server.engines.errors.EngineError": ExitCode.LLM,
     "synth.errors.RunBusy": ExitCode.BUSY,
     "synth.errors.ModelFailed": ExitCode.LLM,
@@ -94,7 +94,7 @@ def describe(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-class EdgeGroup(TyperGroup):
+class ErrorHandlerGroup(TyperGroup):
     """The group of all commands; errors end here, Ctrl-C with 130 and without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:

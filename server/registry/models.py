@@ -1,6 +1,6 @@
 """The catalogue itself: which models there are, what their files are and where each can come from.
 
-Reads `models.toml` and nothing else; fetching is the business of `server.catalogue.fetching`.
+Reads `models.toml` and nothing else; fetching is the business of `server.registry.fetching`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from server.catalogue.errors import UnknownModel
+from server.registry.errors import UnknownModel
 
 Kind = Literal["encoder", "reranker", "llm"]
 
@@ -61,7 +61,7 @@ class Wheel(_Entry):
     members: tuple[tuple[str, str], ...]
 
 
-class Model(_Entry):
+class RegisteredModel(_Entry):
     """A model that can be fetched by name."""
 
     name: str
@@ -73,7 +73,7 @@ class Model(_Entry):
     files: tuple[ModelFile, ...]
 
     @model_validator(mode="after")
-    def _check(self) -> Model:
+    def _check(self) -> RegisteredModel:
         for file in self.files:
             if PurePosixPath(file.path).is_absolute() or ".." in PurePosixPath(file.path).parts:
                 raise ValueError(f"{self.name}: {file.path} leaves the model's folder")
@@ -115,20 +115,20 @@ class Model(_Entry):
         return wheels
 
 
-def load_catalogue(path: Path) -> dict[str, Model]:
+def load_catalogue(path: Path) -> dict[str, RegisteredModel]:
     """The models of a catalogue file by name, in its order; raises ValueError where it contradicts itself."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
-    models = [Model.model_validate(entry) for entry in entries]
+    models = [RegisteredModel.model_validate(entry) for entry in entries]
     return {model.name: model for model in models}
 
 
 @cache
-def catalogue() -> dict[str, Model]:
+def catalogue() -> dict[str, RegisteredModel]:
     """Anaphora's own models by name."""
     return load_catalogue(Path(__file__).with_name("models.toml"))
 
 
-def find(name: str) -> Model:
+def find(name: str) -> RegisteredModel:
     """The model of that name; raises UnknownModel."""
     try:
         return catalogue()[name]

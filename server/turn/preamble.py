@@ -32,7 +32,7 @@ _DENIES = regex.compile(
 )
 
 
-class OpeningFilter:
+class PreambleFilter:
     """Takes the beginning of a streamed answer and passes the rest on; only what may be such a sentence waits.
 
     What comes out, joined, does not depend on where the text was cut. `echoes` are sentences that no answer to this

@@ -22,9 +22,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from server.catalogue.errors import FetchError
-from server.catalogue.models import Wheel
-from server.catalogue.watching import folder_size, watch
+from server.registry.errors import FetchError
+from server.registry.models import Wheel
+from server.registry.watching import folder_size, watch
 
 AT_ONCE = 3
 """Wheels downloaded side by side; also the most that lie on disk at once, besides the files themselves."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from server.catalogue.fetching import FetchProgress, Report
+from server.registry.fetching import FetchProgress, Report
 
 if TYPE_CHECKING:
     from rich.console import Console

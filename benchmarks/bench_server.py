@@ -225,7 +225,7 @@ def main() -> None:
     models, port = options.home.absolute() / "models", free_port()
     docs = Path(__file__).resolve().parent.parent / "docs"
     bare = f"http://127.0.0.1:{port}/v1"
-    with tempfile.TemporaryDirectory() as home, process(sys.executable, __file__, "--fake", str(port)):
+    with tempfile.TemporaryDirectory() as home, process(sys.executable, "-P", __file__, "--fake", str(port)):
         environment = {
             "ANAPHORA_HOME": home,
             "ANAPHORA_INDEX__ENCODER": str(models / "all-minilm-l6-v2"),
@@ -234,7 +234,7 @@ def main() -> None:
             "ANAPHORA_SERVER__CONCURRENT_TURNS": str(options.streams),
             "ANAPHORA_SERVER__QUEUE_LENGTH": str(options.streams),
         }
-        command = ("-c", "from cli import main; main()", "serve", "--collection", "bench", "--port", "0")
+        command = ("-P", "-c", "from cli import main; main()", "serve", "--collection", "bench", "--port", "0")
         with process(
             sys.executable, *command, "--docs", str(docs), "--model", bare, environment=environment
         ) as serving:

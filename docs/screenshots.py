@@ -47,7 +47,7 @@ def running_server(home: Path, model: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-c", "from cli import main; main()", "--home", str(home), "serve"]
+    command = [sys.executable, "-P", "-c", "from cli import main; main()", "--home", str(home), "serve"]
     command += ["--docs", str(DOCS), "--port", str(port), "--model", model]
     # A slow machine gives the same pictures, only later.
     patience = {"ANAPHORA_LLM__FIRST_TOKEN_SECONDS": "600", "ANAPHORA_LLM__TOTAL_SECONDS": "900"}

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -19,6 +17,7 @@ from typing import IO, Literal
 
 from server.engines.errors import EngineFailed
 from server.engines.job import EngineJob
+from server.processes import python_command, python_environment
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +105,16 @@ class Supervisor:
             self._changed.notify_all()
 
     def _run(self) -> None:
+        try:
+            self._keep_alive()
+        finally:
+            # Whatever ended this thread: nobody waits for a worker that nobody watches.
+            if not self._stopping.is_set() and self._status != "failed":
+                self._set(
+                    "failed", f"The local engine is no longer watched; the server's log and {self._log_file} say why."
+                )
+
+    def _keep_alive(self) -> None:
         deaths = 0
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -132,7 +141,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return ""
             self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "server.engines.worker"],
+                python_command("-m", "server.engines.worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -142,7 +151,7 @@ class Supervisor:
                 start_new_session=True,
                 # Threads that wait for each other must soon sleep: beside other busy processes, spinning ones made
                 # decoding on two cores many times slower. Sleeping at once costs a third of it on an idle machine.
-                env={"GOMP_SPINCOUNT": "2000", **os.environ},
+                env={"GOMP_SPINCOUNT": "2000", **python_environment()},
             )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -157,11 +166,14 @@ class Supervisor:
             except BrokenPipeError:
                 log.debug("the worker died before it read its job")
             for line in process.stdout:
-                message = json.loads(line)
-                if message.get("ready"):
+                answer = _answer(line)
+                if answer.get("ready"):
                     self._set("ready")
+                elif "error" in answer:
+                    refusal = f"{self._job.model} could not be loaded ({answer['error']}; {self._last_words()})"
                 else:
-                    refusal = f"{self._job.model} could not be loaded ({message['error']}; {self._last_words()})"
+                    # A library may print before our code runs.
+                    log.warning("the local engine said something that is no answer: %.200r", line)
         finally:
             _end(process)
             try:
@@ -194,6 +206,15 @@ class Supervisor:
     def _last_words(self) -> str:
         lines = [line for line in self._tail if line]
         return f"{self._exit()}; {lines[-1][:300]}" if lines else self._exit()
+
+
+def _answer(line: str) -> dict[str, object]:
+    """The worker's answer, empty for a line that is none."""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _end(process: subprocess.Popen[str] | None) -> None:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -22,6 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from server.processes import python_command, python_environment
 from server.registry.errors import FetchError
 from server.registry.models import Wheel
 from server.registry.watching import folder_size, watch
@@ -93,7 +93,7 @@ def _download_wheel(requirement: str, slot: Path) -> Path:
     for folder in (slot / "tmp", slot / "out"):
         folder.mkdir(parents=True, exist_ok=True)
     command = [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
+        *python_command("-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
         # Wheels only: a source package would have to be run to be unpacked.
         *("--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-cache-dir"),
         *("--dest", str(slot / "out"), requirement),
@@ -106,7 +106,7 @@ def _download_wheel(requirement: str, slot: Path) -> Path:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "TMPDIR": str(slot / "tmp")},
+            env=python_environment(TMPDIR=str(slot / "tmp")),
         )
         if archive := next((slot / "out").glob("*.whl"), None):
             return archive

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from server.engines import EngineFailed, LocalEngine, NoEngine, open_engine, supervisor
+from server.engines.job import EngineJob
 from server.registry import ModelNotFetched, resolve
 from server.settings import LLMSettings, Settings
 
@@ -234,6 +235,51 @@ def test_a_file_that_is_no_model_fails_at_once_and_names_the_log(tmp_path: Path)
         LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
     assert "broken.gguf" in (tmp_path / "logs" / "engine.log").read_text()
     assert time.monotonic() - began < 20
+
+
+HOSTILE = "import pathlib; pathlib.Path({mark!r}).touch()"
+
+
+@pytest.mark.parametrize("path", [None, ".", "", f"{os.pathsep}/nowhere"])
+def test_the_working_directory_stands_in_for_no_module_of_the_worker(
+    path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, folder, broken = tmp_path / "mark", tmp_path / "cwd", tmp_path / "broken.gguf"
+    for name in ("server/__init__", "server/engines/__init__", "server/engines/worker", "json", "xllamacpp"):
+        file = folder / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(HOSTILE.format(mark=str(mark)))
+    broken.write_bytes(b"GGUF" + b"\0" * 100)
+    monkeypatch.chdir(folder)
+    if path is not None:
+        monkeypatch.setenv("PYTHONPATH", path)
+    with pytest.raises(EngineFailed, match=r"broken\.gguf could not be loaded"):
+        LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
+    assert not mark.exists()
+
+
+def test_lines_that_are_no_answer_do_not_silence_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('Welcome!\\n[1]\\n{}', flush=True)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\0" * 100)
+    with pytest.raises(EngineFailed, match=r"broken\.gguf could not be loaded"):
+        LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_supervisor_that_ends_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nested too deeply for the parser: no ValueError, and none that anybody foresaw.
+    (tmp_path / "sitecustomize.py").write_text("print('[' * 200_000, flush=True)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    began = time.monotonic()
+    job = EngineJob(model="none", socket=str(tmp_path / "socket"), context_tokens=512, parallel=1, threads=1)
+    watching = supervisor.Supervisor(job, tmp_path / "engine.log")
+    watching.start()
+    with pytest.raises(EngineFailed, match="no longer watched"):
+        watching.wait_ready(60)
+    watching.stop()
+    assert time.monotonic() - began < 30
 
 
 def test_a_model_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:

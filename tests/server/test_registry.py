@@ -29,6 +29,7 @@ from server.registry import (
     ensure,
     fetch,
     find,
+    packages,
     resolve,
 )
 from server.registry.models import load_catalogue
@@ -336,3 +337,18 @@ def test_a_reference_becomes_what_a_loader_takes(model_home: Path, tmp_path: Pat
     assert resolve("all-minilm-l6-v2", tmp_path) == "sentence-transformers/all-MiniLM-L6-v2"
     with pytest.raises(ModelNotFetched, match="anaphora models fetch smollm2-135m-instruct"):
         resolve("smollm2-135m-instruct", tmp_path)
+
+
+def test_a_folder_named_pip_in_the_working_directory_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").write_text(f"open({str(mark)!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", ".")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(packages, "_ATTEMPTS", 1)
+    with pytest.raises(FetchError, match="nothing-of-this-name"):
+        packages._download_wheel("nothing-of-this-name", tmp_path / "slot")
+    assert not mark.exists()

@@ -149,17 +149,18 @@ class _Adaptation:
     def calibrate(self) -> dict[str, Any]:
         """The threshold of the gate that finds most on a third of the held-out conversations."""
         from cli.progress import progress
-        from evaluation.adaptation.gating import best, curve, own_threshold, set_threshold
+        from evaluation.adaptation.gating import best, curve
         from rewriter.load import Serving, load_rewriter
+        from rewriter.runs import gate_threshold, set_gate_threshold
 
         always = load_rewriter(self._run, Serving(timeout_seconds=60.0, threshold=0.0))
-        own = own_threshold(self._run)
+        own = gate_threshold(self._run)
         with self._searching(always) as search:
             asked = self._asked("calibrate")
             with progress(self._state.err, "calibrating", len(asked)) as counted:
                 points = curve(search, always, self._name, asked, own, counted)
         chosen = best(points, own)
-        set_threshold(self._run, chosen.threshold)
+        set_gate_threshold(self._run, chosen.threshold)
         return {
             "threshold": chosen.threshold,
             "questions": len(asked),

@@ -57,6 +57,45 @@ def promoted_run(home: Path) -> str:
     return str(_note(home).get("run") or "")
 
 
+def promoted_folder(home: Path) -> Path | None:
+    """The folder of the promoted run, None where none was promoted; raises RunError for a damaged note of it."""
+    path = home / RUNS / PROMOTED
+    try:
+        run = json.loads(path.read_text("utf-8"))["run"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(f"{path} cannot be read ({error!r}): promote a run again, or delete the file") from error
+    return home / RUNS / str(run) if run else None
+
+
+def promotion_stamp(home: Path) -> int:
+    """A number that changes whenever another run is promoted; 0 before the first."""
+    try:
+        return (home / RUNS / PROMOTED).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def gate_threshold(folder: Path) -> float:
+    """The probability from which on a run's gate opens. Raises RunError where its description has none."""
+    description = describe(folder)
+    try:
+        return float(description["gate"]["threshold"] if "gate" in description else description["gate_threshold"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{folder / DESCRIPTION} has no threshold of the gate: train the rewriter again") from error
+
+
+def set_gate_threshold(folder: Path, threshold: float) -> None:
+    """Write the threshold into a finished run's description, in one step. Raises RunError where there is none."""
+    description = describe(folder)
+    if "gate" in description:
+        description["gate"]["threshold"] = threshold
+    else:
+        description["gate_threshold"] = threshold
+    _write(folder / DESCRIPTION, description)
+
+
 def promote(home: Path, name: str) -> str:
     """Make the run serve, once it has been loaded and asked here; the name of the one it takes over from, or empty.
 
@@ -72,7 +111,7 @@ def promote(home: Path, name: str) -> str:
         before = str(note.get("run") or "")
         if before != name:
             history = [*_history(note), before][-KEPT:]
-            _write(home, {"run": name, "history": history, "time": time.time()})
+            _write(home / RUNS / PROMOTED, {"run": name, "history": history, "time": time.time()})
     return before
 
 
@@ -88,7 +127,7 @@ def rollback(home: Path) -> str:
         before = history[-1]
         if before:
             check(run_folder(home, before))
-        _write(home, {"run": before, "history": history[:-1], "time": time.time()})
+        _write(home / RUNS / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
     return before
 
 
@@ -135,10 +174,9 @@ def _history(note: dict[str, Any]) -> list[str]:
     return [str(name) for name in history] if isinstance(history, list) else []
 
 
-def _write(home: Path, note: dict[str, Any]) -> None:
-    path = home / RUNS / PROMOTED
+def _write(path: Path, content: dict[str, Any]) -> None:
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(note, indent=2) + "\n", "utf-8")
+    part.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
     part.replace(path)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rewriter.errors import RunError
 from rewriter.load import Serving, describe, load_rewriter, packaged_folder
 from rewriter.passthrough import PassThroughRewriter
-from rewriter.runs import PROMOTED, RUNS
+from rewriter.runs import RUNS, promoted_folder, promotion_stamp
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
 
 log = logging.getLogger(__name__)
-
-
-def promoted_folder(home: Path) -> Path | None:
-    """The folder of the promoted run, None where none was promoted; raises RunError for a damaged note of it."""
-    path = home / RUNS / PROMOTED
-    try:
-        run = json.loads(path.read_text("utf-8"))["run"]
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{path} cannot be read ({error!r}): promote a run again, or delete the file") from error
-    return home / RUNS / str(run) if run else None
 
 
 def chosen_folder(settings: Settings) -> Path | None:
@@ -123,11 +111,7 @@ class RewriterKeeper:
 
     def _wanted(self) -> tuple[str, int]:
         """Changes whenever another run is promoted."""
-        try:
-            changed = (self._settings.home / RUNS / PROMOTED).stat().st_mtime_ns
-        except OSError:
-            changed = 0
-        return self._settings.rewriter.model, changed
+        return self._settings.rewriter.model, promotion_stamp(self._settings.home)
 
 
 def _packaged(settings: Settings) -> Rewriter:

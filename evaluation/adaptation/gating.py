@@ -5,19 +5,15 @@ Every question is searched twice, rewritten and left alone; after that each thre
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evaluation.adaptation.questions import HeldOutQuestion, ranking
 from evaluation.ranking import per_question
-from rewriter.errors import RunError
-from rewriter.load import DESCRIPTION, describe
 from rewriter.protocol import Rewrite
 
 if TYPE_CHECKING:
@@ -112,28 +108,6 @@ def chance(rewrite: Rewrite) -> float:
     if rewrite.confidence is None:
         return 1.0 if rewrite.decision in ("rewrite", "expand") else 0.0
     return 1 - rewrite.confidence if rewrite.decision == "keep" else rewrite.confidence
-
-
-def own_threshold(folder: Path) -> float:
-    """The gate's threshold in a run's description. Raises RunError where there is none."""
-    description = describe(folder)
-    try:
-        return float(description["gate"]["threshold"] if "gate" in description else description["gate_threshold"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{folder / DESCRIPTION} has no threshold of the gate: train the rewriter again") from error
-
-
-def set_threshold(folder: Path, threshold: float) -> None:
-    """Write the gate's threshold into a run's description, in one step."""
-    path = folder / DESCRIPTION
-    description: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    if "gate" in description:
-        description["gate"]["threshold"] = threshold
-    else:
-        description["gate_threshold"] = threshold
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(description, indent=2) + "\n", "utf-8")
-    part.replace(path)
 
 
 def _precision(search: TurnSearch, collection: str, asked: HeldOutQuestion, rewrite: Rewrite) -> float:

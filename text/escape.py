@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import regex
 
+_TAGS = r"system|user|assistant|passages?|documents?|evidence|conversation|cannot[\s_]*answer"
 _ANGLE = regex.compile(
     r"<(?=[|｜])|<(?=/?\s*(?:s|bos|eos|pad|unk|think|tool_call|tool_response|start_of_turn|end_of_turn"
-    r"|system|user|assistant|passages?|documents?|evidence|conversation|cannot[\s_]*answer)\b)",
+    rf"|{_TAGS})\b)"
+    # Our own tags in other clothes, which a model may take for them: blanks, full-width brackets.
+    rf"|[<＜﹤](?=\s*[/／]?\s*(?:{_TAGS})\s*[/／]?\s*[>＞﹥])",
     regex.IGNORECASE,
 )
 _SQUARE = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")

@@ -47,7 +47,8 @@ class AnswerReader:
         self._refusal = RefusalFilter()
         self._opening = PreambleFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)
-        self._parser = CitationParser(self._evidence)
+        texts = [passage.text for passage in evidence]
+        self._parser = CitationParser(self._evidence, lambda words: any(words in text for text in texts))
         self._tracker = StatementTracker()
         self._shown = ""
         self._blank = ""

@@ -1,15 +1,18 @@
-"""Citation markers, checked while an answer streams.
+"""The grammar of citation markers: read in an answer while it streams, and kept out of what a model is shown.
 
 `CitationParser` turns a stream of characters into pieces: plain text, and markers that cite numbered
 evidence. It reads `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `【1】` and `[passage 1]`, shows each as `[n]`, and
 drops numbers that are not in the evidence together with the blank before them. Code, Markdown links and
 array indexes pass untouched, and so does `(1)`, which numbers lists more often than it cites. Which sentence
 a marker supports is decided elsewhere.
+
+`escape_citations` rewrites whatever has the shape of a marker in a document, so that a model which copies it
+cites nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 import regex
@@ -21,6 +24,22 @@ _RANGE = regex.compile(r"(\d{1,3})[ ]?(?:-|–|—|to)[ ]?\D{0,12}?(\d{1,3})|(\d
 _WORDLIKE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{N}_\]]\Z")
 _PLAIN_WORD = regex.compile(r"(?<![\p{L}\p{N}_.])\p{L}{2,}\Z")
 _ENDS_CLAUSE = frozenset(".,;:!?。，；：！？\n[【")
+_BEFORE = regex.compile(r"[\p{L}\p{N}_][\p{L}\p{N}_.()\[\]'\"=,]{0,39}\Z")
+"""What a marker is written onto, as far as an expression reaches."""
+
+# In documents: any blanks and any brackets, for a model may write a full-width one as an ordinary one.
+_SHAPE = regex.compile(
+    rf"[\[［【〔]\s*({_ITEM}(?:\s*(?:,|;|&|and|-|–|—|to)\s*{_ITEM})*)\s*(?:†[^】\n]{{0,200}})?[\]］】〕]".replace(
+        "[ ]?", r"\s*"
+    ),
+    regex.IGNORECASE,
+)
+_CODE = regex.compile(
+    r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)|(?<!`)(`+)(?!`)(?:(?!\n\s*\n).)+?(?<!`)\2(?!`)",
+    regex.MULTILINE | regex.DOTALL,
+)
+_INDEXED_IN_CODE = regex.compile(r"[\p{L}\p{N}_\])=(,]\Z")
+_INDEXED_IN_PROSE = regex.compile(r"[\p{L}\p{N}_]\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +50,46 @@ class Marker:
     text: str
 
 
+def escape_citations(text: str) -> str:
+    """`text` of a document with round brackets in place of those of everything that could be read as a citation.
+
+    Only indexes stay: `items[2]` in code, and what is no plain word outside of it (`a[1]`, `x.y[0]`), which no
+    answer cites with.
+    """
+    escaped, at = "", 0
+    for code in _CODE.finditer(text):
+        escaped += _escape(text[at : code.start()], _index_in_prose) + _escape(code.group(), _index_in_code)
+        at = code.end()
+    return escaped + _escape(text[at:], _index_in_prose)
+
+
+def _escape(text: str, index: Callable[[str], object]) -> str:
+    def replaced(match: regex.Match[str]) -> str:
+        indexed = match[0][0] == "[" and index(text[max(match.start() - 40, 0) : match.start()])
+        return match[0] if indexed else f"({match[1]})"
+
+    return str(_SHAPE.sub(replaced, text))
+
+
+def _index_in_code(before: str) -> bool:
+    return bool(_INDEXED_IN_CODE.search(before))
+
+
+def _index_in_prose(before: str) -> bool:
+    return bool(_INDEXED_IN_PROSE.search(before)) and not _PLAIN_WORD.search(before)
+
+
 class CitationParser:
     """Reads characters, gives text pieces (`str`) and `Marker`s in order.
 
     What comes out depends on the whole text, not on where the stream was cut. `valid` tells which numbers
-    are in the evidence; `dropped` counts the ones that were not.
+    are in the evidence; `dropped` counts the ones that were not. `quoted` tells whether words stand in the
+    evidence as they are: an index such as `items[2]` that was copied from there cites nothing.
     """
 
-    def __init__(self, valid: Container[int]) -> None:
+    def __init__(self, valid: Container[int], quoted: Callable[[str], bool] = lambda _: False) -> None:
         self._valid = valid
+        self._quoted = quoted
         self._held = ""
         self._closed = False
         self._recent = ""
@@ -107,7 +157,8 @@ class CitationParser:
         blank = held[: len(held) - len(marker)]
         attached = not blank and marker[0] == "[" and not self._after_marker and self._continues_word()
         numbers = list(_numbers(marker))
-        if following == "(" or (attached and not self._cites_after_word(numbers, following)):
+        copied = not blank and not self._after_marker and self._copied(marker)
+        if following == "(" or copied or (attached and not self._cites_after_word(numbers, following)):
             yield self._say(held)
             return
         self._after_marker = True
@@ -125,6 +176,11 @@ class CitationParser:
         """Whether a marker written onto a word (`works[1].`) is a citation and not an index (`a[1]`, `items[9]`)."""
         known = all(n in self._valid for n in numbers)
         return known and following in _ENDS_CLAUSE and bool(_PLAIN_WORD.search(self._recent))
+
+    def _copied(self, marker: str) -> bool:
+        """Whether what the marker is written onto stands in the evidence with it."""
+        before = _BEFORE.search(self._recent)
+        return before is not None and self._quoted(before.group() + marker)
 
     def _at_line_start(self) -> bool:
         line = self._recent.rpartition("\n")[2]

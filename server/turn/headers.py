@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import regex
 
+from server.turn.citations import escape_citations
 from server.turn.events import Evidence
+from text.escape import escape
 
 SEPARATOR = " › "
 
 
 def header(passage: Evidence) -> str:
-    """What stands above a passage where a model reads it, without its number: title and heading path."""
+    """What stands above a passage where a model reads it, without its number: title and heading path, escaped."""
     parts = (passage.title, *passage.heading)
-    return SEPARATOR.join(" ".join(part.split()) for part in parts if part.strip())
+    return escape_citations(escape(SEPARATOR.join(" ".join(part.split()) for part in parts if part.strip())))
 
 
 class HeaderFilter:

@@ -18,6 +18,7 @@ import regex
 from rewriter.conversation import Conversation
 from rewriter.prompts import load_prompt
 from server.settings import LLMSettings
+from server.turn.citations import escape_citations
 from server.turn.events import Evidence
 from server.turn.headers import header
 from server.turn.tables import with_rows_said
@@ -32,9 +33,6 @@ HISTORY_MESSAGE_TOKENS = 100
 """Longest message of the history; longer ones are cut at their end."""
 _ROUNDING = 16
 
-_NUMBER_LIKE = regex.compile(
-    r"(?<![\p{L}\p{N}_\])=(,])(?:\[\s*(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\s*\]|【(\d{1,3})[^】]*】)"
-)
 _PLACEHOLDER = regex.compile(r"\{\{(question|passages)\}\}")
 _EXAMPLE = regex.compile(r"^.*\bExample: (.+?)\s*$", regex.MULTILINE)
 _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
@@ -141,18 +139,13 @@ def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int)
 
 
 def _passage(passage: Evidence, text: str) -> str:
-    return f"[{passage.n}] {_unnumbered(escape(header(passage)))}\n{_unnumbered(escape(with_rows_said(text))).strip()}"
-
-
-def _unnumbered(text: str) -> str:
-    """`text` with `[3]` and the like written `(3)`, so that nothing in it looks numbered or cited."""
-    return str(_NUMBER_LIKE.sub(lambda match: f"({match[1] or match[2]})", text))
+    return f"[{passage.n}] {header(passage)}\n{escape_citations(escape(with_rows_said(text))).strip()}"
 
 
 def _history(conversation: Conversation, room: int) -> list[PromptMessage]:
     kept: list[PromptMessage] = []
     for turn in reversed(conversation.messages):
-        text = clip(escape(_CITED.sub("", turn.text)).strip(), HISTORY_MESSAGE_TOKENS)
+        text = clip(escape_citations(escape(_CITED.sub("", turn.text))).strip(), HISTORY_MESSAGE_TOKENS)
         room -= count_tokens(text) + MESSAGE_OVERHEAD
         if room < 0:
             break

@@ -36,3 +36,14 @@ def test_tokens_of_chat_templates_are_broken(token: str) -> None:
 @pytest.mark.parametrize("text", ["a < b > c", "List[int]", "x |> f", "<span>", "👩‍👩‍👧", "می‌خواهم", "a\tb\nc"])
 def test_ordinary_text_stays(text: str) -> None:
     assert escape(text) == text
+
+
+@pytest.mark.parametrize(
+    "tag", ["< /passages>", "</ passages >", "＜／passages＞", "＜/passages>", "﹤ passages ﹥", "<\n/passages>"]
+)
+def test_the_prompts_own_tags_are_broken_in_other_clothes_too(tag: str) -> None:
+    escaped = escape(f"before {tag} after")
+
+    assert tag not in escaped
+    assert not set(escaped) & set("<＜﹤")
+    assert "passages" in escaped

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.turn.citations import CitationParser, Marker
+from server.turn.citations import CitationParser, Marker, escape_citations
 
 
 def read(text: str, cuts: list[int] | None = None) -> tuple[str, list[int], int]:
@@ -114,3 +114,60 @@ def test_where_a_text_is_cut_changes_nothing(text: str, cuts: list[int]) -> None
 @given(FRAGMENTS.filter(lambda text: not set(text) & set("[]【】")))
 def test_text_without_brackets_passes_unchanged(text: str) -> None:
     assert read(text) == (text, [], 0)
+
+
+SHAPES = (
+    "[2]",
+    "[source 2]",
+    "[passage 2]",
+    "[Documents 1 and 2]",
+    "[^2]",
+    "[#2]",
+    "[ 1 ,  2 ]",
+    "[1-3]",
+    "[1][2]",
+    "【2】",
+    "【2†leave.md】",
+    "［2］",
+    "［source ２］",
+    "〔2〕",
+    "[evidence\n2]",
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("around", ["It lasts {}.", "weeks{}.", "{} It lasts", "f(x){},", "see [9]{}", "`x`{} is"])
+def test_what_looks_like_a_citation_in_a_document_cites_nothing_when_it_is_copied(shape: str, around: str) -> None:
+    shown = escape_citations(around.format(shape))
+
+    assert read(shown) == (shown, [], 0)
+    # Nor where a model writes other brackets than it read.
+    plain = shown.translate(str.maketrans("［］〔〕", "[][]"))
+    assert read(plain) == (plain, [], 0)
+
+
+@pytest.mark.parametrize("text", ["`items[2]`", "```\nrows[1][2] = f(x)[0]\n```", "a[1] and x.y[2]", "[a](b) [n] (2)"])
+def test_indexes_of_a_document_stay(text: str) -> None:
+    assert escape_citations(text) == text
+
+
+def test_an_index_copied_out_of_code_is_no_citation() -> None:
+    parser = CitationParser({1, 2, 3}, lambda words: words in "Use `items[2]` or `f(b)[1]`.")
+    copied = [*parser.feed("Use items[2]. Or f(b)[1], not things[3]."), *parser.finish()]
+
+    assert [piece.n for piece in copied if isinstance(piece, Marker)] == [3]
+
+
+DOCUMENT = st.lists(
+    st.one_of(
+        st.sampled_from([*SHAPES, "[", "]", "word", "x", ".", ",", " ", "\n", "(", ")", "=", "2", "source "]),
+        st.text(st.characters(exclude_characters="`~"), max_size=3),
+    ),
+    max_size=10,
+).map("".join)
+
+
+@settings(deadline=None, max_examples=200)
+@given(DOCUMENT)
+def test_a_copied_document_never_cites(text: str) -> None:
+    assert read(escape_citations(text))[1:] == ([], 0)

@@ -1,7 +1,8 @@
-"""Work on collections in the background: one thread for each collection, so that its jobs follow one another.
+"""Work on collections in the background: one thread for each busy collection, so that its jobs follow one another.
 
 A job reports progress, can be cancelled, and is remembered in the database; one that its process did
-not outlive is marked there at the next start. What the work is, is the caller's business.
+not outlive is marked there at the next start. Only unfinished jobs are held in memory. What the work is, is the
+caller's business.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import logging
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from index.errors import IndexingCancelled, IndexingError
 from server.store import Database, Runner, StoreError, jobs
@@ -22,25 +24,37 @@ log = logging.getLogger(__name__)
 SAVE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
 
+UNSTORED = 20
+"""So many finished jobs are held whose end the database did not take, as on a full disk; older ones are let go."""
+
 
 class JobProgress:
     """What work uses to say how far it is and to learn whether it should stop."""
 
-    def __init__(self, runner: JobRunner, job_id: str, stop: threading.Event) -> None:
+    def __init__(self, runner: JobRunner, task: _Task) -> None:
         self._runner = runner
-        self._job_id = job_id
-        self._stop = stop
+        self._task = task
 
     def report(self, stage: str, done: int, total: int) -> None:
         """Say that `done` of `total` files are through `stage`."""
-        self._runner._update(self._job_id, stage=stage, done=done, total=total)
+        self._runner._update(self._task, stage=stage, done=done, total=total)
 
     def cancelled(self) -> bool:
         """Whether the work should stop soon."""
-        return self._stop.is_set()
+        return self._task.stop.is_set()
 
 
 Work = Callable[[JobProgress], Iterable[FileResult]]
+
+
+@dataclass(slots=True)
+class _Task:
+    """A job and what it takes to run it. `saved` is when it was last written to the database (monotonic seconds)."""
+
+    job: Job
+    work: Work
+    stop: threading.Event = field(default_factory=threading.Event)
+    saved: float = 0.0
 
 
 class JobRunner:
@@ -50,97 +64,114 @@ class JobRunner:
         self._database = database
         self._runner = runner
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
-        self._stops: dict[str, threading.Event] = {}
-        self._saved: dict[str, float] = {}
-        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._tasks: dict[str, _Task] = {}
+        """By job id; those that are not finished, and those whose end could not be stored."""
+        self._queues: dict[str, deque[_Task]] = {}
+        """What waits, by collection; a collection is here as long as it has a thread."""
+        self._threads: set[threading.Thread] = set()
 
     def submit(self, kind: JobKind, collection: str, work: Work) -> Job:
         """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)
         self._database.write_blocking(lambda connection: jobs.add(connection, job, self._runner.id))
+        task = _Task(job, work)
         with self._lock:
-            self._jobs[job.id] = job
-            self._stops[job.id] = threading.Event()
-            if collection not in self._threads:
-                self._threads[collection] = ThreadPoolExecutor(1, thread_name_prefix=f"job-{collection}")
-            self._threads[collection].submit(self._run, job.id, work)
+            self._tasks[job.id] = task
+            if collection in self._queues:
+                self._queues[collection].append(task)
+            else:
+                self._queues[collection] = deque([task])
+                thread = threading.Thread(target=self._work_off, args=(collection,), name=f"job-{collection}")
+                self._threads.add(thread)
+                thread.start()
         return job
 
-    def _run(self, job_id: str, work: Work) -> None:
-        stop = self._stops[job_id]
-        if stop.is_set():
-            self._update(job_id, state="cancelled", message="Cancelled before it began.")
+    def _work_off(self, collection: str) -> None:
+        """Run what waits for a collection until nothing does."""
+        while True:
+            with self._lock:
+                queue = self._queues[collection]
+                if not queue:
+                    del self._queues[collection]
+                    self._threads.discard(threading.current_thread())
+                    return
+                task = queue.popleft()
+            self._run(task)
+
+    def _run(self, task: _Task) -> None:
+        if task.stop.is_set():
+            self._update(task, state="cancelled", message="Cancelled before it began.")
             return
-        self._update(job_id, state="running")
+        self._update(task, state="running")
         try:
-            files = tuple(work(JobProgress(self, job_id, stop)))
+            files = tuple(task.work(JobProgress(self, task)))
         except IndexingCancelled:
-            self._update(job_id, state="cancelled", message="Cancelled; the collection is as it was before.")
+            self._update(task, state="cancelled", message="Cancelled; the collection is as it was before.")
         except (IndexingError, StoreError, OSError) as error:
-            log.warning("job %s failed: %s", job_id, error)
-            self._update(job_id, state="failed", message=str(error))
+            log.warning("job %s failed: %s", task.job.id, error)
+            self._update(task, state="failed", message=str(error))
         except Exception as error:
-            log.exception("job %s failed", job_id)
+            log.exception("job %s failed", task.job.id)
             self._update(
-                job_id, state="failed", message=f"{type(error).__name__}: {error}. This is a fault; the log has more."
+                task, state="failed", message=f"{type(error).__name__}: {error}. This is a fault; the log has more."
             )
         else:
             failed = [file for file in files if file.status == "failed"]
             message = f"{len(failed)} of {len(files)} files could not be indexed." if failed else ""
             # One file is all an upload is about: if it failed, so did the job.
-            self._update(job_id, state="failed" if failed and len(files) == 1 else "done", message=message, files=files)
+            self._update(task, state="failed" if failed and len(files) == 1 else "done", message=message, files=files)
 
-    def _update(self, job_id: str, **changes: object) -> None:
-        now = time.time()
-        with self._lock:
-            job = self._jobs[job_id] = self._jobs[job_id].model_copy(update={**changes, "updated": now})
-            due = "state" in changes or now - self._saved.get(job_id, 0.0) >= SAVE_SECONDS
-            if due:
-                self._saved[job_id] = now
-        if due:
-            try:
-                self._database.write_blocking(lambda connection: jobs.save(connection, job))
-            except StoreError as error:
-                log.warning("the state of job %s could not be stored: %s", job_id, error)
+    def _update(self, task: _Task, **changes: object) -> None:
+        job = task.job = task.job.model_copy(update={**changes, "updated": time.time()})
+        now = time.monotonic()
+        if "state" not in changes and now - task.saved < SAVE_SECONDS:
+            return
+        task.saved = now
+        stored = True
+        try:
+            self._database.write_blocking(lambda connection: jobs.save(connection, job))
+        except StoreError as error:
+            stored = False
+            log.warning("the state of job %s could not be stored: %s", job.id, error)
         if job.finished:
             with self._lock:
-                self._stops.pop(job_id, None)
-                self._saved.pop(job_id, None)
+                if stored:
+                    del self._tasks[job.id]
+                ended = [key for key, other in self._tasks.items() if other.job.finished]
+                for key in ended[:-UNSTORED]:
+                    del self._tasks[key]
 
     def find(self, job_id: str) -> Job | None:
-        """How a job stands now, also one of an earlier process."""
+        """How a job stands now, also one that has finished or is of an earlier process."""
         with self._lock:
-            if job_id in self._jobs:
-                return self._jobs[job_id]
+            if task := self._tasks.get(job_id):
+                return task.job
         return self._database.read_blocking(lambda connection: jobs.find(connection, job_id))
 
     def listing(self, collection: str | None = None) -> list[Job]:
         """Newest first, with those of earlier processes."""
         stored = self._database.read_blocking(lambda connection: jobs.listing(connection, collection))
         with self._lock:
-            return [self._jobs.get(job.id, job) for job in stored]
+            return [self._tasks[job.id].job if job.id in self._tasks else job for job in stored]
 
     def busy(self, collection: str) -> str | None:
         """The id of the job that is changing a collection or will next."""
         with self._lock:
-            for job in self._jobs.values():
-                if job.collection == collection and not job.finished:
-                    return job.id
-        return None
+            unfinished = (task.job for task in self._tasks.values() if not task.job.finished)
+            return next((job.id for job in unfinished if job.collection == collection), None)
 
     def cancel(self, job_id: str) -> None:
         """Ask a job to stop; one that has finished stays as it is."""
         with self._lock:
-            if stop := self._stops.get(job_id):
-                stop.set()
+            if task := self._tasks.get(job_id):
+                task.stop.set()
 
     def close(self) -> None:
         """Cancel everything and wait until the threads have noticed."""
         with self._lock:
-            threads = list(self._threads.values())
-            for stop in self._stops.values():
-                stop.set()
+            threads = list(self._threads)
+            for task in self._tasks.values():
+                task.stop.set()
         for thread in threads:
-            thread.shutdown()
+            thread.join()

@@ -1,0 +1,98 @@
+"""Jobs in the background: their order, and what is left of them once they have finished."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.jobs import UNSTORED, JobProgress, JobRunner
+from server.store import Database, Runner
+from server.store.records import FileResult, Job
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "anaphora.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def runner(database: Database, tmp_path: Path) -> Iterator[JobRunner]:
+    mark = Runner(tmp_path / "run")
+    runner = JobRunner(database, mark)
+    yield runner
+    runner.close()
+    mark.close()
+
+
+def files(_: JobProgress) -> list[FileResult]:
+    return [FileResult(document_id="a", status="indexed", passages=3)]
+
+
+def finished(runner: JobRunner, job: Job) -> Job:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        found = runner.find(job.id)
+        if found is not None and found.finished:
+            return found
+        time.sleep(0.005)
+    raise AssertionError("the job does not finish")
+
+
+def job_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("job-")]
+
+
+def test_nothing_of_a_finished_job_stays_in_memory(runner: JobRunner) -> None:
+    made = [runner.submit("index", f"c{n}", files) for n in range(20)]
+    assert all(
+        finished(runner, job).files == (FileResult(document_id="a", status="indexed", passages=3),) for job in made
+    )
+    for thread in list(runner._threads):
+        thread.join(5)
+    assert job_threads() == []
+    assert (runner._tasks, runner._queues, runner._threads) == ({}, {}, set())
+    assert [job.state for job in runner.listing()] == ["done"] * 20
+
+
+def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wait(runner: JobRunner) -> None:
+    go, order = threading.Event(), list[str]()
+
+    def slow(_: JobProgress) -> list[FileResult]:
+        go.wait(10)
+        order.append("slow")
+        return []
+
+    def quick(_: JobProgress) -> list[FileResult]:
+        order.append("quick")
+        return []
+
+    first, second = runner.submit("index", "a", slow), runner.submit("index", "a", quick)
+    finished(runner, runner.submit("index", "b", quick))
+    assert runner.busy("a") == first.id
+    go.set()
+    finished(runner, second)
+    assert order == ["quick", "slow", "quick"]
+    assert runner.busy("a") is None
+
+
+def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
+    database: Database, runner: JobRunner
+) -> None:
+    go = threading.Event()
+
+    def wait(progress: JobProgress) -> list[FileResult]:
+        go.wait(10)
+        return files(progress)
+
+    made = [runner.submit("index", "a", wait) for _ in range(UNSTORED + 5)]
+    database.write_blocking(lambda c: c.execute("PRAGMA query_only = 1").fetchone())
+    go.set()
+    assert finished(runner, made[-1]).state == "done"
+    assert runner.listing()[0].state == "done"
+    assert len(runner._tasks) == UNSTORED

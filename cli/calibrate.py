@@ -26,11 +26,12 @@ def calibrate(
     plot: Annotated[Path | None, typer.Option(help="A picture of the curve (needs anaphora[train]).")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
-    from cli.queries import atomic_writer, read_queries
+    from cli.queries import read_queries
     from cli.resources import fetch_models, open_collection, open_rewriter
     from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
     from evaluation.ranking import read_qrels
     from server.chat.models import Models
+    from text.files import text_writer
 
     state = state_of(context)
     overrides: dict[str, Any] = {"rewriter": {"threshold": 0.0}}
@@ -53,7 +54,7 @@ def calibrate(
     with open_collection(settings, models) as searched, open_rewriter(settings, state) as rewriter:
         calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, told)
         best = calibration.run()
-    with atomic_writer(out) as file:
+    with text_writer(out) as file:
         file.write(fragment(settings, best.setting))
     if plot is not None:
         draw(plot, calibration.points, frontier(calibration.points))

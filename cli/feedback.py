@@ -23,8 +23,8 @@ def export_rows(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write edited and rated turns for review. Set `use` to true where a row may be trained on, and mend `rewrite`."""
-    from cli.queries import atomic_writer
     from server.store import Database, review
+    from text.files import text_writer
 
     state = state_of(context)
     if out.exists() and not overwrite:
@@ -34,7 +34,7 @@ def export_rows(
         rows = database.read_blocking(lambda connection: review.gather(connection, collection))
     finally:
         database.close()
-    with atomic_writer(out) as file:
+    with text_writer(out) as file:
         file.writelines(row.model_dump_json() + "\n" for row in rows)
     edited = sum(row.by == "person" for row in rows)
     state.err.print(

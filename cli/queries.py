@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from cli.state import InputError
 from rewriter.conversation import Conversation, Message, Role
@@ -109,16 +106,3 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield from enumerate(file, 1)
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
-
-
-@contextmanager
-def atomic_writer(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears at `path` only when it is complete; on an error nothing is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield file
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -47,8 +47,9 @@ def rewrite(
     What is finished is kept beside the output while the command runs. After an interruption the same
     command goes on where it stopped.
     """
-    from cli.queries import atomic_writer, read_queries
+    from cli.queries import read_queries
     from cli.rewrites import Record, finished
+    from text.files import text_writer
 
     state = state_of(context)
     overrides: dict[str, Any] = {}
@@ -96,7 +97,7 @@ def rewrite(
                 markup=False,
             )
             raise
-    with atomic_writer(out) as file:
+    with text_writer(out) as file:
         file.writelines(records[line.id].line() for line in lines)
     partial.unlink(missing_ok=True)
     rewritten = sum(record.decision in ("rewrite", "expand") for record in records.values())

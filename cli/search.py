@@ -56,7 +56,8 @@ def search(
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
     from cli.ask import parse_where
-    from cli.queries import atomic_writer, read_queries
+    from cli.queries import read_queries
+    from text.files import text_writer
 
     state = state_of(context)
     overrides: dict[str, Any] = {"retrieval": {}, "rewriter": {}}
@@ -93,7 +94,7 @@ def search(
             settings=settings,
             reranker=models.reranker(),
         )
-        file = stack.enter_context(atomic_writer(run))
+        file = stack.enter_context(text_writer(run))
         advance = stack.enter_context(progress(state.err, "searching", len(lines)))
         # Documents are found through their passages: as many of them as each ranking contributes.
         wanted = k if level is RankedUnit.PASSAGE else max(k, settings.retrieval.depth)

@@ -142,8 +142,9 @@ def compare(
     from evaluation.pools import compare as compare_pools
     from evaluation.pools import table
     from synth.dialogs.rows import read_dialogs
-    from synth.folder import Folder, read_documents, write_text
+    from synth.folder import Folder, read_documents
     from synth.propositions.store import read_propositions
+    from text.files import write_text
 
     state = state_of(context)
     folder = Folder(out.expanduser().absolute())

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from index.errors import CollectionCorrupt
 from index.lexical import LexicalEngine
+from text.files import sync, write_text
 
 FORMAT = 1
 """Of the files of a version and of how texts become terms: raise it when old versions cannot be reused."""
@@ -42,9 +43,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Force every file of the version to the disk, then the manifest, which makes it complete."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            _sync(Path(parent) / name)
-        _sync(Path(parent))
-    replace(folder / _MANIFEST, manifest.model_dump_json(indent=2))
+            sync(Path(parent) / name)
+        sync(Path(parent))
+    write_text(folder / _MANIFEST, manifest.model_dump_json(indent=2))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -61,22 +62,3 @@ def read_manifest(folder: Path) -> Manifest:
             "delete the collection and index again"
         )
     return manifest
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a small file so that a reader, or a crash, sees either the old one or the new one."""
-    draft = path.with_name(f"{path.name}.new")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias, get_args
 
 from index.documents import Document
 from index.errors import CollectionCorrupt, LoadError
-from index.manifest import replace as replace_file
 from index.passages import CountTokens, split
 from index.query import Passage
+from text.files import write_text
 
 PoolKind: TypeAlias = Literal["section", "sentence", "proposition", "both"]
 """`both` is propositions and sections together."""
@@ -88,7 +88,7 @@ class Pool:
             for name, stated in self.propositions.items()
             for one in stated
         ]
-        replace_file(folder / _FILE, json.dumps({"kind": self.kind, "propositions": rows}))
+        write_text(folder / _FILE, json.dumps({"kind": self.kind, "propositions": rows}))
 
 
 def remembered(folder: Path) -> Pool:

@@ -30,7 +30,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from index.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound, InvalidName, StorageError
-from index.manifest import Manifest, read_manifest, replace
+from index.manifest import Manifest, read_manifest
+from text.files import write_text
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _VERSION = re.compile(r"[0-9]{6,}-[0-9a-f]{8}")
@@ -117,7 +118,7 @@ class CollectionFolder:
 
     def switch(self, version: str) -> None:
         """Make a complete version the one that serves."""
-        replace(self._pointer, version)
+        write_text(self._pointer, version)
 
     def stale(self) -> list[Path]:
         """Folders of versions that neither serve nor served last."""

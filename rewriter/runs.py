@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from rewriter.errors import RunError
 from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
+from text.files import write_json
 
 RUNS, PROMOTED = "rewriters", "promoted.json"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -93,7 +94,7 @@ def set_gate_threshold(folder: Path, threshold: float) -> None:
         description["gate"]["threshold"] = threshold
     else:
         description["gate_threshold"] = threshold
-    _write(folder / DESCRIPTION, description)
+    write_json(folder / DESCRIPTION, description)
 
 
 def promote(home: Path, name: str) -> str:
@@ -111,7 +112,7 @@ def promote(home: Path, name: str) -> str:
         before = str(note.get("run") or "")
         if before != name:
             history = [*_history(note), before][-KEPT:]
-            _write(home / RUNS / PROMOTED, {"run": name, "history": history, "time": time.time()})
+            write_json(home / RUNS / PROMOTED, {"run": name, "history": history, "time": time.time()})
     return before
 
 
@@ -127,7 +128,7 @@ def rollback(home: Path) -> str:
         before = history[-1]
         if before:
             check(run_folder(home, before))
-        _write(home / RUNS / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
+        write_json(home / RUNS / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
     return before
 
 
@@ -172,12 +173,6 @@ def _note(home: Path) -> dict[str, Any]:
 def _history(note: dict[str, Any]) -> list[str]:
     history = note.get("history")
     return [str(name) for name in history] if isinstance(history, list) else []
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    part.replace(path)
 
 
 def _locked(home: Path) -> FileLock:

@@ -6,7 +6,6 @@ Only the journal is written while the model answers; every other file is made an
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from index.documents import Document, Section
 from synth.errors import BadStore
+from text.files import write_text
 
 SIDES = ("train", "dev", "test")
 
@@ -64,17 +64,6 @@ class Folder:
     def dialogs(self, side: str) -> Path:
         """The dialogs of `train`, `dev` or `test`."""
         return self.path / f"dialogs.{side}.jsonl"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.part")
-    with draft.open("w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def write_json_lines(path: Path, rows: Iterable[dict[str, Any]]) -> int:

@@ -20,7 +20,7 @@ from synth.dialogs.lists import make_lists
 from synth.dialogs.rows import Dialog, dialog_line
 from synth.dialogs.steps import CONTEXTUALISE, DIALOG, GROUND, contextualising, grounding, writing
 from synth.facts import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts
-from synth.folder import SIDES, Folder, write_documents, write_text
+from synth.folder import SIDES, Folder, write_documents
 from synth.prompts import chat_prompt
 from synth.propositions.build import Built, build
 from synth.propositions.extract import STEP as PROPOSITIONS
@@ -28,6 +28,7 @@ from synth.propositions.extract import extraction
 from synth.propositions.store import write_rows
 from synth.propositions.windows import WINDOW_TOKENS, DocumentWindow, windows
 from synth.running import Outcome, Settler, Task
+from text.files import write_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from evaluation.adaptation.questions import HeldOutQuestion
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample, read_examples, write_examples
+from text.files import replacing
 
 TRAIN, HELD = "train.jsonl", "held.jsonl"
 HELD_SHARE = 0.2
@@ -44,9 +45,8 @@ def add_rows(data: Path, files: Sequence[Path]) -> int:
     every = [*read_examples(train), *more]
     if not every:
         raise ExampleError(f"{train} holds no example.")
-    part = train.with_suffix(".part.jsonl")
-    write_examples(part, every)
-    part.replace(train)
+    with replacing(train) as draft:
+        write_examples(draft, every)
     return len(more)
 
 

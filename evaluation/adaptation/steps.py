@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.errors import RecipeError
+from text.files import write_json
 
 STEPS = ("index", "pairs", "train", "calibrate", "evaluate", "promote")
 STATE = "state.json"
@@ -43,9 +44,7 @@ class AdaptationState:
         for later in STEPS[STEPS.index(step) :]:
             done.pop(later, None)
         done[step] = result
-        part = self._path.with_suffix(".part")
-        part.write_text(json.dumps(self._state, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        part.replace(self._path)
+        write_json(self._path, self._state)
         return result
 
     def _read(self) -> dict[str, Any]:

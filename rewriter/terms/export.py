@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import warnings
 from pathlib import Path
@@ -13,6 +12,7 @@ from rewriter.errors import MissingExtra
 from rewriter.load import DESCRIPTION, FORMAT
 from rewriter.terms.reading import TOKENIZER
 from rewriter.terms.scoring import INPUTS, MODEL, OUTPUTS
+from text.files import write_json
 
 if TYPE_CHECKING:
     from rewriter.terms.model import TermModel
@@ -37,7 +37,7 @@ def export(model: TermModel, tokenizer: Path, folder: Path, recipe: Recipe, gate
         "gate_scale": round(gate[0], 4),
         "gate_shift": round(gate[1], 4),
     }
-    (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / DESCRIPTION, description)
 
 
 def write_onnx(model: TermModel, path: Path) -> None:

@@ -30,6 +30,7 @@ from rewriter.terms.model import Batch, TermModel, pretrained
 from rewriter.terms.reading import ConversationReader
 from rewriter.terms.recipe import Recipe
 from rewriter.terms.restoring import WEIGHTS, restore
+from text.files import replacing
 
 CHECKPOINT = "checkpoint.pt"
 LOG = "losses.jsonl"
@@ -187,20 +188,19 @@ class _Run:
         return min((step + 1) / warm, max(0.0, (self.steps - step) / max(1, self.steps - warm)))
 
     def _save(self) -> None:
-        partial = self.folder / f"{CHECKPOINT}.partial"
-        torch.save(
-            {
-                "recipe": json.dumps(dataclasses.asdict(self.recipe), sort_keys=True),
-                "data": self.split.hashes,
-                "model": self.model.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "schedule": self.schedule.state_dict(),
-                "random": torch.get_rng_state(),
-                "state": dataclasses.asdict(self.state),
-            },
-            partial,
-        )
-        partial.replace(self.folder / CHECKPOINT)
+        with replacing(self.folder / CHECKPOINT) as draft:
+            torch.save(
+                {
+                    "recipe": json.dumps(dataclasses.asdict(self.recipe), sort_keys=True),
+                    "data": self.split.hashes,
+                    "model": self.model.state_dict(),
+                    "optimiser": self.optimiser.state_dict(),
+                    "schedule": self.schedule.state_dict(),
+                    "random": torch.get_rng_state(),
+                    "state": dataclasses.asdict(self.state),
+                },
+                draft,
+            )
         lines = (json.dumps({"step": n, "loss": round(loss, 5)}) for n, loss in enumerate(self.state.losses, 1))
         (self.folder / LOG).write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -37,6 +37,7 @@ from rewriter.training.features import Features
 from rewriter.training.mixture import Mixture
 from rewriter.training.recipe import Recipe
 from rewriter.training.stages import Machine, run_stage
+from text.files import replacing, write_json
 
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
@@ -141,9 +142,8 @@ def _begun(recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[s
         callback("making the vocabulary" if recipe.model.base.startswith("config:") else f"opening {recipe.model.base}")
         tokenizer, end = open_tokenizer(recipe.model, mixture.texts, recipe.seed)
         (folder / "end.json").write_text(json.dumps(end), "utf-8")
-        # Moved into place when whole: a run killed here starts over.
-        tokenizer.save(str(folder / "tokenizer.part"))
-        (folder / "tokenizer.part").replace(saved)
+        with replacing(saved) as draft:
+            tokenizer.save(str(draft))
     return open_base(recipe.model, tokenizer, end, recipe.lora, recipe.seed)
 
 
@@ -205,9 +205,7 @@ def _describe(folder: Path, description: dict[str, Any]) -> None:
     if not description["exports"]:
         files += [path for path in (folder / WEIGHTS).iterdir() if path.suffix in (".json", ".safetensors")]
     whole = description | {"files": run_folder.fingerprint(folder, files)}
-    part = folder / f"{DESCRIPTION}.part"
-    part.write_text(json.dumps(whole, indent=2) + "\n", "utf-8")
-    part.replace(folder / DESCRIPTION)
+    write_json(folder / DESCRIPTION, whole)
 
 
 def _awaited(path: Path, seconds: float = 1800.0) -> None:
@@ -228,8 +226,8 @@ def _finished_stage(place: Path, model: Any, log: list[dict[str, float]]) -> Non
 
     (place / "log.json").write_text(json.dumps(log), "utf-8")
     trained = {name: p.detach().cpu() for name, p in model.named_parameters() if p.requires_grad}
-    torch.save(trained, place / "final.part")
-    (place / "final.part").replace(place / "final.pt")
+    with replacing(place / "final.pt") as draft:
+        torch.save(trained, draft)
 
 
 def _restore(model: Any, path: Path) -> None:

@@ -10,11 +10,11 @@ import os
 import re
 import shutil
 import unicodedata
-import uuid
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO
 
 from server.chat.errors import ChatError, InvalidRequest, TooLarge, Unavailable
+from text.files import replacing
 
 FOLDER = "uploads"
 """What every uploaded document's id begins with."""
@@ -64,23 +64,16 @@ class Uploads:
         Raises TooLarge, InvalidRequest for an empty file, or Unavailable when it cannot be written.
         """
         folder = self._root / collection / FOLDER
-        partial = self._root / ".partial" / uuid.uuid4().hex
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            partial.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("xb") as target:
-                size = self._copy(content, target)
-            if size == 0:
-                raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
-            os.replace(partial, folder / name)
+            with replacing(folder / name) as draft, draft.open("wb") as target:
+                if self._copy(content, target) == 0:
+                    raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
         except OSError as error:
             raise Unavailable(
                 f"The file {name} could not be stored ({error.strerror or error}). Free some space on the server's "
                 "disk and upload it again.",
                 code="disk_full",
             ) from error
-        finally:
-            partial.unlink(missing_ok=True)
         return (folder / name).resolve()
 
     def _copy(self, content: bytes | BinaryIO | Path, target: BinaryIO) -> int:

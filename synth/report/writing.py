@@ -16,8 +16,9 @@ import regex
 from synth.dialogs.assemble import Rejected
 from synth.dialogs.rows import Dialog, read_dialogs
 from synth.facts import RunFacts
-from synth.folder import SIDES, Folder, write_text
+from synth.folder import SIDES, Folder
 from synth.report.charts import bars, columns
+from text.files import write_text
 
 EXAMPLES = 10
 REJECTED_EXAMPLES = 12

@@ -7,7 +7,6 @@ and in any order. Nothing is asked while a file is out: the run pauses, and goes
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from synth.errors import BadResponses
 from synth.running.journal import Journal
 from synth.running.settling import Pending, Record
 from synth.running.tasks import Completion, Sampling
+from text.files import text_writer
 
 URL = "/v1/chat/completions"
 
@@ -32,14 +32,9 @@ class BatchAsker:
     def ask(self, pending: Sequence[Pending[Any]], record: Record) -> None:
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._path.with_name(f"{self._path.name}.part")
-        with draft.open("w", encoding="utf-8") as file:
+        with text_writer(self._path) as file:
             for asked in pending:
                 file.write(json.dumps(self._request(asked), ensure_ascii=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
         self.written = len(pending)
 
     def _request(self, asked: Pending[Any]) -> dict[str, Any]:

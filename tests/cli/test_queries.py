@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.queries import QueryLine, atomic_writer, parse, read_queries
+from cli.queries import QueryLine, parse, read_queries
 from cli.state import InputError
 from rewriter.conversation import Conversation, Message
 
@@ -91,22 +91,3 @@ def test_any_line_is_a_question_or_a_reasoned_refusal(value: object) -> None:
         return
     assert query.id
     assert query.text.strip()
-
-
-def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
-    path = tmp_path / "run.trec"
-    path.write_text("the run before")
-
-    def fail() -> None:
-        with atomic_writer(path) as file:
-            file.write("half")
-            raise OSError
-
-    with pytest.raises(OSError):  # noqa: PT011  any write error
-        fail()
-    assert path.read_text() == "the run before"
-    assert list(tmp_path.iterdir()) == [path]
-    with atomic_writer(path) as file:
-        file.write("whole")
-    assert path.read_text() == "whole"
-    assert list(tmp_path.iterdir()) == [path]

@@ -7,10 +7,11 @@ the terminal. This module asks nothing and keeps only the newest turn.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from text.unsafe import showable, showable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,26 +29,11 @@ LEG_WORDS = {
 MARKER = re.compile(r"\[\d{1,3}\]")
 NUMBER_STYLE = "bold cyan"
 QUOTE_STYLE = "black on yellow"
-_REORDERING = {*"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}
-
-
-def clean(text: str) -> str:
-    """`text` without anything that could steer a terminal or turn its reading order around."""
-    return "".join(
-        character
-        for character in text
-        if character in "\n\t" or (unicodedata.category(character) not in ("Cc", "Cs") and character not in _REORDERING)
-    )
-
-
-def line(text: str) -> str:
-    """`clean` text on one line."""
-    return " ".join(clean(text).split())
 
 
 def place(title: str, heading: Iterable[str], page: int | None) -> str:
     """Where a passage stands: title, heading path, page."""
-    path = " › ".join(line(part) for part in (title, *heading) if part.strip())
+    path = " › ".join(showable_line(part) for part in (title, *heading) if part.strip())
     return f"{path}, page {page}" if page is not None else path
 
 
@@ -85,7 +71,7 @@ class Transcript:
                     self._waiting.update(f"reading {len(event.passages)} passages")
             case "nearest":
                 if self._waiting is not None:
-                    self._waiting.update(Text(f"reading; nearest: “{_shorten(line(event.quotes[0].quote))}”"))
+                    self._waiting.update(Text(f"reading; nearest: “{_shorten(showable_line(event.quotes[0].quote))}”"))
             case "token":
                 self._token(event.text)
             case "citation":
@@ -118,9 +104,9 @@ class Transcript:
                 continue
             label = Text(f"[{n}] ", style=NUMBER_STYLE)
             label.append(place(passage.title, passage.heading, passage.page), style="bold" if citation else "dim")
-            label.append(f"  {line(passage.source)}", style="dim")
+            label.append(f"  {showable_line(passage.source)}", style="dim")
             self.console.print(label)
-            text = line(citation.quote if citation else passage.text)
+            text = showable_line(citation.quote if citation else passage.text)
             self.console.print(Text(f"    {_shorten(text)}", style="italic" if citation else "dim"))
 
     def open(self, n: int, document: DocumentText) -> None:
@@ -130,7 +116,7 @@ class Transcript:
 
         passage = self.evidence[n]
         self.console.print(Rule(Text(f"[{n}] {place(passage.title, passage.heading, passage.page)}", style="bold")))
-        self.console.print(Text(line(passage.source), style="dim"))
+        self.console.print(Text(showable_line(passage.source), style="dim"))
         start, end = passage.start, passage.end
         for section in document.sections:
             if section.start <= passage.start < section.end:
@@ -149,19 +135,19 @@ class Transcript:
         ]
         if event.text != event.question or others:
             shown = Text("searched for: ", style="dim")
-            shown.append(line(event.text), style="dim italic")
+            shown.append(showable_line(event.text), style="dim italic")
             if others:
                 shown.append(f"  (with {', '.join(others)})", style="dim")
             self.console.print(shown)
         if event.decision in ("refused", "failed") and event.reason:
-            self.console.print(Text(f"question kept as typed: {line(event.reason)}", style="dim"))
+            self.console.print(Text(f"question kept as typed: {showable_line(event.reason)}", style="dim"))
 
     def _token(self, text: str) -> None:
         from rich.text import Text
 
         self.end()
         self._answering = True
-        shown = Text(clean(text))
+        shown = Text(showable(text))
         shown.highlight_regex(MARKER, NUMBER_STYLE)
         self.console.print(shown, end="", soft_wrap=True)
 
@@ -176,10 +162,10 @@ class Transcript:
         if event.finish_reason == "length":
             self.console.print("(the answer was cut at its longest allowed length)", style="yellow")
         if event.warning:
-            self.console.print(Text(line(event.warning), style="yellow"))
+            self.console.print(Text(showable_line(event.warning), style="yellow"))
         for sentence in event.support:
             if not sentence.supported:
-                said = line(event.answer[sentence.answer_start : sentence.answer_end])
+                said = showable_line(event.answer[sentence.answer_start : sentence.answer_end])
                 self.console.print(Text(f"not supported by what it cites: {_shorten(said)}", style="yellow"))
         if event.dropped_citations:
             self.console.print(
@@ -194,7 +180,7 @@ class Transcript:
         self.turn_id = event.turn_id
         if self._answering:
             self.console.print()
-        self.console.print(Text(f"error: {line(event.message)}", style="bold red"))
+        self.console.print(Text(f"error: {showable_line(event.message)}", style="bold red"))
 
 
 def _shorten(text: str, longest: int = 160) -> str:
@@ -209,5 +195,5 @@ def _marked(text: str, start: int, end: int, marks: list[tuple[int, int, str]]) 
     shown = Text()
     for low, high in pairwise(borders):
         styles = [style for first, last, style in marks if first <= low and high <= last]
-        shown.append(clean(text[low:high]), style=styles[-1] if styles else "")
+        shown.append(showable(text[low:high]), style=styles[-1] if styles else "")
     return shown

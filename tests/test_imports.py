@@ -16,7 +16,7 @@ ROOMS = {
     "synth": {"synth", "index", "rewriter", "text"},
     "server": {"server", "synth", "index", "rewriter", "text"},
     "evaluation": {"evaluation", "server.settings", "server.turn", "synth", "index", "rewriter", "text"},
-    "ui": {"ui", "server.chat"},
+    "ui": {"ui", "server.chat", "text"},
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
 }
 OURS = {*ROOMS, "tests", "benchmarks"}

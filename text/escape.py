@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import regex
 
+from text.unsafe import seen
+
 _TAGS = r"system|user|assistant|passages?|documents?|evidence|conversation|cannot[\s_]*answer"
 _ANGLE = regex.compile(
     r"<(?=[|｜])|<(?=/?\s*(?:s|bos|eos|pad|unk|think|tool_call|tool_response|start_of_turn|end_of_turn"
@@ -18,12 +20,8 @@ _ANGLE = regex.compile(
     regex.IGNORECASE,
 )
 _SQUARE = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")
-# Joiners stay: Persian, Indic scripts and emoji are written with them.
-_INVISIBLE = regex.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 
 
 def escape(text: str) -> str:
     """`text` without invisible characters and with template tokens and prompt tags broken at their first sign."""
-    return str(_SQUARE.sub("(", _ANGLE.sub("‹", _INVISIBLE.sub("", text))))
+    return str(_SQUARE.sub("(", _ANGLE.sub("‹", seen(text))))

@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from text.unsafe import is_showable, masked
 from ui import admonitions
 from ui.annotations import Annotation, Marked, annotate_plain
 
@@ -35,7 +36,6 @@ _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {"span": {"image", "host", "inert"}, "div": {"table", admonitions.BOX}, "p": {admonitions.TITLE}}
 _HOST = re.compile(r"[^\s%\\<>\"'`]+")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 
 
 def link_target(address: str) -> str | None:
@@ -45,7 +45,7 @@ def link_target(address: str) -> str | None:
         parts = urlsplit(address)
     except ValueError:
         return None
-    if parts.scheme.lower() not in _SCHEMES or _CONTROL.search(address):
+    if parts.scheme.lower() not in _SCHEMES or not is_showable(address):
         return None
     if parts.scheme.lower() != "mailto" and not _HOST.fullmatch(parts.netloc):
         return None
@@ -116,11 +116,6 @@ def clean(html: str) -> str:
     )
 
 
-def tidy(text: str) -> str:
-    """`text` with control and direction-override characters replaced one for one: offsets stay."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def _cut(text: str, limit: int) -> tuple[str, Markup]:
     if len(text) <= limit:
         return text, Markup("")
@@ -130,7 +125,7 @@ def _cut(text: str, limit: int) -> tuple[str, Markup]:
 
 def render_markdown(text: str, annotations: Sequence[Annotation] = (), *, limit: int = LONGEST) -> Markup:
     """Markdown as harmless HTML with `annotations` (offsets of `text`); good for half a text as well."""
-    shown, note = _cut(tidy(text), limit)
+    shown, note = _cut(masked(text), limit)
     marked = Marked(shown, annotations)
     html = _markdown().render(marked.source)
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
@@ -141,7 +136,7 @@ def render_plain(
     text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False, limit: int = LONGEST
 ) -> Markup:
     """Text as it stands, escaped, with `annotations`; `flowing` text (a PDF's) breaks lines at paragraphs only."""
-    shown, note = _cut(tidy(text), limit)
+    shown, note = _cut(masked(text), limit)
     html = annotate_plain(shown, annotations)
     if flowing:
         return Markup('<div class="plain flowing">{}</div>').format(Markup(_PARAGRAPH.sub("<br><br>", html))) + note

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import regex
-
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.headers import HeaderFilter
@@ -20,9 +18,7 @@ from server.turn.prompt import examples
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
 from server.turn.support import ATTRIBUTED, SUPPORTED, Encode, Support, SupportScorer
-
-# Controls (escape sequences of terminals, overrides of the reading direction) and halves of surrogate pairs.
-_UNSAFE = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+from text.unsafe import showable
 
 AnswerEvent = TokenEvent | CitationEvent | SupportEvent
 
@@ -83,7 +79,7 @@ class AnswerReader:
 
     def feed(self, text: str) -> list[AnswerEvent]:
         """The events that one more piece of the model's text brings."""
-        self._read(self._parser.feed(self._filtered(self._refusal.feed(_UNSAFE.sub("", text)))))
+        self._read(self._parser.feed(self._filtered(self._refusal.feed(showable(text)))))
         return self._take()
 
     def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
@@ -105,7 +101,7 @@ class AnswerReader:
         """Show a sentence of the evidence as a block quotation with its citation."""
         self._show("\n\n" if self._shown else "")
         start = len(self._shown)
-        self._show("> " + "\n> ".join(_UNSAFE.sub("", found.quote).split("\n")))
+        self._show("> " + "\n> ".join(showable(found.quote).split("\n")))
         end = len(self._shown)
         self._show(f" [{found.n}]")
         self._add_citation(found.n, found, f"[{found.n}]")

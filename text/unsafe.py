@@ -1,0 +1,47 @@
+"""Characters that are unsafe to show, or to put into a prompt; one definition of each for the whole project.
+
+*Unsafe to show*, to anybody and anywhere: control characters other than tab and line feed (terminals obey them),
+marks that turn the reading direction around (`exe.txt` reads `txt.exe`), and lone surrogates (no UTF-8 holds
+them). *Invisible*: what a person does not see and a model reads all the same, such as tag characters that spell
+out a hidden instruction; joiners are not among them, for Persian, Indic scripts and emoji are written with those.
+
+What else a place must do (markup, template tokens, names of files) is left to it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+_REORDERING = r"\u202a-\u202e\u2066-\u2069"
+_SURROGATES = r"\ud800-\udfff"
+# Zero-width space, direction marks, word joiner and its like, byte order mark; tags and variation selectors.
+_INVISIBLE = r"\u061c\u200b\u200e\u200f\u2060-\u2065\u206a-\u206f\ufeff\U000e0000-\U000e0fff"
+_UNSAFE = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}]")
+_UNSEEN = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}{_INVISIBLE}]")
+
+
+def showable(text: str) -> str:
+    """`text` without what is unsafe to show."""
+    return _UNSAFE.sub("", text)
+
+
+def showable_line(text: str) -> str:
+    """`showable` text on one line, each run of white space one blank."""
+    return " ".join(showable(text).split())
+
+
+def masked(text: str) -> str:
+    """`text` with each unsafe character replaced by one other, so that offsets stay: a carriage return by a line end,
+    or by a blank before one, and the rest by U+FFFD."""
+    return _UNSAFE.sub("\ufffd", text.replace("\r\n", " \n").replace("\r", "\n"))
+
+
+def is_showable(text: str) -> bool:
+    """Whether nothing in `text` is unsafe to show."""
+    return _UNSAFE.search(text) is None
+
+
+def seen(text: str) -> str:
+    """`text` without what is unsafe to show or invisible: what a person sees is what a model reads."""
+    return _UNSEEN.sub("", text)

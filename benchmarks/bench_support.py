@@ -1,11 +1,11 @@
 """How well support scores tell what a passage says from what it does not, and what the extractive answerer quotes.
 
-    python benchmarks/bench_support.py --data DATA [--home HOME] [--limit N] [--lexical]
+    python benchmarks/bench_support.py --data DATA [--home HOME] [--limit N]
 
 `--data` is a folder with `doc2dial/` (documents, dialogs), `ice_gold/` and `mtrag/`. Statements are judged against
 the passage they were written from and against another one of the same document or kind; besides, their digits
 are changed and a negation is put into them. Questions about cloud services are asked to the cloud corpus, and
-questions about public agencies too, which it cannot answer. `--lexical` leaves the encoder out. Prints Markdown.
+questions about public agencies too, which it cannot answer. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from server.settings import Settings
 from server.turn.events import Evidence
 from server.turn.evidence import select_evidence
 from server.turn.extractive import MATCHES, best_match
-from server.turn.support import SUPPORTED, Encode, SupportScorer
+from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
 from text.words import negations, stems
 
@@ -109,11 +109,11 @@ def passages(texts: Sequence[str]) -> list[Evidence]:
     ]
 
 
-def judge(name: str, cases: Sequence[Case], encode: Encode | None, chance: random.Random) -> None:
+def judge(name: str, cases: Sequence[Case], chance: random.Random) -> None:
     """Shares of statements that count as supported, by threshold."""
     columns: dict[str, list[float]] = {"its passage": [], "another": [], "digits changed": [], "negated": []}
     for case in cases:
-        scorer = SupportScorer(passages([case.source, *case.others]), encode)
+        scorer = SupportScorer(passages([case.source, *case.others]))
         columns["its passage"].append(scorer.score(case.statement, [1]))
         columns["another"].append(scorer.score(case.statement, [chance.randint(2, 6)]))
         if re.search(r"\d", case.statement):
@@ -122,10 +122,10 @@ def judge(name: str, cases: Sequence[Case], encode: Encode | None, chance: rando
         if (verb := _VERB.search(case.statement)) and not negations(case.statement):
             denied = f"{case.statement[: verb.end()]} not{case.statement[verb.end() :]}"
             columns["negated"].append(scorer.score(denied, [1]))
-    table(f"{name}, {'with' if encode else 'without'} encoder: share counted as supported", columns, SUPPORTED)
+    table(f"{name}: share counted as supported", columns, SUPPORTED)
 
 
-def quoting(data: Path, home: Path, limit: int, encode: Encode | None, chance: random.Random) -> None:
+def quoting(data: Path, home: Path, limit: int, chance: random.Random) -> None:
     """Shares of questions for which something would be quoted, by threshold."""
     encoder = load_encoder(resolve(Settings().index.encoder, home))
     root = home / "collections"
@@ -139,10 +139,8 @@ def quoting(data: Path, home: Path, limit: int, encode: Encode | None, chance: r
         for question in chance.sample(questions, min(limit, len(questions))):
             hits = collection.search([Query(question)], k=6)
             evidence = select_evidence(hits, limit=6, budget=1200).passages
-            columns[name].append(best_match(question, evidence, SupportScorer(evidence, encode)))
-    table(
-        f"quoting, {'with' if encode else 'without'} encoder: share of questions answered by a quote", columns, MATCHES
-    )
+            columns[name].append(best_match(question, evidence, SupportScorer(evidence)))
+    table("quoting: share of questions answered by a quote", columns, MATCHES)
     collection.close()
 
 
@@ -161,14 +159,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--home", type=Path, default=Settings().home)
     parser.add_argument("--limit", type=int, default=1000)
-    parser.add_argument("--lexical", action="store_true")
     options = parser.parse_args()
-    encode = None if options.lexical else load_encoder(resolve(Settings().index.encoder, options.home)).encode
     for name, cases in (("doc2dial", doc2dial), ("ice_gold", ice_gold)):
         chance = random.Random(7)
         found = cases(options.data, chance)
-        judge(name, chance.sample(found, min(options.limit, len(found))), encode, chance)
-    quoting(options.data, options.home, options.limit, encode, random.Random(7))
+        judge(name, chance.sample(found, min(options.limit, len(found))), chance)
+    quoting(options.data, options.home, options.limit, random.Random(7))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from server.turn.preamble import PreambleFilter
 from server.turn.prompt import examples
 from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
-from server.turn.support import ATTRIBUTED, SUPPORTED, Encode, Support, SupportScorer
+from server.turn.support import ATTRIBUTED, SUPPORTED, Support, SupportScorer
 from text.unsafe import showable
 
 AnswerEvent = TokenEvent | CitationEvent | SupportEvent
@@ -37,9 +37,9 @@ class Answer:
 class AnswerReader:
     """Reads one answer; feed it the model's pieces in order, then finish once."""
 
-    def __init__(self, evidence: Sequence[Evidence], encode: Encode | None = None) -> None:
+    def __init__(self, evidence: Sequence[Evidence]) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
-        self._scorer = SupportScorer(evidence, encode)
+        self._scorer = SupportScorer(evidence)
         self._refusal = RefusalFilter()
         self._opening = PreambleFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)

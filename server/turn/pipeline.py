@@ -25,12 +25,10 @@ from server.turn.prompt import evidence_budget
 from server.turn.reply import Reply
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Recorder, Stopwatch, forget
-from server.turn.support import Encode
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from index.encoders import Encoder
     from index.rerank import Reranker
 
 CANDIDATES = 3
@@ -41,8 +39,7 @@ class TurnEngine:
     """Answers questions over collections.
 
     `collection` opens one by name, `chat_model` gives the model in use or None (then sentences are quoted);
-    both are asked anew in every turn. With an `encoder` the support of statements is judged by meaning
-    too. Serves any number of turns at once.
+    both are asked anew in every turn. Serves any number of turns at once.
     """
 
     def __init__(
@@ -53,12 +50,10 @@ class TurnEngine:
         settings: Settings,
         chat_model: Callable[[], BaseChatModel | None] = lambda: None,
         reranker: Reranker | None = None,
-        encoder: Encoder | None = None,
     ) -> None:
         self.search = TurnSearch(collection=collection, rewriter=rewriter, settings=settings, reranker=reranker)
         self._settings = settings
         self._chat_model = chat_model
-        self._encode = encoder.encode if encoder is not None else None
 
     async def run(
         self,
@@ -82,7 +77,6 @@ class TurnEngine:
             search=self.search,
             settings=self._settings,
             chat_model=self._chat_model(),
-            encode=self._encode,
             question=question,
             conversation=conversation,
             ids=(turn_id or uuid.uuid4().hex, conversation_id),
@@ -102,7 +96,6 @@ class _Turn:
         search: TurnSearch,
         settings: Settings,
         chat_model: BaseChatModel | None,
-        encode: Encode | None,
         question: str,
         conversation: Conversation,
         ids: tuple[str, str | None],
@@ -120,7 +113,6 @@ class _Turn:
             conversation=conversation,
             llm=settings.llm,
             chat_model=chat_model,
-            encode=encode,
             ids=ids,
             watch=self._watch,
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from rewriter.conversation import Conversation
 from server.settings import LLMSettings
@@ -20,14 +19,11 @@ from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.prompt import build_prompt, evidence_budget
 from server.turn.search import SearchPlan
 from server.turn.steps import Stopwatch
-from server.turn.support import Encode, Support
+from server.turn.support import Support
 from server.turn.wording import NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, no_answer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-T = TypeVar("T")
-P = ParamSpec("P")
 
 
 class Reply:
@@ -40,7 +36,6 @@ class Reply:
         conversation: Conversation,
         llm: LLMSettings,
         chat_model: BaseChatModel | None,
-        encode: Encode | None,
         ids: tuple[str, str | None],
         watch: Stopwatch,
     ) -> None:
@@ -49,7 +44,6 @@ class Reply:
         self._conversation = conversation
         self._llm = llm
         self._chat_model = chat_model
-        self._encode = encode
         self._turn_id, self._conversation_id = ids
         self._watch = watch
         self._near: list[Support] | None = None
@@ -61,7 +55,7 @@ class Reply:
 
         Raises TurnFailed; what was shown by then stands in `reader.shown`.
         """
-        self.reader = AnswerReader(selection.passages, self._encode)
+        self.reader = AnswerReader(selection.passages)
         if not selection.passages:
             for said in self.reader.say(NOTHING_FOUND):
                 yield said
@@ -118,7 +112,7 @@ class Reply:
         """What the model writes, checked; a refusal becomes a sentence of ours."""
         llm, reader = self._llm, self.reader
         budget = evidence_budget(self._question, llm)
-        shown = await self._read(excerpts, plan.matching, selection.passages, reader.scorer, budget)
+        shown = excerpts(plan.matching, selection.passages, reader.scorer, budget)
         # A model that is shown less than everything is slow: readers see what is nearest before it has read its part.
         cut = any(shown.get(passage.n) != passage.text for passage in selection.passages)
         if cut and (near := await self._nearest(plan, selection)):
@@ -145,12 +139,12 @@ class Reply:
                 async for piece in pieces:
                     raw += piece.text
                     usage = usage.plus(piece)
-                    for event in await self._read(reader.feed, piece.text):
+                    for event in reader.feed(piece.text):
                         self._watch.first_token()
                         yield event
                     if reader.refused or reader.repeating:
                         break
-            for event in await self._read(reader.finish):
+            for event in reader.finish():
                 self._watch.first_token()
                 yield event
         except GenerationError as error:
@@ -183,12 +177,6 @@ class Reply:
         """Whether the documents support something of what was said, or nothing was stated."""
         support = self.reader.answer().support
         return not support or any(one.supported for one in support)
-
-    async def _read(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Reading is quick unless sentences are encoded, which is then kept off the event loop."""
-        if self._encode is None:
-            return read(*args, **kwargs)
-        return await asyncio.to_thread(read, *args, **kwargs)
 
     def _done(
         self, status: Literal["answered", "quoted", "refused"], usage: TokenUsage, warning: str = ""

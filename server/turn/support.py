@@ -1,24 +1,20 @@
 """How well a statement is supported by the passages it cites, and by which of their sentences.
 
-Cheap on purpose: it runs between two tokens of an answer. The score joins the share of the statement's content,
-weighted by its rarity within the evidence, that a sentence and its neighbours contain, with the cosine of their
-embeddings where an encoder is at hand. A number that the passage does not have, or a negation that only one side
-has, costs most of it. `docs/citations.md` holds the measurements behind the constants. It compares words and can
-neither reason nor translate.
+Cheap on purpose: it runs between two tokens of an answer. The score is the share of the statement's content, weighted
+by its rarity within the evidence, that a sentence and its neighbours contain. A number that the passage does not have,
+or a negation that only one side has, costs most of it. `docs/citations.md` holds the measurements behind the
+constants. It compares words and can neither reason nor translate.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TypeAlias
+from functools import cached_property
 
-import numpy as np
 import regex
-from numpy.typing import NDArray
 
 from server.turn.events import Evidence
 from text.sentences import sentence_spans
@@ -30,13 +26,9 @@ SUPPORTED = 0.45
 ATTRIBUTED = 0.55
 """From this score on an uncited statement is given the passage that supports it; see `docs/citations.md`."""
 
-Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Texts to `(n, d)` float32, L2-normalised, as `index.encoders.Encoder.encode`."""
-
 _LOST_NUMBER = 0.4
 _FLIPPED = 0.4
 _NEIGHBOUR = 0.95
-_LEXICAL = 0.7
 _CLAUSE = regex.compile(r"[,;:()—–،、；]|\b(?:but|however|although|unless|aber|mais|pero)\b", regex.IGNORECASE)
 
 
@@ -73,11 +65,8 @@ class _Window:
 class SupportScorer:
     """Scores statements against the numbered evidence of one turn; used by one thread at a time."""
 
-    def __init__(self, evidence: Sequence[Evidence], encode: Encode | None = None) -> None:
+    def __init__(self, evidence: Sequence[Evidence]) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
-        self._encode = encode
-        self._vectors: dict[int, NDArray[np.float32]] = {}
-        self._vector = lru_cache(maxsize=4)(self._encode_one)
 
     def best(self, statement: str, cited: Iterable[int]) -> Support | None:
         """The sentence of the cited passages that supports `statement` best; None where nothing is cited."""
@@ -107,12 +96,10 @@ class SupportScorer:
         """
         passage, wanted = self._evidence[n], frozenset(stems(question))
         above = frozenset(stems(" ".join((passage.title, *passage.heading))))
-        sentences, dense = self._sentences[n], self._cosines(question, n)
         found = []
-        for i, sentence in enumerate(sentences):
+        for sentence in self._sentences[n]:
             own = self._overlap(wanted, sentence.stems)
-            lexical = (own + self._overlap(wanted, sentence.stems | above)) / 2
-            score = _blend(lexical, dense[i]) if dense else lexical
+            score = (own + self._overlap(wanted, sentence.stems | above)) / 2
             quote = passage.text[sentence.start : sentence.end]
             found.append(
                 Support(n, round(score, 3), quote, passage.start + sentence.start, passage.start + sentence.end)
@@ -135,17 +122,14 @@ class SupportScorer:
         """The sentence of passage `n` that matches best."""
         wanted = frozenset(stems(statement))
         sentences = self._sentences[n]
-        lexical = [self._overlap(wanted, sentence.stems) for sentence in sentences]
-        dense = self._cosines(statement, n)
-        scores = [_blend(a, b) for a, b in zip(lexical, dense, strict=True)] if dense else lexical
+        scores = [self._overlap(wanted, sentence.stems) for sentence in sentences]
         i = max(range(len(scores)), key=scores.__getitem__)
         negated = self._denies(wanted, sentences[i])
         best = _Window(scores[i], i, sentences[i].stems, negated)
         for j in (i - 1, i + 1):
             if 0 <= j < len(sentences):
                 both = sentences[i].stems | sentences[j].stems
-                wider = _NEIGHBOUR * self._overlap(wanted, both)
-                score = _blend(wider, dense[i]) if dense else wider
+                score = _NEIGHBOUR * self._overlap(wanted, both)
                 if score > best.score:
                     best = _Window(score, i, both, negated)
         return best
@@ -160,20 +144,6 @@ class SupportScorer:
 
     def _weight(self, stem: str) -> float:
         return math.log(1 + self._count / (0.5 + self._frequency[stem]))
-
-    def _cosines(self, statement: str, n: int) -> list[float]:
-        """Cosine of the statement with each sentence of passage `n`; empty without an encoder."""
-        if self._encode is None:
-            return []
-        if n not in self._vectors:
-            text = self._evidence[n].text
-            self._vectors[n] = self._encode([text[one.start : one.end] for one in self._sentences[n]])
-        return [max(float(cosine), 0.0) for cosine in self._vectors[n] @ self._vector(statement)]
-
-    def _encode_one(self, text: str) -> NDArray[np.float32]:
-        assert self._encode is not None
-        vector: NDArray[np.float32] = self._encode([text])[0]
-        return vector
 
     @cached_property
     def _numbers(self) -> dict[int, set[str]]:
@@ -200,10 +170,6 @@ def _split(passage: Evidence) -> Iterator[_Sentence]:
         text = passage.text[start:end]
         clauses = tuple((frozenset(stems(clause)), negations(clause) > 0) for clause in _CLAUSE.split(text))
         yield _Sentence(start, end, frozenset(stems(text)), clauses)
-
-
-def _blend(lexical: float, cosine: float) -> float:
-    return _LEXICAL * lexical + (1 - _LEXICAL) * cosine
 
 
 def _penalised(score: float, *, lost: bool, flipped: bool) -> float:

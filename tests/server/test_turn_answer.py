@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,21 +205,6 @@ def test_a_quotation_is_shown_and_cited_exactly() -> None:
     assert answer.text == "The documents say:\n\n> Line one [9].\n> Line two. [1]"
     assert answer.citations[0].quote == "Line one [9].\nLine two."
     assert answer.text[answer.citations[0].answer_start : answer.citations[0].answer_end] == "[1]"
-
-
-def test_with_an_encoder_paraphrases_count() -> None:
-    def encode(texts: list[str]) -> np.ndarray:
-        return np.array(
-            [[1.0, 0.0] if "fax" in text or "telefax" in text else [0.0, 1.0] for text in texts], np.float32
-        )
-
-    paraphrase = "Transmission of the form via telefax works [2]."
-    plain, _ = read(paraphrase)
-    helped = AnswerReader(EVIDENCE, encode)
-    helped.feed(paraphrase)
-    helped.finish()
-
-    assert helped.answer().support[0].score > plain.answer().support[0].score
 
 
 @settings(deadline=None, max_examples=60)

@@ -14,7 +14,7 @@ from cli.state import InputError, state_of
 if TYPE_CHECKING:
     from server.store import Database
 
-app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(help="Make, list and revoke API keys, and serve without.", no_args_is_help=True)
 
 
 @contextmanager
@@ -70,9 +70,33 @@ def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="T
 
     with _database(context) as database:
         revoked = database.write_blocking(lambda connection: keys.revoke(connection, key_id))
+        others = database.read_blocking(keys.any_active)
     if not revoked:
         raise InputError(f"There is no active key {key_id[:40]!r}; `anaphora keys list` shows them.")
-    state_of(context).err.print(f"Key {key_id} is revoked.", markup=False)
+    state = state_of(context)
+    state.err.print(f"Key {key_id} is revoked.", markup=False)
+    if not others:
+        state.err.print(
+            "It was the last one, and a key is still required: `anaphora keys create NAME` makes one, `anaphora keys "
+            "open` serves everybody on this machine without.",
+            markup=False,
+        )
+
+
+@app.command("open")
+def open_up(
+    context: typer.Context, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> None:
+    """Require no key any more on loopback, until the next is made; every key must have been revoked."""
+    from server.store import keys
+
+    if not yes:
+        typer.confirm("Serve everybody who can reach this machine's loopback address without a key?", abort=True)
+    with _database(context) as database:
+        opened = database.write_blocking(keys.open_up)
+    if not opened:
+        raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
+    state_of(context).err.print("No key is required any more, also by a running server.")
 
 
 def _when(seconds: float | None) -> str:

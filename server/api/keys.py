@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import html
-import sqlite3
+import logging
 import time
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote
@@ -17,15 +15,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.api.errors import error_response
 from server.api.security import is_api
-from server.store import Database, keys
+from server.store import Database, StoreError, keys, sessions
+
+log = logging.getLogger(__name__)
 
 COOKIE = "anaphora_session"
 SESSION_SECONDS = 30 * 24 * 3600
-OPEN_PATHS = frozenset({"/health", "/ready", "/login"})
-"""What may be asked for without a key: whether the server lives, and how to get in."""
+OPEN_PATHS = frozenset({"/health", "/ready"})
+"""What may be asked for without a key: whether the server lives."""
 
 REMEMBERED_SECONDS = 2.0
-"""For so long it is not looked up again whether there are keys at all."""
+"""For so long it is not looked up again whether a key is needed."""
 
 _FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Anaphora</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -41,27 +41,40 @@ box-sizing:border-box;padding:.5rem;margin:.25rem 0}}.problem{{color:#c22}}</sty
 class KeyGuard:
     """Lets requests with a valid key through, and others only while no key is needed.
 
-    `always` demands keys even where none exists yet; otherwise they are needed as soon as there is one.
+    `always` demands keys even where none exists yet; otherwise they are needed from the first one on, until the
+    operator opens the server again (`keys.open_up`).
     """
 
     def __init__(self, app: ASGIApp, *, database: Database, always: bool) -> None:
         self._app = app
         self._database = database
         self._always = always
-        self._any = False
+        self._required = False
         self._looked = float("-inf")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS - {"/login"}:
+        path = scope.get("path", "")
+        if scope["type"] not in ("http", "websocket") or path in OPEN_PATHS:
             await self._app(scope, receive, send)
-        elif scope["path"] == "/login" and scope["type"] == "http":
-            await (await self._login(Request(scope, receive)))(scope, receive, send)
-        elif await self._admitted(Headers(scope=scope)):
+            return
+        headers = Headers(scope=scope)
+        answer: Response | None = None
+        try:
+            if path == "/login" and scope["type"] == "http":
+                answer = await self._login(Request(scope, receive))
+            elif path.rstrip("/") == "/logout" and scope["type"] == "http":
+                answer = await self._logout(headers)
+            elif not await self._admitted(headers):
+                answer = _refusal(scope)
+        except StoreError as error:
+            log.error("whether a request is allowed cannot be looked up: %s", error)
+            answer = error_response(503, "The server's database cannot be used now; its log says why.")
+        if answer is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await _refusal(Request(scope, receive))(scope, receive, send)
+            await answer(scope, receive, send)
 
     async def _admitted(self, headers: Headers) -> bool:
         if not await self._needed():
@@ -75,24 +88,25 @@ class KeyGuard:
                 self._database.write_later(lambda connection: keys.note_use(connection, key.id))
             return True
         session = _cookie(headers)
-        return bool(session) and await self._database.read(lambda connection: _session_is_valid(connection, session))
+        return bool(session) and await self._database.read(lambda connection: sessions.is_valid(connection, session))
 
     async def _needed(self) -> bool:
         if self._always:
             return True
         if time.monotonic() - self._looked > REMEMBERED_SECONDS:
-            self._any = await self._database.read(keys.any_active)
+            self._required = await self._database.read(keys.required)
             self._looked = time.monotonic()
-        return self._any
+        return self._required
 
     async def _login(self, request: Request) -> Response:
         if request.method != "POST":
             return _form(request.query_params.get("next", "/"))
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
         secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
-        session = await self._database.read(lambda connection: _new_session(connection, secret))
-        if session is None:
+        key = await self._database.read(lambda connection: keys.check(connection, secret))
+        if key is None:
             return _form(following, "This key is not known, or it was revoked.")
+        session = await self._database.write(lambda connection: sessions.begin(connection, key.id, SESSION_SECONDS))
         response = RedirectResponse(_local(following), 303)
         response.set_cookie(
             COOKIE,
@@ -104,11 +118,20 @@ class KeyGuard:
         )
         return response
 
+    async def _logout(self, headers: Headers) -> Response:
+        """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
+        if session := _cookie(headers):
+            await self._database.write(lambda connection: sessions.end(connection, session))
+        response = RedirectResponse("/", 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
 
-def _refusal(request: Request) -> Response:
-    wants_page = "text/html" in request.headers.get("accept", "") and not is_api(request.url.path)
-    if wants_page and request.method == "GET":
-        return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
+
+def _refusal(scope: Scope) -> Response:
+    path = scope["path"]
+    wants_page = "text/html" in Headers(scope=scope).get("accept", "") and not is_api(path)
+    if wants_page and scope.get("method") == "GET":
+        return RedirectResponse(f"/login?next={quote(path)}", 303)
     return error_response(
         401,
         "An API key is needed: send `Authorization: Bearer KEY`. `anaphora keys create NAME` on the server makes one.",
@@ -134,25 +157,3 @@ def _cookie(headers: Headers) -> str:
     except CookieError:
         return ""
     return morsel.value if morsel is not None else ""
-
-
-# A session is signed with the hash of its key: revoking the key ends it, and nothing need be stored.
-def _new_session(connection: sqlite3.Connection, secret: str) -> str | None:
-    key = keys.check(connection, secret)
-    if key is None:
-        return None
-    claim = f"{key.id}.{int(time.time()) + SESSION_SECONDS}"
-    return f"{claim}.{_signature(keys.signing_secret(connection, key.id), claim)}"
-
-
-def _session_is_valid(connection: sqlite3.Connection, session: str) -> bool:
-    claim, _, signature = session.rpartition(".")
-    key_id, _, until = claim.partition(".")
-    if not (session.isascii() and until.isdecimal() and int(until) > time.time()):
-        return False
-    secret = keys.signing_secret(connection, key_id)
-    return bool(secret) and hmac.compare_digest(signature, _signature(secret, claim))
-
-
-def _signature(secret: str, claim: str) -> str:
-    return hmac.new(f"session:{secret}".encode(), claim.encode(), hashlib.sha256).hexdigest()

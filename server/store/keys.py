@@ -53,6 +53,19 @@ def any_active(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM keys WHERE revoked IS NULL").fetchone() is not None
 
 
+def required(connection: sqlite3.Connection) -> bool:
+    """Whether requests need a key: from the first key on, also after the last was revoked, until `open_up`."""
+    return connection.execute("SELECT 1 FROM keys").fetchone() is not None
+
+
+def open_up(connection: sqlite3.Connection) -> bool:
+    """Require no key any more, until the next is made: revoked ones are forgotten. False while one is active."""
+    if any_active(connection):
+        return False
+    connection.execute("DELETE FROM keys")
+    return True
+
+
 def revoke(connection: sqlite3.Connection, key_id: str) -> bool:
     """Make a key useless from now on; False if there is no such key, or it is revoked already."""
     changed = connection.execute(
@@ -71,12 +84,6 @@ def check(connection: sqlite3.Connection, secret: str) -> ApiKey | None:
     if not hmac.compare_digest(expected, _hash(secret)) or row is None:
         return None
     return ApiKey(row["id"], row["name"], row["created"], row["used"], row["revoked"])
-
-
-def signing_secret(connection: sqlite3.Connection, key_id: str) -> str:
-    """What sessions of a key are signed with; empty where there is no such key, or it is revoked."""
-    row = connection.execute("SELECT hash FROM keys WHERE id = ? AND revoked IS NULL", (key_id,)).fetchone()
-    return row["hash"] if row else ""
 
 
 def note_use(connection: sqlite3.Connection, key_id: str) -> None:

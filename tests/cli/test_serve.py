@@ -90,7 +90,14 @@ def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     assert secret not in listed.stdout
     key_id = secret.split("_")[1]
     assert key_id in listed.stdout
-    assert run(tmp_path, "keys", "revoke", key_id).returncode == 0
+    assert "active keys" in run(tmp_path, "keys", "open", "--yes").stderr
+    revoked = run(tmp_path, "keys", "revoke", key_id)
+    assert revoked.returncode == 0
+    assert "anaphora keys open" in revoked.stderr
     again: Any = run(tmp_path, "keys", "revoke", key_id)
     assert again.returncode == 3
     assert "no active key" in again.stderr
+    assert run(tmp_path, "keys", "open").returncode != 0, "nobody said yes"
+    assert key_id in run(tmp_path, "keys", "list").stdout
+    assert run(tmp_path, "keys", "open", "--yes").returncode == 0
+    assert key_id not in run(tmp_path, "keys", "list").stdout

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from server.api.security import is_loopback
-from server.store import keys
+from server.store import keys, sessions
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,9 @@ def test_the_page_is_opened_by_logging_in(running: Any) -> None:
         assert secret not in cookie
         assert client.get("/v1/models").status_code == 200
         session = client.cookies["anaphora_session"]
-        key_id, until, signature = session.split(".")
-        for forged in (f"{key_id}.{int(until) + 1}.{signature}", f"other.{until}.{signature}", "..", f"{session}é"):
+        assert made.id not in session
+        stored = running.service.database.read_blocking(lambda c: c.execute("SELECT hash FROM sessions").fetchone()[0])
+        for forged in (f"{session}x", session[:-1], stored, made.id, "..", f"{session}é"):
             client.cookies.clear()
             header = {"Cookie": f"anaphora_session={forged}".encode("latin-1")}
             assert client.get("/v1/models", headers=header).status_code == 401
@@ -131,6 +132,54 @@ def test_the_page_is_opened_by_logging_in(running: Any) -> None:
         running.service.database.write_blocking(lambda connection: keys.revoke(connection, made.id))
         running.service.database.write_blocking(lambda connection: keys.create(connection, "y"))
         assert client.get("/v1/models", headers=header).status_code == 401
+
+
+def test_revoking_the_last_key_opens_nothing_until_the_operator_says_so(serve: Any, settings_for: Any) -> None:
+    made_settings = settings_for("none")
+    running = serve(made_settings)
+    database = running.service.database
+    made, _ = database.write_blocking(lambda connection: keys.create(connection, "laptop"))
+    with running.client() as client:
+        assert client.get("/v1/models").status_code == 401
+        database.write_blocking(lambda connection: keys.revoke(connection, made.id))
+        guard_forgets(running)
+        assert client.get("/v1/models").status_code == 401
+    running.stop()
+    again = serve(made_settings)
+    with again.client() as client:
+        assert client.get("/v1/models").status_code == 401
+        other, _ = again.service.database.write_blocking(lambda connection: keys.create(connection, "other"))
+        assert not again.service.database.write_blocking(keys.open_up)
+        again.service.database.write_blocking(lambda connection: keys.revoke(connection, other.id))
+        assert again.service.database.write_blocking(keys.open_up)
+        guard_forgets(again)
+        assert client.get("/v1/models").status_code == 200
+        again.service.database.write_blocking(lambda connection: keys.create(connection, "third"))
+        guard_forgets(again)
+        assert client.get("/v1/models").status_code == 401
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/logout"), ("POST", "/logout"), ("GET", "/logout/")])
+def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, method: str, path: str) -> None:
+    _, secret = running.service.database.write_blocking(lambda connection: keys.create(connection, "x"))
+    with running.client() as client, running.client() as another:
+        for browser in (client, another):
+            assert browser.post("/login", data={"key": secret}).status_code == 303
+        cookie = {"Cookie": f"anaphora_session={client.cookies['anaphora_session']}"}
+        left = client.request(method, path)
+        assert left.status_code == 303
+        assert 'anaphora_session=""' in left.headers["set-cookie"]
+        assert "anaphora_session" not in client.cookies
+        assert client.get("/v1/models", headers=cookie).status_code == 401
+        assert another.get("/v1/models").status_code == 200
+
+
+def test_a_session_ends_with_its_time(running: Any) -> None:
+    database = running.service.database
+    made, _ = database.write_blocking(lambda connection: keys.create(connection, "x"))
+    session = database.write_blocking(lambda connection: sessions.begin(connection, made.id, -1.0))
+    with running.client() as client:
+        assert client.get("/v1/models", headers={"Cookie": f"anaphora_session={session}"}).status_code == 401
 
 
 def test_a_login_form_is_not_filled_by_its_address(running: Any) -> None:

@@ -191,6 +191,7 @@ def test_a_key_opens_until_it_is_revoked_and_is_not_kept(tmp_path: Path) -> None
     assert not database.write_blocking(lambda c: keys.revoke(c, made.id))
     assert database.read_blocking(lambda c: keys.check(c, secret)) is None
     assert not database.read_blocking(keys.any_active)
+    assert database.read_blocking(keys.required)
     database.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("anaphora.db*"))
     assert secret.encode() not in stored

@@ -7,6 +7,7 @@ PYTHON ?= python3
 PORT ?= 7860
 DOCS ?= docs
 MODEL ?=
+EXTRAS ?=
 PIP_ARGS ?=
 
 VENV := .venv
@@ -30,9 +31,11 @@ help: ## Say what there is
 	@echo "  MODEL=name    a name from 'anaphora models', a GGUF file, the URL of an OpenAI-compatible server, or none"
 	@echo "  ANAPHORA_HOME folder of collections, models and conversations"
 	@echo "  PYTHON        the interpreter to build .venv with, 3.11 or newer"
+	@echo "  EXTRAS=names  what install adds, by commas: train, eval, hub"
 	@echo "  PIP_ARGS      further arguments for pip install"
 
-install: $(VENV)/.installed ## Set up .venv
+install: $(VENV)/.installed ## Set up .venv, with EXTRAS if any are named
+	@$(if $(EXTRAS),$(PIP) --quiet -e '.[$(EXTRAS)]')
 
 install-dev: $(VENV)/.installed-dev ## Set up .venv with what the tests need
 
@@ -60,7 +63,7 @@ $(VENV)/bin/python:
 	  { rm -rf $(VENV); echo "The environment could not be made. On Debian and Ubuntu it needs: apt-get install python3-venv" >&2; exit 1; }
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Setting up $(VENV): a minute or two, some two gigabytes"
+	@echo "Setting up $(VENV): about a minute, one gigabyte"
 	@$(PIP) --quiet -e .
 	@touch $@
 

@@ -48,7 +48,9 @@ def adapt(
     """
     from evaluation.adaptation.steps import AdaptationState
     from rewriter.runs import run_folder
+    from text.extras import need_extra
 
+    need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     state = state_of(context)
     settings = state.settings({"collection": name})
     run_folder(settings.home, name)

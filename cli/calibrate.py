@@ -23,7 +23,7 @@ def calibrate(
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
     model: Annotated[str, typer.Option(help="Folder or run id of a rewriter (rewriter.model).")] = "",
     every: Annotated[int, typer.Option(min=1, help="Take every Nth question only.")] = 1,
-    plot: Annotated[Path | None, typer.Option(help="A picture of the curve (needs anaphora[train]).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A picture of the curve.")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
     from cli.queries import read_queries
@@ -31,8 +31,10 @@ def calibrate(
     from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
     from evaluation.ranking import read_qrels
     from server.chat.models import Models
+    from text.extras import need_extra
     from text.files import text_writer
 
+    need_extra("eval", "Calibrating", "ir_measures", *(["matplotlib"] if plot else ()))
     state = state_of(context)
     overrides: dict[str, Any] = {"rewriter": {"threshold": 0.0}}
     if collection:
@@ -69,12 +71,8 @@ def calibrate(
 
 def draw(path: Path, points: list[CalibrationPoint], best: list[CalibrationPoint]) -> None:
     """nDCG@5 against milliseconds; the points that no other one beats are joined."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        from rewriter.errors import MissingExtra
+    import matplotlib
 
-        raise MissingExtra("A picture needs matplotlib: install anaphora[train], or leave out --plot.") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

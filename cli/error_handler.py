@@ -38,6 +38,7 @@ class ExitCode(IntEnum):
 KNOWN_ERRORS = {
     "cli.state.InputError": ExitCode.BAD_INPUT,
     "cli.state.SettingsError": ExitCode.SETTINGS,
+    "text.extras.MissingExtra": ExitCode.BAD_INPUT,
     "text.plugins.PluginError": ExitCode.SETTINGS,
     "index.errors.CollectionNotFound": ExitCode.NOT_FOUND,
     "index.errors.CollectionLocked": ExitCode.BUSY,

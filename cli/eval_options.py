@@ -35,7 +35,9 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     from evaluation.embeddings import CachedEncoder
     from evaluation.retrieval import Bench
     from server.chat.models import Models
+    from text.extras import need_extra
 
+    need_extra("eval", "Measuring", "ir_measures", "nltk", "rouge_score", "sacrebleu")
     fetch_models(settings, state, reranker=rerank)
     models = Models(settings)
     folder = settings.home / "eval"

@@ -125,6 +125,9 @@ def _train_terms(
 ) -> None:
     from dataclasses import replace
 
+    from text.extras import need_extra
+
+    need_extra("train", "Training", "torch", "transformers", "onnx")
     import torch
 
     from rewriter.load import DESCRIPTION

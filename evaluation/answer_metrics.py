@@ -16,7 +16,6 @@ import regex
 from evaluation import scoring
 from evaluation.answering import AnsweredTurn
 from evaluation.bertscore import BertScore
-from evaluation.errors import MissingExtra
 from evaluation.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
 from evaluation.retrieval import percentiles
 from evaluation.runs import Latency, Metric, RunWriter, Scores
@@ -24,6 +23,7 @@ from evaluation.sets import EvalSet, Question, slices
 from evaluation.significance import Estimate, estimate_of
 from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer
+from text.extras import need_extra
 
 _MARKER = regex.compile(r"[ ]?\[\d{1,3}\]")
 _TURN_MEASURES = ("refused", "first token s", "total s", "answer tokens")
@@ -97,11 +97,10 @@ def meteor(texts: Sequence[str], references: Sequence[str]) -> tuple[list[float]
 
     Raises MissingExtra.
     """
-    try:
-        import nltk
-        from nltk.translate.meteor_score import single_meteor_score
-    except ImportError as error:
-        raise MissingExtra("nltk is not installed: pip install 'anaphora[eval]'.") from error
+    need_extra("eval", "METEOR", "nltk")
+    import nltk
+    from nltk.translate.meteor_score import single_meteor_score
+
     wordnet: Any = _NoSynonyms()
     name = "METEOR (exact+stem)"
     try:

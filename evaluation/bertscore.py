@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import EvaluationError
+from text.extras import need_extra
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large"
 _LAYERS = {"roberta-large": 17, "roberta-base": 10, "bert-base-uncased": 9, "bert-large-uncased": 18}
@@ -36,6 +37,7 @@ class BertScore:
     """Scores texts against references. Raises EvaluationError where the encoder cannot be loaded."""
 
     def __init__(self, path_or_id: str = DEFAULT_ENCODER, layer: int | None = None) -> None:
+        need_extra("hub", "BERTScore", "torch", "transformers")
         from transformers import AutoModel, AutoTokenizer
 
         try:

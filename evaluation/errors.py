@@ -3,7 +3,6 @@
 EvaluationError
 ├── MissingSet       a data set is not where it was looked for; says where to get it
 ├── BadRow           a line of a data set or of a run cannot be read; names the file and the line
-├── MissingExtra     a library of the `eval` extra is not installed
 └── BelowThreshold   what was measured is below what `--fail-under` asks for
 """
 
@@ -18,10 +17,6 @@ class MissingSet(EvaluationError):
 
 class BadRow(EvaluationError):
     """A line cannot be read."""
-
-
-class MissingExtra(EvaluationError):
-    """A library that only evaluating needs is not installed."""
 
 
 class BelowThreshold(EvaluationError):

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rewriter.errors import MissingExtra
 from rewriter.examples import normalised
 from rewriter.protocol import Rewrite
+from text.extras import need_extra
 
 Encode: TypeAlias = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 """Texts to `(n, d)` float32, L2-normalised."""
@@ -121,20 +121,14 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool], bins:
 
 
 def _rouge_scorer(kinds: tuple[str, ...]) -> Any:
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise _missing("rouge-score") from error
+    need_extra("eval", "ROUGE", "rouge_score")
+    from rouge_score.rouge_scorer import RougeScorer
+
     return RougeScorer(list(kinds), use_stemmer=False)
 
 
 def _sacrebleu() -> Any:
-    try:
-        import sacrebleu
-    except ImportError as error:
-        raise _missing("sacrebleu") from error
+    need_extra("eval", "SacreBLEU", "sacrebleu")
+    import sacrebleu
+
     return sacrebleu
-
-
-def _missing(package: str) -> MissingExtra:
-    return MissingExtra(f"{package} is not installed: pip install 'anaphora[eval]'.")

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from text.extras import need_extra
+
 Run: TypeAlias = Mapping[str, Sequence[str]]
 """Question id → ids found, best first."""
 
@@ -35,6 +37,7 @@ def evaluate(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> dict
 
 def per_question(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> dict[str, dict[str, float]]:
     """Each measure for each judged question; names as ir-measures knows them (`R@5`, `nDCG@10`, `AP`)."""
+    need_extra("eval", "Measuring retrieval", "ir_measures")
     import ir_measures
 
     by_name = {name: ir_measures.parse_measure(name) for name in measures}

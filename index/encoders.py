@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from index.errors import ModelUnavailable
 from index.onnx_model import OnnxModel
+from text.extras import need_extra
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
@@ -87,6 +88,7 @@ class SentenceTransformerEncoder:
 
     def __init__(self, path_or_id: str) -> None:
         refuse_empty_folder(path_or_id)
+        need_extra("hub", f"The encoder {path_or_id!r}", "sentence_transformers", error=ModelUnavailable)
         from sentence_transformers import SentenceTransformer
 
         try:

@@ -22,6 +22,7 @@ from index.errors import ModelUnavailable
 from index.fusion import fuse
 from index.onnx_model import OnnxModel
 from index.query import Hit
+from text.extras import need_extra
 
 ONNX_FILE = "model.onnx"
 PASSAGE_TOKENS = 224
@@ -138,6 +139,7 @@ class _SentenceTransformersScorer:
 
     def __init__(self, path_or_id: str) -> None:
         refuse_empty_folder(path_or_id)
+        need_extra("hub", f"The cross-encoder {path_or_id!r}", "sentence_transformers", error=ModelUnavailable)
         from sentence_transformers import CrossEncoder
 
         try:

@@ -4,8 +4,7 @@ RewriterError
 ├── ExampleError           a training row cannot be read; names the file and the line
 ├── RecipeError            a recipe, a mixture or an option makes no sense
 ├── RunError               a folder is not a finished run, or its files are damaged or do not fit together
-├── TrainingError          a training run could not go on
-└── MissingExtra           a library that only training needs is not installed
+└── TrainingError          a training run could not go on
 """
 
 
@@ -27,7 +26,3 @@ class RunError(RewriterError):
 
 class TrainingError(RewriterError):
     """A training run could not go on: out of memory, out of data, or numbers that left their range."""
-
-
-class MissingExtra(RewriterError):
-    """A library that only training needs is not installed."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from index.errors import ModelUnavailable
+from text.extras import need_extra
 
 ENCODER = "google-bert/bert-base-cased"
 LANGUAGE_MODEL = "openai-community/gpt2"
@@ -44,6 +45,7 @@ class QRelScore:
     """
 
     def __init__(self, encoder: str = ENCODER, language_model: str = LANGUAGE_MODEL) -> None:
+        need_extra("hub", "QRelScore", "torch", "transformers")
         from transformers import AutoModel, AutoModelForCausalLM
 
         self._encoder_tokenizer, self._encoder = _load(AutoModel, encoder, attn_implementation="eager")

@@ -22,6 +22,7 @@ from rewriter.conditional.gate import RewriteGate
 from rewriter.conversation import Conversation
 from rewriter.errors import RewriterError, RunError
 from rewriter.protocol import Rewrite
+from text.extras import need_extra
 
 if TYPE_CHECKING:
     from rewriter.load import Serving
@@ -151,6 +152,7 @@ def open_engine(folder: Path, run: run_folder.RunFolder, form: Form, serving: Se
                 raise
             log.warning("the GPU cannot run the rewriter; it runs on the CPU", exc_info=True)
             return Ct2Engine(folder / run_folder.EXPORT / run.exports[0], form, "cpu", serving.threads)
+    need_extra("hub", f"The rewriter in {folder}", "torch", "transformers", error=RunError)
     import torch
 
     device = "cuda" if serving.device != "cpu" and torch.cuda.is_available() else "cpu"

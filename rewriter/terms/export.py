@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from rewriter.errors import MissingExtra
 from rewriter.load import DESCRIPTION, FORMAT
 from rewriter.terms.reading import TOKENIZER
 from rewriter.terms.scoring import INPUTS, MODEL, OUTPUTS
+from text.extras import need_extra
 from text.files import write_json
 
 if TYPE_CHECKING:
@@ -44,11 +44,10 @@ def write_onnx(model: TermModel, path: Path) -> None:
     """The model's forward pass with int8 weights; activations are quantised as they come."""
     import torch
 
-    try:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-        from onnxruntime.quantization.shape_inference import quant_pre_process
-    except ImportError as error:
-        raise MissingExtra("exporting needs `onnx`: install anaphora[train]") from error
+    need_extra("train", "Exporting", "onnx")
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
     model.eval()
     example = torch.ones(2, 8, dtype=torch.int64)
     with TemporaryDirectory() as scratch, warnings.catch_warnings():

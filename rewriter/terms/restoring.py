@@ -11,9 +11,10 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from rewriter.errors import MissingExtra, TrainingError
+from rewriter.errors import TrainingError
 from rewriter.load import packaged_folder
 from rewriter.terms.scoring import MODEL
+from text.extras import need_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,12 +54,11 @@ def restore(model: TermModel, start: str) -> None:
 
 def multiplied_out(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Each parameter of an exported model by its name in torch, as float32; ValueError where the file is none."""
-    try:
-        import onnx
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-        from onnx.numpy_helper import to_array
-    except ImportError as error:
-        raise MissingExtra("going on from the packaged rewriter needs `onnx`: install anaphora[train]") from error
+    need_extra("train", "Going on from the packaged rewriter", "onnx")
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from onnx.numpy_helper import to_array
+
     try:
         graph = onnx.load(str(path)).graph
     except DecodeError as error:

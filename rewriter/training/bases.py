@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
 from rewriter.errors import RecipeError
 from rewriter.training.copying import set_copy_circuit
-from rewriter.training.extras import need
 from rewriter.training.recipe import LoraPart, ModelPart
 from rewriter.training.vocabulary import END, PAD, train_vocabulary
+from text.extras import need_extra
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -138,7 +138,7 @@ def _pretrained(part: ModelPart, architecture: Architecture) -> Any:
     kind: Any = AutoModelForSeq2SeqLM if architecture == "seq2seq" else AutoModelForCausalLM
     location = _location(part.base)
     if "gguf_file" in location:
-        need("gguf")
+        need_extra("train", "A base in a GGUF file", "gguf")
     try:
         model = kind.from_pretrained(**location, dtype=torch.float32)
     except (MemoryError, torch.OutOfMemoryError):

@@ -32,12 +32,15 @@ from rewriter.training.bases import Base, open_base, open_tokenizer
 from rewriter.training.card import Made, hardware, write_card
 from rewriter.training.curves import draw
 from rewriter.training.export import export, save_weights
-from rewriter.training.extras import need_training_extra
 from rewriter.training.features import Features
 from rewriter.training.mixture import Mixture
 from rewriter.training.recipe import Recipe
 from rewriter.training.stages import Machine, run_stage
+from text.extras import need_extra
 from text.files import replacing, write_json
+
+LIBRARIES = ("torch", "transformers", "accelerate", "matplotlib", "peft", "sentencepiece", "tensorboard")
+"""Asked for before anything is done, so that no run ends for want of one."""
 
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
@@ -56,7 +59,7 @@ def train(
     A finished run is left as it is. Under torchrun or `accelerate launch` every process calls this and the first
     one writes. Raises MissingExtra, RecipeError, ExampleError, TrainingError.
     """
-    need_training_extra()
+    need_extra("train", "Training", *LIBRARIES)
     if (folder / DESCRIPTION).is_file():
         callback(f"{folder.name} is finished.")
         return folder

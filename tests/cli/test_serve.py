@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.installed import left_out
+
 MAIN = "from cli import main; main()"
 
 
@@ -28,11 +30,15 @@ def run(home: Path, *arguments: str, **environment: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_serving_a_folder_ends_in_a_page_and_an_answer(model_home: Path, documents: Path, tmp_path: Path) -> None:
+def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, documents: Path, tmp_path: Path) -> None:
+    """Nothing that only an extra brings can be imported: no torch, no transformers, no langchain."""
     home = tmp_path / "home"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({left_out()!r}))\n", "utf-8"
+    )
     encoder = str(model_home / "models" / "all-minilm-l6-v2")
     arguments = ("serve", "--docs", str(documents), "--port", "0", "--model", "none")
-    line, values = command(home, *arguments, ANAPHORA_INDEX__ENCODER=encoder)
+    line, values = command(home, *arguments, ANAPHORA_INDEX__ENCODER=encoder, PYTHONPATH=str(tmp_path))
     process = subprocess.Popen(line, env=values, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -46,6 +52,11 @@ def test_serving_a_folder_ends_in_a_page_and_an_answer(model_home: Path, documen
             answer = client.post("/v1/chat/completions", json=request).json()
             assert "Parental leave lasts ten weeks." in answer["choices"][0]["message"]["content"]
             assert answer["anaphora"]["status"] == "quoted"
+            request["messages"] += [answer["choices"][0]["message"], {"role": "user", "content": "And how do I apply?"}]
+            answer = client.post("/v1/chat/completions", json=request).json()
+            assert "Apply with form PL-7" in answer["choices"][0]["message"]["content"]
+            assert answer["anaphora"]["rewrite"]["rewriter"] == "terms"
+            assert answer["anaphora"]["rewrite"]["expansion"] == ["Parental leave"]
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)

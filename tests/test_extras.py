@@ -1,0 +1,127 @@
+"""A plain installation serves; what it leaves out is asked for by the name of the extra that brings it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+from typer.testing import CliRunner
+
+from cli import app
+from cli.error_handler import ExitCode
+from tests.installed import ROOT, brought, left_out
+from text.extras import MissingExtra, need_extra
+
+RECIPE = '[model]\nbase = "config:tiny"\n[[stage]]\nname = "rows"\nsteps = 2\n[[stage.data]]\npath = "rows.jsonl"\n'
+LINE = {
+    "id": "q",
+    "history": [{"role": "user", "text": "How long is parental leave?"}],
+    "text": "and by fax?",
+    "question": "fax?",
+    "rewrite": "Fax?",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with what the commands below are given."""
+    (tmp_path / "tiny.toml").write_text(f'name = "tiny"\n{RECIPE}', "utf-8")
+    (tmp_path / "q.jsonl").write_text(json.dumps(LINE), "utf-8")
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\tx\t1\n", "utf-8")
+    (tmp_path / "guide.md").write_text("# Guide\n\nA badge costs twenty euros.\n", "utf-8")
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder" / "modules.json").write_text("[]", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+JUDGED = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
+
+
+@pytest.mark.usefixtures("files", "command_home")
+@pytest.mark.parametrize(
+    ("command", "missing", "extra", "code"),
+    [
+        (("train", "tiny.toml"), "torch", "train", ExitCode.BAD_INPUT),
+        (("train", "tiny.toml"), "peft", "train", ExitCode.BAD_INPUT),
+        (("train", "terms"), "torch", "train", ExitCode.BAD_INPUT),
+        (("adapt", "guide.md"), "torch", "train,eval", ExitCode.BAD_INPUT),
+        (("adapt", "guide.md"), "ir_measures", "train,eval", ExitCode.BAD_INPUT),
+        (("calibrate", *JUDGED), "ir_measures", "eval", ExitCode.BAD_INPUT),
+        (("calibrate", *JUDGED, "--plot", "curve.png"), "matplotlib", "eval", ExitCode.BAD_INPUT),
+        (("eval", "retrieval", "--questions", "q.jsonl", "-c", "docs"), "ir_measures", "eval", ExitCode.BAD_INPUT),
+        (("eval", "rewriting", "--sets", "q.jsonl"), "sacrebleu", "eval", ExitCode.BAD_INPUT),
+        (("index", "guide.md", "-c", "other"), "sentence_transformers", "hub", ExitCode.MODEL),
+    ],
+)
+def test_a_command_names_the_extra_it_needs(
+    command: tuple[str, ...], missing: str, extra: str, code: ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    if extra == "hub":
+        monkeypatch.setenv("ANAPHORA_INDEX__ENCODER", "encoder")
+    result = CliRunner().invoke(app, list(command))
+    assert f"make install EXTRAS={extra}" in result.stderr, result.output
+    assert missing in result.stderr
+    assert result.exit_code == code
+
+
+@pytest.mark.parametrize("missing", ["torch", "transformers"])
+def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evaluation.bertscore import BertScore
+    from evaluation.questions.relevance import QRelScore
+    from index.errors import ModelUnavailable
+    from index.rerank import load_reranker
+    from rewriter.conditional.serving import open_engine
+    from rewriter.errors import RunError
+    from rewriter.load import Serving
+
+    monkeypatch.setitem(sys.modules, missing, None)
+    unexported: Any = SimpleNamespace(exports=())
+    form: Any = None
+    with pytest.raises(RunError, match=rf"needs {missing}, .*EXTRAS=hub"):
+        open_engine(tmp_path, unexported, form, Serving())
+    for scorer in (BertScore, QRelScore):
+        with pytest.raises(MissingExtra, match=rf"needs {missing}, .*EXTRAS=hub"):
+            scorer()
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelUnavailable, match=r"'some/cross-encoder' needs sentence_transformers, .*EXTRAS=hub"):
+        load_reranker("some/cross-encoder")
+
+
+def test_several_missing_libraries_are_told_at_once() -> None:
+    with pytest.raises(MissingExtra, match=r"^Juggling needs no_club, no_ring, which .* EXTRAS=circus`"):
+        need_extra("circus", "Juggling", "no_club", "sys", "no_ring")
+
+
+def asked_for() -> Iterator[tuple[str, str, str]]:
+    """Where, extra and module of every `need_extra` of the rooms, where they are written out."""
+    for path in sorted(ROOT.glob("[a-z]*/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "need_extra" and "tests" not in path.parts:
+                extra, *modules = (ast.literal_eval(one) for one in node.args if isinstance(one, ast.Constant))
+                # What stands second is the sentence's beginning, where it is a plain string.
+                yield from ((f"{path.name}:{node.lineno}", extra, one) for one in modules if one.islower())
+
+
+def test_the_extra_that_is_named_brings_the_library() -> None:
+    asked = list(asked_for())
+    assert len(asked) > 10
+    wrong = [
+        (where, extra, name)
+        for where, extra, name in asked
+        if canonicalize_name(name) not in brought(*extra.split(","))
+    ]
+    assert wrong == []
+
+
+def test_a_plain_installation_leaves_out_what_serving_does_without() -> None:
+    assert {"torch", "transformers", "sentence_transformers", "scipy", "langchain", "matplotlib"} <= left_out()
+    assert not {"onnxruntime", "ctranslate2", "tokenizers", "gradio", "langchain_core", "xllamacpp"} & left_out()

@@ -44,6 +44,7 @@ KNOWN_ERRORS = {
     "index.errors.CollectionLocked": ExitCode.BUSY,
     "index.errors.CollectionCorrupt": ExitCode.STORAGE,
     "index.errors.StorageError": ExitCode.STORAGE,
+    "index.errors.StoreUnavailable": ExitCode.SETTINGS,
     "index.errors.ModelUnavailable": ExitCode.MODEL,
     "index.errors.IndexingError": ExitCode.BAD_INPUT,
     "server.registry.errors.UnknownModel": ExitCode.BAD_INPUT,

@@ -95,8 +95,7 @@ def index(
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
                 pool=searched,
-                lexical=wanted.lexical,
-                chroma_url=wanted.chroma_url,
+                store=wanted.vectors,
                 progress=report,
                 cancelled=stopped.is_set,
             )

@@ -11,7 +11,7 @@ from types import TracebackType
 import numpy as np
 
 from index.encoders import Encoder, Vectors
-from index.vectors import VectorJournal
+from index.journal import VectorJournal
 
 BATCH = 512
 

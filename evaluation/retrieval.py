@@ -167,7 +167,6 @@ def index_set(chosen: EvalSet, bench: Bench) -> str:
         [corpus],
         bench.encoder,
         passage_tokens=bench.settings.index.passage_tokens,
-        lexical=bench.settings.index.lexical,
         progress=lambda told: bench.progress(f"{chosen.name}: indexing", told.done, told.total),
     )
     return name

@@ -18,9 +18,9 @@ from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import DEFAULT_K, fuse
 from index.generation import Generation
-from index.lexical import LexicalEngine, Mask
 from index.query import Hit, Query, Where
 from index.records import DocumentInfo
+from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
 from index.subject import subject
 from index.versions import CollectionFolder
 
@@ -43,38 +43,29 @@ class CollectionInfo:
 class Collection:
     """An open collection; safe to use from several threads at once."""
 
-    def __init__(self, folder: CollectionFolder, encoder: Encoder, lexical: LexicalEngine, chroma_url: str) -> None:
+    def __init__(self, folder: CollectionFolder, encoder: Encoder, store: StoreSpec) -> None:
         self._folder = folder
         self._encoder = encoder
         self._queries = CachedQueries(encoder)
-        self._lexical = lexical
-        self._chroma_url = chroma_url
+        self._store = store
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
         self._generation = self._open_current()
 
     @classmethod
-    def open(
-        cls,
-        root: Path,
-        name: str,
-        encoder: Encoder,
-        *,
-        lexical: LexicalEngine = "bm25s",
-        chroma_url: str = "",
-    ) -> Collection:
+    def open(cls, root: Path, name: str, encoder: Encoder, *, store: StoreSpec = EXACT) -> Collection:
         """Open the version that serves.
 
-        Raises CollectionNotFound, CollectionMismatch (built with another encoder or vector store) or
-        CollectionCorrupt.
+        Raises CollectionNotFound, CollectionMismatch (built with another encoder or vector store), StoreUnavailable,
+        StorageError (a server does not answer) or CollectionCorrupt.
         """
-        return cls(_folder(root, name), encoder, lexical, chroma_url)
+        return cls(_folder(root, name), encoder, store)
 
     def _open_current(self) -> Generation:
         while True:
             version = self._folder.current()
             try:
-                return Generation(version, self._encoder, self._lexical, self._chroma_url)
+                return Generation(version, self._encoder, self._store)
             except (CollectionCorrupt, OSError) as error:
                 # Two versions written meanwhile: the one being opened is gone, the newest is there.
                 if self._folder.current_id() != version.manifest.version:
@@ -166,7 +157,7 @@ class Collection:
     def passage_vectors(self, ids: Sequence[str]) -> Vectors:
         """Vectors of these passages, `(len(ids), dimension)` float32, normalised; raises KeyError."""
         with self._reading() as generation:
-            return generation.matrix[[generation.row(name) for name in ids]]
+            return generation.vectors(ids)
 
 
 def list_collections(root: Path) -> list[CollectionInfo]:
@@ -185,8 +176,6 @@ def list_collections(root: Path) -> list[CollectionInfo]:
 
 def delete_collection(root: Path, name: str) -> None:
     """Remove a collection from the disk; raises CollectionNotFound or CollectionLocked."""
-    from index.dense import delete_store
-
     folder = _folder(root, name)
     if not folder.path.is_dir():
         raise CollectionNotFound(f"there is no collection {name!r} in {root}")
@@ -195,7 +184,7 @@ def delete_collection(root: Path, name: str) -> None:
             version = folder.version(path.name)
         except (FileNotFoundError, CollectionCorrupt):
             continue
-        delete_store(version.manifest.chroma_url, version.dense, path.name)
+        delete_vectors(version.manifest.store, version.folder)
     folder.remove()
 
 
@@ -227,13 +216,12 @@ def _search(
             strength = max(strength, query.documents)
         factor = 1.0
         if query.clarity > 0 and text in dense:
-            nearest = dense[text][: clarity.RANK]
-            factor = clarity.factor(generation.similarities(vectors[text], nearest), query.clarity)
+            factor = clarity.factor(dense[text].scores[: clarity.RANK], query.clarity)
         found = spoken if query.documents > 0 else rankings
         if query.lexical > 0:
             found.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
-            found.append((f"{query.name}/dense", factor * query.dense, dense[text]))
+            found.append((f"{query.name}/dense", factor * query.dense, dense[text].rows))
     ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
     best = fuse(rankings, rrf_k, k, ranked)
     passages = generation.passages([fused.id for fused in best])
@@ -255,7 +243,7 @@ def _lexical(generation: Generation, queries: Sequence[Query], depth: int, mask:
     return {text: generation.lexical(text, depth, mask) for text in texts}
 
 
-def _dense(generation: Generation, vectors: list[Vectors], depth: int, mask: Mask | None) -> list[list[int]]:
+def _dense(generation: Generation, vectors: list[Vectors], depth: int, mask: Mask | None) -> list[Neighbours]:
     import numpy as np
 
     return generation.dense(np.stack(vectors), depth, mask) if vectors else []

@@ -10,6 +10,7 @@ IndexingError
 ├── InvalidName            a collection cannot be called that
 ├── IndexingCancelled      indexing was stopped on request; running it again resumes
 ├── StorageError           the disk is full, or a write failed; the last good version still serves
+├── StoreUnavailable       there is no vector store of that name, or what it needs is not installed
 └── ModelUnavailable       an encoder's or reranker's files are not there or cannot be loaded
 """
 
@@ -52,6 +53,10 @@ class IndexingCancelled(IndexingError):
 
 class StorageError(IndexingError):
     """The disk is full or a write failed; the last good version still serves."""
+
+
+class StoreUnavailable(IndexingError):
+    """There is no vector store of that name, or what it needs is not installed."""
 
 
 class ModelUnavailable(IndexingError):

@@ -7,6 +7,7 @@ rest, and what was indexed of it before stays.
 from __future__ import annotations
 
 import hashlib
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from typing import Literal, TypeAlias
 from index.documents import Document
 from index.encoders import Encoder
 from index.errors import DocumentNotFound, LoadError
-from index.lexical import LexicalEngine
 from index.loaders import SourceFile, load, walk
-from index.manifest import FORMAT
+from index.manifest import TEXTS
 from index.pools import Pool, remembered
 from index.records import FileRecord
+from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
 from index.writer import Cancelled, IndexProgress, Report, VersionWriter
 
@@ -75,8 +76,7 @@ def index_paths(
     max_file_mb: float = MAX_FILE_MB,
     prune: bool = True,
     pool: Pool | None = None,
-    lexical: LexicalEngine = "bm25s",
-    chroma_url: str = "",
+    store: StoreSpec = EXACT,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
@@ -85,11 +85,11 @@ def index_paths(
     A file whose bytes and splitting are as before is not read again. With `prune`, files that were
     indexed from under these paths and are no longer among them are deleted from the collection;
     files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `pool` says which passages
-    are searched and is remembered: None takes the collection's last. `lexical` is the engine to prepare
-    for; a collection can be opened with either. `cancelled` is asked between files and between batches.
+    are searched and is remembered: None takes the collection's last. `store` is where its vectors are kept from
+    now on. `cancelled` is asked between files and between batches.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
-    CollectionLocked, CollectionCorrupt, StorageError or IndexingCancelled.
+    CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
@@ -100,7 +100,7 @@ def index_paths(
             f"there is no document in {places}: check the path, `include` and `exclude`; nothing was changed"
         )
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
-    with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
         if pool is None:
             pool = remembered(folder.path)
         else:
@@ -124,8 +124,7 @@ def index_documents(
     *,
     pool: Pool | None = None,
     passage_tokens: int = PASSAGE_TOKENS,
-    lexical: LexicalEngine = "bm25s",
-    chroma_url: str = "",
+    store: StoreSpec = EXACT,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
@@ -137,7 +136,7 @@ def index_documents(
     folder = CollectionFolder(root, name)
     pool = pool or Pool()
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
-    with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)
@@ -154,8 +153,7 @@ def delete_documents(
     document_ids: Sequence[str],
     encoder: Encoder,
     *,
-    lexical: LexicalEngine = "bm25s",
-    chroma_url: str = "",
+    store: StoreSpec = EXACT,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
@@ -166,7 +164,7 @@ def delete_documents(
     began = time.monotonic()
     folder = CollectionFolder(root, name)
     folder.current()
-    with folder.writing(), VersionWriter(folder, encoder, lexical, chroma_url, progress, cancelled) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
         owners = writer.staged.owners()
         missing = [name for name in document_ids if name not in owners]
         if missing:
@@ -295,13 +293,15 @@ class _Run:
     def _fingerprint(self, path: Path) -> str:
         """Of the file's bytes and of all that decides how they become passages; empty if it cannot be read."""
         try:
-            if path.stat().st_size > self._max_file_mb * _HASHED * 1024 * 1024:
+            status = path.stat()
+            # Looked at before it is opened: opening a pipe waits for its other end, and its loader will refuse it.
+            if not stat.S_ISREG(status.st_mode) or status.st_size > self._max_file_mb * _HASHED * 1024 * 1024:
                 return ""
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
             return ""
-        return f"{digest} {FORMAT} {self._window} {self._encoder.name}{self._pool_fingerprint}"
+        return f"{digest} {TEXTS} {self._window} {self._encoder.name}{self._pool_fingerprint}"
 
 
 def _marks() -> list[str]:

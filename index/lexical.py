@@ -1,25 +1,20 @@
-"""BM25 over the passages of one version of a collection, behind one small protocol.
+"""BM25 over the passages of one version of a collection, memory-mapped from disk.
 
-`bm25s` scores a query in a fraction of a millisecond and is memory-mapped from disk; `rank-bm25` is
-slow and plain, and gives the same ranking. Rows number passages from 0; ids and texts are the
-collection's affair, words are `text.tokenizer`'s.
+Rows number passages from 0; ids and texts are the collection's affair, words are `text.tokenizer`'s.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
+from index.stores import Mask
 from text.tokenizer import tokenize
-
-LexicalEngine: TypeAlias = Literal["bm25s", "rank-bm25"]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 K1 = 1.5
 B = 0.75
@@ -36,7 +31,7 @@ class LexicalIndex(Protocol):
 
 
 class Bm25s:
-    """The bm25s engine: scores are computed when the index is built, and summed at search."""
+    """BM25 by bm25s: scores are computed when the index is built, and summed at search."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -73,22 +68,8 @@ class Bm25s:
         self._engine.save(str(folder), show_progress=False)
 
 
-class RankBm25:
-    """The rank-bm25 engine: every search scores every passage, in Python, and nothing is saved."""
-
-    def __init__(self, corpus: Iterable[Sequence[str]]) -> None:
-        self._engine = _lucene_bm25([list(terms) for terms in corpus])
-
-    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        terms = tokenize(text)
-        if not terms or k < 1:
-            return []
-        scores = np.asarray(self._engine.get_scores(terms))
-        return _best(scores if mask is None else scores * mask, k)
-
-
 class NoTerms:
-    """Stands in for an index over passages without a single term, which neither engine can hold."""
+    """Stands in for an index over passages without a single term, which bm25s cannot hold."""
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
         return []
@@ -105,18 +86,3 @@ def _best(scores: npt.NDArray[Any], k: int) -> list[int]:
     order = np.argsort(-found, kind="stable")[:k]
     best: list[int] = rows[order].tolist()
     return best
-
-
-def _lucene_bm25(corpus: list[list[str]]) -> Any:
-    from rank_bm25 import BM25Okapi
-
-    class LuceneBm25(BM25Okapi):  # type: ignore[misc]
-        """With Lucene's IDF: Okapi's own is zero or negative for a word that half of the passages hold."""
-
-        def _calc_idf(self, containing: dict[str, int]) -> None:
-            self.idf = {
-                word: math.log(1 + (self.corpus_size - count + 0.5) / (count + 0.5))
-                for word, count in containing.items()
-            }
-
-    return LuceneBm25(corpus, k1=K1, b=B)

@@ -6,17 +6,25 @@ A version is a folder. It counts once its manifest, written last, lies in it; it
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from index.errors import CollectionCorrupt
-from index.lexical import LexicalEngine
+from index.stores import EXACT, StoreSpec
 from text.files import sync, write_text
 
-FORMAT = 1
-"""Of the files of a version and of how texts become terms: raise it when old versions cannot be reused."""
+FORMAT = 2
+"""Of the files of a version: raise it when old versions cannot be reused.
+
+Format 1 had one store, Chroma, beside a matrix of the same vectors. The matrix is what the exact store reads, so such a
+version still serves, by it, or by its Chroma server.
+"""
+
+TEXTS = 1
+"""Of how texts become passages and terms: raise it, and the format, when files are to be read again."""
 
 _MANIFEST = "manifest.json"
 
@@ -32,8 +40,7 @@ class Manifest(BaseModel):
     created: float
     encoder: str
     dimension: int
-    lexical: LexicalEngine
-    chroma_url: str
+    store: StoreSpec
     documents: int
     passages: int
     terms: bool
@@ -53,12 +60,17 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / _MANIFEST
     text = path.read_bytes()
     try:
-        manifest = Manifest.model_validate_json(text)
-    except ValidationError as error:
-        raise CollectionCorrupt(f"{path} is not a manifest ({error.error_count()} faults): index again") from error
+        values = json.loads(text)
+        written = values["format"]
+        if written == 1 and values["lexical"] == "bm25s":
+            values["store"] = StoreSpec("chroma", url) if (url := values.pop("chroma_url")) else EXACT
+            values["format"] = FORMAT
+        manifest = Manifest.model_validate(values)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CollectionCorrupt(f"{path} is not a manifest ({error}): index again") from error
     if manifest.format != FORMAT:
         raise CollectionCorrupt(
-            f"{folder} was written in format {manifest.format}, and this program reads format {FORMAT}: "
+            f"{folder} was written in format {written}, and this program reads format {FORMAT}: "
             "delete the collection and index again"
         )
     return manifest

@@ -1,7 +1,7 @@
 """Where a collection lies on disk: its folder, its versions, the one that serves, its writer's lock.
 
     <root>/<name>/current             id of the version that serves
-    <root>/<name>/versions/<id>/      records.sqlite, vectors.npy, lexical/, dense/, manifest.json
+    <root>/<name>/versions/<id>/      records.sqlite, lexical/, vectors…, manifest.json
     <root>/<name>/vectors.sqlite      vectors of an unfinished run
     <root>/<name>/pool.json           which passages are searched, where these are not the sections
     <root>/<name>/lock, writer.json   held by the writer, and who that is
@@ -49,16 +49,8 @@ class Version:
         return self.folder / "records.sqlite"
 
     @property
-    def vectors(self) -> Path:
-        return self.folder / "vectors.npy"
-
-    @property
     def lexical(self) -> Path:
         return self.folder / "lexical"
-
-    @property
-    def dense(self) -> Path:
-        return self.folder / "dense"
 
 
 class CollectionFolder:

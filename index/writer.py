@@ -5,27 +5,27 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeAlias
 
-import numpy as np
-
-from index.dense import build_store, delete_store, update_store
-from index.encoders import Encoder
-from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled
-from index.lexical import Bm25s, LexicalEngine
+from index.encoders import Encoder, Vectors
+from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled, StorageError, StoreUnavailable
+from index.journal import VectorJournal, VectorSource
+from index.lexical import Bm25s
 from index.manifest import FORMAT, Manifest, write_manifest
 from index.records import Records, RecordsWriter
-from index.vectors import VectorJournal, VectorSource, open_matrix, write_matrix
+from index.stores import Earlier, OpenVectors, StoreSpec, delete_vectors, load_store
 from index.versions import CollectionFolder, Version, failed_write, storage_errors
 
 EMBED_BATCH = 32
+
+_log = logging.getLogger(__name__)
 
 Stage: TypeAlias = Literal["reading", "embedding", "saving"]
 
@@ -54,23 +54,24 @@ class VersionWriter:
         self,
         folder: CollectionFolder,
         encoder: Encoder,
-        lexical: LexicalEngine,
-        chroma_url: str,
+        store: StoreSpec,
         progress: Report | None = None,
         cancelled: Cancelled | None = None,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
-        self._lexical = lexical
-        self._chroma_url = chroma_url
+        self._spec = store
+        self._store = load_store(store)
         self._progress = progress or (lambda _: None)
         self._cancelled = cancelled or (lambda: False)
         self.before = _serving(folder)
         self.embedded = 0
+        self._previous: _Previous | None = None
 
     def __enter__(self) -> VersionWriter:
         with storage_errors(self._folder.path):
             self._sweep()
+            self._previous = self._open_previous()
             self._path = self._folder.new_version(self.before.manifest.version if self.before else "")
             self.staged = RecordsWriter(self._path / "staged.sqlite", self.before.records if self.before else None)
         return self
@@ -79,8 +80,10 @@ class VersionWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.staged.close()
+        if self._previous:
+            self._previous.vectors.close()
         if not self._serves():
-            delete_store(self._chroma_url, self._path / "dense", self._path.name)
+            self._store.delete(self._path)
             shutil.rmtree(self._path, ignore_errors=True)
         if isinstance(error, sqlite3.Error):
             # Only staging writes to SQLite outside of `finish`.
@@ -92,8 +95,8 @@ class VersionWriter:
         if self.before is None:
             return False
         made = self.before.manifest
-        asked = (self._encoder.name, self._encoder.dimension, self._lexical, self._chroma_url)
-        return (made.encoder, made.dimension, made.lexical, made.chroma_url) != asked
+        unreadable = made.passages > 0 and self._previous is None
+        return unreadable or (made.encoder, made.store) != (self._encoder.name, self._spec)
 
     def _serves(self) -> bool:
         try:
@@ -104,14 +107,11 @@ class VersionWriter:
     def _sweep(self) -> None:
         """Remove what killed writers left, and versions that no reader can still need."""
         for path in self._folder.stale():
-            delete_store(self._url(path), path / "dense", path.name)
+            try:
+                delete_vectors(self._folder.version(path.name).manifest.store, path)
+            except (FileNotFoundError, CollectionCorrupt):
+                self._store.delete(path)
             shutil.rmtree(path, ignore_errors=True)
-
-    def _url(self, path: Path) -> str:
-        try:
-            return self._folder.version(path.name).manifest.chroma_url
-        except (FileNotFoundError, CollectionCorrupt):
-            return self._chroma_url
 
     def report(self, stage: Stage, done: int, total: int, file: str = "") -> None:
         """Tell how far the run is; raises IndexingCancelled once that is asked for."""
@@ -131,9 +131,9 @@ class VersionWriter:
         with storage_errors(self._folder.path):
             journal = VectorJournal(self._folder.journal, self._encoder.name, self._encoder.dimension)
             try:
-                source = self._vectors_before(journal)
+                keys, vectors = (self._previous.keys, self._previous.vectors) if self._previous else ([], None)
+                source = VectorSource(journal, keys, vectors)
                 self._embed(source.known, journal)
-                source = self._vectors_before(journal)
                 version = self._save(source)
             finally:
                 journal.close()
@@ -142,17 +142,25 @@ class VersionWriter:
             self._sweep()
         return version.manifest.version
 
-    def _vectors_before(self, journal: VectorJournal) -> VectorSource:
+    def _open_previous(self) -> _Previous | None:
+        """The version before, for its vectors; None where it has none of this encoder that can be read."""
         before = self.before
-        if before is None or before.manifest.encoder != self._encoder.name:
-            return VectorSource(journal, [], None)
+        if before is None or not before.manifest.passages or before.manifest.encoder != self._encoder.name:
+            return None
         records = Records(before.records)
         try:
-            keys = records.keys()
+            ids, keys = records.passage_ids(), records.keys()
         finally:
             records.close()
-        matrix = open_matrix(before.vectors, before.manifest.passages, before.manifest.dimension)
-        return VectorSource(journal, keys, matrix)
+        try:
+            vectors = load_store(before.manifest.store).open(before.folder, ids, before.manifest.dimension)
+        except (CollectionCorrupt, StorageError, StoreUnavailable) as error:
+            # A server that is away keeps its vectors; what is lost, or being left, is embedded again.
+            if isinstance(error, StorageError) and before.manifest.store == self._spec:
+                raise
+            _log.warning("embedding all passages again: %s", error)
+            return None
+        return _Previous(before, ids, keys, vectors)
 
     def _embed(self, known: set[bytes], journal: VectorJournal) -> None:
         missing = [(key, text) for key, text in self.staged.texts_by_key() if key not in known]
@@ -176,8 +184,7 @@ class VersionWriter:
             created=time.time(),
             encoder=self._encoder.name,
             dimension=self._encoder.dimension,
-            lexical=self._lexical,
-            chroma_url=self._chroma_url,
+            store=self._spec,
             documents=documents,
             passages=passages,
             terms=self.staged.has_terms(),
@@ -185,46 +192,43 @@ class VersionWriter:
         version = Version(self._path, manifest)
         self.staged.finish(version.records)
         self.staged.close()
+        self.report("saving", 1, parts)
         records = Records(version.records)
         try:
-            self.report("saving", 1, parts)
-            keys = records.keys()
-            write_matrix(version.vectors, manifest.dimension, passages, source.chunks(keys))
-            self.report("saving", 2, parts)
-            if manifest.terms and manifest.lexical == "bm25s":
+            if manifest.terms:
                 Bm25s.build(records.terms()).save(version.lexical)
-            self.report("saving", 3, parts)
+            self.report("saving", 2, parts)
             if passages:
-                self._save_dense(version, records.passage_ids(), keys)
-            self.report("saving", 4, parts)
+                self._save_vectors(records.passage_ids(), records.keys(), source)
+            self.report("saving", 3, parts)
         finally:
             records.close()
         write_manifest(self._path, manifest)
+        self.report("saving", 4, parts)
         return version
 
-    def _save_dense(self, version: Version, ids: list[str], keys: list[bytes]) -> None:
-        manifest = version.manifest
-        matrix = open_matrix(version.vectors, manifest.passages, manifest.dimension)
-        before = self.before
-        if before is not None and not self._chroma_url and _alike(before.manifest, manifest):
-            records = Records(before.records)
-            try:
-                old = dict(zip(records.passage_ids(), records.keys(), strict=True))
-            finally:
-                records.close()
+    def _save_vectors(self, ids: list[str], keys: list[bytes], source: VectorSource) -> None:
+        earlier = None
+        previous = self._previous
+        if previous and previous.version.manifest.store == self._spec:
+            old = dict(zip(previous.ids, previous.keys, strict=True))
             changed = [row for row, name in enumerate(ids) if old.get(name) != keys[row]]
-            gone = sorted(old.keys() - set(ids))
-            new_ids = [ids[row] for row in changed]
-            if update_store(
-                version.dense, manifest.version, before.dense, gone, new_ids, np.asarray(matrix[changed]), len(ids)
-            ):
-                return
-        chunks = (np.asarray(matrix[start : start + 1000]) for start in range(0, len(ids), 1000))
-        build_store(version.dense, self._chroma_url, manifest.version, ids, chunks)
+            earlier = Earlier(previous.version.folder, previous.ids, changed)
+
+        def take(rows: Sequence[int]) -> Vectors:
+            return source.take([keys[row] for row in rows])
+
+        self._store.write(self._path, ids, self._encoder.dimension, take, earlier)
 
 
-def _alike(before: Manifest, after: Manifest) -> bool:
-    return (before.encoder, before.chroma_url) == (after.encoder, after.chroma_url)
+@dataclass(frozen=True, slots=True)
+class _Previous:
+    """The version before, its passages and its vectors, open."""
+
+    version: Version
+    ids: list[str]
+    keys: list[bytes]
+    vectors: OpenVectors
 
 
 def _serving(folder: CollectionFolder) -> Version | None:

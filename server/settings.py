@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+if TYPE_CHECKING:
+    from index.stores import StoreSpec
 
 
 def default_home() -> Path:
@@ -43,8 +46,38 @@ class IndexSettings(_Group):
     include: tuple[str, ...] = Field((), description="Only files matching one of these patterns (gitignore style).")
     exclude: tuple[str, ...] = Field((), description="Never files matching one of these patterns (gitignore style).")
     max_file_mb: int = Field(64, ge=1, description="A larger file is refused with a clear status, in MiB.")
-    chroma_url: str = Field("", description="Address of a Chroma server; empty keeps vectors in the home folder.")
-    lexical: Literal["bm25s", "rank-bm25"] = Field("bm25s", description="The BM25 engine.")
+    store: str = Field(
+        "exact",
+        description="Where vectors are kept and searched: `exact` compares all of them, `chroma` asks Chroma, any "
+        "other name is a store that another package brings. Index again after changing it.",
+    )
+    chroma_url: str = Field(
+        "",
+        description="Address of a Chroma server, which makes `chroma` the store; without it Chroma's files lie in the "
+        "home folder.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_kept(cls, values: Any) -> Any:
+        """Older settings named a BM25 engine, of which one is left, and no store beside the address of its server."""
+        if not isinstance(values, dict):
+            return values
+        kept = {key: value for key, value in values.items() if key != "lexical"}
+        return {"store": "chroma", **kept} if kept.get("chroma_url") else kept
+
+    @model_validator(mode="after")
+    def _one_store(self) -> Self:
+        if self.chroma_url and self.store != "chroma":
+            raise ValueError(f"chroma_url is for the store chroma, and store is {self.store}: take one of them out")
+        return self
+
+    @property
+    def vectors(self) -> StoreSpec:
+        """Which vector store, and where."""
+        from index.stores import StoreSpec
+
+        return StoreSpec(self.store, self.chroma_url)
 
 
 class LegWeights(_Group):

@@ -59,13 +59,8 @@ class Collections:
             if collection is None:
                 from index.collection import Collection
 
-                collection = Collection.open(
-                    self.root,
-                    name,
-                    self._models.encoder(),
-                    lexical=self._settings.index.lexical,
-                    chroma_url=self._settings.index.chroma_url,
-                )
+                store = self._settings.index.vectors
+                collection = Collection.open(self.root, name, self._models.encoder(), store=store)
                 self._open[name] = collection
             elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
                 collection.refresh()

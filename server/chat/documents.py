@@ -258,8 +258,7 @@ class DocumentMixin:
                 name,
                 document_ids,
                 self.models.encoder(),
-                lexical=index.lexical,
-                chroma_url=index.chroma_url,
+                store=index.vectors,
             )
             self.opened.changed(name)
 
@@ -277,8 +276,7 @@ class DocumentMixin:
             passage_tokens=index.passage_tokens,
             max_file_mb=index.max_file_mb,
             prune=prune,
-            lexical=index.lexical,
-            chroma_url=index.chroma_url,
+            store=index.vectors,
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,
         )

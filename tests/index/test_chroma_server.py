@@ -17,7 +17,9 @@ from index.documents import Document
 from index.errors import CollectionMismatch, StorageError
 from index.indexer import delete_documents, index_documents
 from index.query import Query
+from index.stores import StoreSpec, VectorStore, load_store
 from tests.index.conftest import WordEncoder, document
+from tests.index.vector_store_contract import VectorStoreContract
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.terminate()
 
 
+class TestServer(VectorStoreContract):
+    @pytest.fixture
+    def store(self, server: str) -> VectorStore:
+        return load_store(StoreSpec("chroma", server))
+
+
 def stored(url: str) -> list[str]:
     """Names of the collections on the server."""
     found = httpx.get(f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections")
@@ -51,16 +59,16 @@ def stored(url: str) -> list[str]:
 def test_a_collection_lives_on_a_server(
     server: str, tmp_path: Path, documents: list[Document], words: WordEncoder
 ) -> None:
-    index_documents(tmp_path, "docs", documents, words, chroma_url=server)
-    collection = Collection.open(tmp_path, "docs", words, chroma_url=server)
+    index_documents(tmp_path, "docs", documents, words, store=StoreSpec("chroma", server))
+    collection = Collection.open(tmp_path, "docs", words, store=StoreSpec("chroma", server))
     hit = collection.search([Query("Which fax number has the claims office?", "typed")])[0]
     assert hit.passage.document_id == "fax"
     assert hit.ranks == {"typed/bm25": 1, "typed/dense": 1}
     money = collection.search([Query("fee", lexical=0.0)], where={"domain": "money"})
     assert {hit.passage.document_id for hit in money} == {"refund", "loan"}
 
-    index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, chroma_url=server)
-    delete_documents(tmp_path, "docs", ["fax"], words, chroma_url=server)
+    index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=StoreSpec("chroma", server))
+    delete_documents(tmp_path, "docs", ["fax"], words, store=StoreSpec("chroma", server))
     assert collection.refresh()
     found = [hit.passage.document_id for hit in collection.search([Query("zebra stripes", lexical=0.0)], k=100)]
     assert found[0] == "zebra"
@@ -82,5 +90,5 @@ def test_a_server_that_is_away_is_named(tmp_path: Path, documents: list[Document
         nowhere = f"http://127.0.0.1:{probe.getsockname()[1]}"
     index_documents(tmp_path, "docs", documents, words)
     with pytest.raises(StorageError, match="see that the Chroma server runs"):
-        index_documents(tmp_path, "docs", documents, words, chroma_url=nowhere)
+        index_documents(tmp_path, "docs", documents, words, store=StoreSpec("chroma", nowhere))
     assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from index.collection import Collection, delete_collection, list_collections
-from index.dense import DenseStore
 from index.documents import Document, Section
 from index.encoders import Encoder
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, DocumentNotFound, InvalidName
 from index.indexer import delete_documents, index_documents
 from index.query import Query
+from index.stores import EXACT, Neighbours, StoreSpec
+from index.stores.exact import OpenMatrix
 from index.versions import CollectionFolder
 from tests.index.conftest import WordEncoder, document
 
@@ -134,12 +135,6 @@ def test_a_filtered_search_ranks_as_the_whole_list_does(collection: Collection) 
     assert [hit.passage.id for hit in collection.search(query, where={"domain": "post"})] == whole
 
 
-def test_rank_bm25_can_be_chosen_at_any_time(collection: Collection, tmp_path: Path, words: WordEncoder) -> None:
-    plain = Collection.open(tmp_path, "docs", words, lexical="rank-bm25")
-    query = [Query("claims office form fax", dense=0.0)]
-    assert [hit.passage.id for hit in plain.search(query)] == [hit.passage.id for hit in collection.search(query)]
-
-
 def test_a_document_comes_back_whole(tmp_path: Path, words: WordEncoder) -> None:
     text = "Intro.\n\nBody ✓ with ünicode.\n"
     whole = Document(
@@ -246,7 +241,7 @@ def test_another_encoder_is_refused_with_advice(collection: Collection, tmp_path
     with pytest.raises(CollectionMismatch, match="index again"):
         Collection.open(tmp_path, "docs", WordEncoder(name="other"))
     with pytest.raises(CollectionMismatch, match="chroma_url"):
-        Collection.open(tmp_path, "docs", WordEncoder(), chroma_url="http://localhost:1")
+        Collection.open(tmp_path, "docs", WordEncoder(), store=StoreSpec("chroma", "http://localhost:1"))
     assert found(collection, "fax", k=1) == ["fax"]
 
 
@@ -279,15 +274,24 @@ def test_collections_are_listed_and_deleted(tmp_path: Path, documents: list[Docu
         delete_collection(tmp_path, "a")
 
 
-@pytest.mark.parametrize("part", ["records.sqlite", "vectors.npy", "lexical", "dense", "manifest.json"])
+@pytest.mark.parametrize(
+    ("part", "store"),
+    [
+        ("records.sqlite", EXACT),
+        ("vectors.npy", EXACT),
+        ("lexical", EXACT),
+        ("manifest.json", EXACT),
+        ("vectors", StoreSpec("chroma")),
+    ],
+)
 def test_missing_parts_are_reported_as_a_corrupt_collection(
-    tmp_path: Path, documents: list[Document], words: WordEncoder, part: str
+    tmp_path: Path, documents: list[Document], words: WordEncoder, part: str, store: StoreSpec
 ) -> None:
-    index_documents(tmp_path, "docs", documents, words)
+    index_documents(tmp_path, "docs", documents, words, store=store)
     folder = CollectionFolder(tmp_path, "docs").current().folder
     (folder / part).rename(tmp_path / "taken")
     with pytest.raises(CollectionCorrupt, match="index again"):
-        Collection.open(tmp_path, "docs", words)
+        Collection.open(tmp_path, "docs", words, store=store)
 
 
 @pytest.mark.parametrize("part", ["records.sqlite", "vectors.npy", "manifest.json"])
@@ -326,6 +330,8 @@ import sys
 from pathlib import Path
 from index.collection import Collection
 from index.query import Query
+from index.stores import EXACT, Neighbours, StoreSpec
+from index.stores.exact import OpenMatrix
 from tests.index.conftest import WordEncoder
 collection = Collection.open(Path(sys.argv[1]), "docs", WordEncoder())
 for line in sys.stdin:
@@ -371,19 +377,23 @@ def test_a_reader_in_another_process_keeps_the_last_good_version_until_it_refres
         assert reader.wait(30) == 0
 
 
-def test_where_chroma_fails_the_vectors_are_scanned(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_search_whose_version_is_gone_goes_on_in_the_newest(
+    collection: Collection, tmp_path: Path, words: WordEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queries = [Query("send the fax form", lexical=0.0), Query("fee refundable", lexical=0.0)]
-    before = collection.search(queries)
+    query = [Query("zebra stripes", lexical=0.0)]
+    before = collection.version
+    whole = OpenMatrix.search
 
-    def gone(*_: object) -> list[list[str]]:
-        raise CollectionCorrupt("Failed to get segments: index again")
+    def gone(matrix: OpenMatrix, *arguments: object) -> list[Neighbours]:
+        if collection.version == before:
+            raise CollectionCorrupt("Failed to get segments: index again")
+        return whole(matrix, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(DenseStore, "search", gone)
-    assert [hit.passage.id for hit in collection.search(queries)] == [hit.passage.id for hit in before]
-    collection.search(queries)
-    assert [record.levelname for record in caplog.records if record.name == "index.generation"] == ["WARNING"]
+    monkeypatch.setattr(OpenMatrix, "search", gone)
+    with pytest.raises(CollectionCorrupt, match="index again"):
+        collection.search(query)
+    index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words)
+    assert collection.search(query)[0].passage.document_id == "zebra"
 
 
 def test_meaning_finds_what_words_do_not(tmp_path: Path, documents: list[Document], encoder: Encoder) -> None:

@@ -20,6 +20,7 @@ from index.documents import Document
 from index.errors import CollectionLocked, CollectionNotFound, StorageError
 from index.indexer import IndexProgress, index_documents
 from index.query import Query
+from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
 from tests.index.conftest import WordEncoder, document
 
@@ -144,22 +145,25 @@ def test_a_second_indexer_is_told_who_is_writing(root: Path, other_writer: multi
     assert editions(root) == {"second"}
 
 
-def limited(root: Path, count: int, kib: int, answer: Connection) -> None:
+def limited(root: Path, count: int, kib: int, store: StoreSpec, answer: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (kib * 1024, kib * 1024))
     try:
-        index_documents(root, "docs", pages("second", count), WordEncoder())
+        index_documents(root, "docs", pages("second", count), WordEncoder(), store=store)
         answer.send("written")
     except StorageError as error:
         answer.send(str(error))
 
 
 # What grows past the limit: the staged records, the vectors' journal, Chroma's files.
-@pytest.mark.parametrize(("count", "kib", "part"), [(2000, 300, "versions"), (2000, 800, "docs"), (20, 150, "dense")])
+@pytest.mark.parametrize(
+    ("count", "kib", "part", "store"),
+    [(2000, 300, "versions", EXACT), (2000, 800, "docs", EXACT), (20, 150, "vectors", StoreSpec("chroma"))],
+)
 def test_a_failing_write_is_a_storage_error_and_the_last_version_serves(
-    root: Path, count: int, kib: int, part: str
+    root: Path, count: int, kib: int, part: str, store: StoreSpec
 ) -> None:
     ours, theirs = processes.Pipe()
-    process = start(limited, root, count, kib, theirs)
+    process = start(limited, root, count, kib, store, theirs)
     theirs.close()
     message = ours.recv()
     ours.close()

@@ -1,51 +1,19 @@
-"""Passage vectors on disk: the matrix of a version, and the journal of an unfinished run.
+"""Where a new version's vectors come from: the version before, and the journal of the run.
 
-The matrix (`vectors.npy`, row by row as the records number passages) is where the next version finds
-the vectors of what did not change, where filtered searches look, and what dense stores are built from.
-The journal keeps every vector as soon as it is computed, so that a run that was killed costs nothing
-but what it had in hand.
+The journal keeps every vector as soon as it is computed, so that a run that was killed costs nothing but what it had
+in hand. Once a version is written its vectors lie in its store alone.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from index.encoders import Vectors
-from index.errors import CollectionCorrupt
-
-_CHUNK = 4096
-
-
-def write_matrix(path: Path, dimension: int, rows: int, chunks: Iterator[Vectors]) -> None:
-    """Write `(rows, dimension)` float32 from its chunks.
-
-    Plain writes, not a memory map: a full disk is then an OSError instead of a signal that kills.
-    """
-    with path.open("wb") as file:
-        _write_header(file, (rows, dimension))
-        for chunk in chunks:
-            file.write(np.ascontiguousarray(chunk, dtype="<f4").data)
-
-
-def _write_header(file: BinaryIO, shape: tuple[int, int]) -> None:
-    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-
-
-def open_matrix(path: Path, rows: int, dimension: int) -> Vectors:
-    """The matrix, memory-mapped and read-only; raises CollectionCorrupt."""
-    try:
-        # An empty file cannot be mapped.
-        matrix: Vectors = np.load(path, mmap_mode="r" if rows else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise CollectionCorrupt(f"{path} cannot be read ({error}): index again") from error
-    if matrix.shape != (rows, dimension):
-        raise CollectionCorrupt(f"{path} holds {matrix.shape} and not {(rows, dimension)}: index again")
-    return matrix
+from index.stores import OpenVectors
 
 
 class VectorJournal:
@@ -114,22 +82,22 @@ class VectorJournal:
 
 
 class VectorSource:
-    """The vector of every key: from the version before, or from the journal."""
+    """The vector of every key: from the version before, where it is open, or from the journal."""
 
-    def __init__(self, journal: VectorJournal, keys_before: Sequence[bytes], matrix_before: Vectors | None) -> None:
+    def __init__(self, journal: VectorJournal, keys_before: Sequence[bytes], before: OpenVectors | None) -> None:
         self._journal = journal
-        self._matrix = matrix_before
-        self._row = {key: row for row, key in enumerate(keys_before)} if matrix_before is not None else {}
+        self._before = before
+        self._row = {key: row for row, key in enumerate(keys_before)} if before is not None else {}
         self.known = self._row.keys() | journal.keys()
 
-    def chunks(self, keys: Sequence[bytes]) -> Iterator[Vectors]:
-        """Vectors of these keys, in this order, some thousands at a time."""
-        for start in range(0, len(keys), _CHUNK):
-            yield np.stack([self._vector(key) for key in keys[start : start + _CHUNK]])
-
-    def _vector(self, key: bytes) -> Vectors:
-        row = self._row.get(key)
-        if row is None or self._matrix is None:
-            return self._journal.get(key)
-        vector: Vectors = self._matrix[row]
-        return vector
+    def take(self, keys: Sequence[bytes]) -> Vectors:
+        """Vectors of these keys, `(len(keys), dimension)`, in this order; of at least one."""
+        old = [place for place, key in enumerate(keys) if key in self._row]
+        new = [place for place, key in enumerate(keys) if key not in self._row]
+        parts = [np.stack([self._journal.get(keys[place]) for place in new])] if new else []
+        if old and self._before is not None:
+            parts.append(self._before.take([self._row[keys[place]] for place in old]))
+        taken = np.concatenate(parts)
+        result = np.empty_like(taken)
+        result[new + old] = taken
+        return result

@@ -1,0 +1,87 @@
+"""Exact search over one memory-mapped matrix: every vector is compared, so the nearest are always found.
+
+The matrix, `vectors.npy`, has the rows of the version. Opening it reads nothing, any number of processes share its
+pages, and a reader keeps it after the file was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from index.encoders import Vectors
+from index.errors import CollectionCorrupt, StorageError
+from index.stores.protocol import Earlier, Mask, Neighbours, Take
+
+FILE = "vectors.npy"
+_CHUNK = 4096
+
+
+class ExactStore:
+    """A `VectorStore`; nothing of it lies outside of the version's folder."""
+
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+        # Plain writes, not a memory map: a full disk is then an OSError instead of a signal that kills.
+        path = folder / FILE
+        try:
+            with path.open("wb") as file:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (len(ids), dimension)}
+                np.lib.format.write_array_header_1_0(file, header)
+                for start in range(0, len(ids), _CHUNK):
+                    chunk = take(range(start, min(start + _CHUNK, len(ids))))
+                    file.write(np.ascontiguousarray(chunk, dtype="<f4").data)
+        except OSError as error:
+            raise StorageError(
+                f"writing {path} failed ({error}); the last good version still serves; "
+                "look for room on the disk and index again"
+            ) from error
+
+    def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMatrix:
+        path = folder / FILE
+        try:
+            matrix: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise CollectionCorrupt(f"{path} cannot be read ({error}): index again") from error
+        if matrix.shape != (len(ids), dimension):
+            raise CollectionCorrupt(f"{path} holds {matrix.shape} and not {(len(ids), dimension)}: index again")
+        return OpenMatrix(matrix)
+
+    def delete(self, folder: Path) -> None:
+        pass
+
+
+class OpenMatrix:
+    """An `OpenVectors` over a `(rows, dimension)` matrix."""
+
+    def __init__(self, matrix: Vectors) -> None:
+        self._matrix = matrix
+
+    def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
+        rows = np.arange(len(self._matrix)) if mask is None else np.flatnonzero(mask)
+        if not len(rows) or k < 1:
+            return [Neighbours([], []) for _ in vectors]
+        scores = vectors @ (self._matrix if len(rows) == len(self._matrix) else self._matrix[rows]).T
+        found = []
+        for line in scores:
+            best = _best(line, k)
+            found.append(Neighbours(rows[best].tolist(), line[best].tolist()))
+        return found
+
+    def take(self, rows: Sequence[int]) -> Vectors:
+        return np.asarray(self._matrix[list(rows)])
+
+    def close(self) -> None:
+        pass
+
+
+def _best(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.intp]:
+    """Places of the `k` highest scores, highest first, ties by place."""
+    if k < len(scores):
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]

@@ -1,0 +1,136 @@
+"""What a vector store is, and which one a collection uses.
+
+A store holds the vectors of versions. A version is written once, then only read, by any number of processes, and
+deleted when no reader can still need it; so a store needs no transactions of its own. It knows rows, ids and vectors;
+texts, metadata and filters are the collection's, who hands a filter over as a mask of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from index.encoders import Vectors
+from index.errors import StoreUnavailable
+from text.plugins import PluginError, load_plugin
+
+GROUP = "anaphora.vector_stores"
+"""Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Take: TypeAlias = Callable[[Sequence[int]], Vectors]
+"""Vectors of the rows asked for, `(len(rows), dimension)` float32, L2-normalised, in their order."""
+
+
+class Neighbours(NamedTuple):
+    """The nearest rows to one vector, nearest first, ties by row, and their cosines to it."""
+
+    rows: list[int]
+    scores: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The version before, in the same store: what a new one may be made from.
+
+    `folder` and `ids` are what it was written with; `changed` are the rows of the new version whose id is new or has
+    another vector than it had.
+    """
+
+    folder: Path
+    ids: Sequence[str]
+    changed: Sequence[int]
+
+
+class OpenVectors(Protocol):
+    """The vectors of one version, open for reading; safe to use from several threads at once.
+
+    Both raise CollectionCorrupt where the vectors cannot be read, or StorageError where a server does not answer.
+    """
+
+    def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
+        """At most `k` nearest rows to each of `vectors`; `mask` is `(rows,)`, False where a row must not be found.
+
+        May be approximate, but finds `k` rows wherever the mask leaves that many.
+        """
+
+    def take(self, rows: Sequence[int]) -> Vectors:
+        """The vectors of these rows, `(len(rows), dimension)` float32, in their order."""
+
+    def close(self) -> None:
+        """Let go of files and connections; nobody reads any more."""
+
+
+class VectorStore(Protocol):
+    """Writes, opens and deletes the vectors of versions, of which many may be open at once.
+
+    A version is named by its folder: `<collection>/versions/<id>`. What a store keeps on disk goes into it, under
+    names that begin with `vectors`; a store that keeps them elsewhere makes its names from that path.
+    """
+
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+        """Write a new version, row `n` with the id `ids[n]`; there is at least one row.
+
+        With `earlier` that version may be copied and changed where this is cheaper; what is found must be the same.
+        Raises StorageError; what was written by then is deleted by the caller.
+        """
+
+    def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenVectors:
+        """Open a version as it was written.
+
+        The reader goes on answering after newer versions were written. Once its own was deleted it may raise instead:
+        the collection then moves on. Raises CollectionCorrupt where the vectors are missing, damaged, or not as many
+        as `ids` and as long as `dimension`, and StorageError where a server does not answer.
+        """
+
+    def delete(self, folder: Path) -> None:
+        """Remove a version's vectors that lie outside of its folder; the folder itself is removed by the caller.
+
+        Never raises: where there are none, or the server is away, an orphan harms nobody.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """Which vector store, and where: `exact`, `chroma`, or the name of an entry point; `url` of its server, if any.
+
+    A Chroma without `url` lies in the version's own folder.
+    """
+
+    name: str = "exact"
+    url: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.url}" if self.url else self.name
+
+
+EXACT = StoreSpec()
+
+
+def load_store(spec: StoreSpec) -> VectorStore:
+    """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
+    if spec.name == "exact":
+        from index.stores.exact import ExactStore
+
+        return ExactStore()
+    if spec.name == "chroma":
+        from index.stores.chroma import ChromaStore
+
+        return ChromaStore(spec.url)
+    try:
+        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=("exact", "chroma"))(spec.url)
+    except PluginError as error:
+        raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
+    return store
+
+
+def delete_vectors(spec: StoreSpec, folder: Path) -> None:
+    """`VectorStore.delete`, also for a store that is not installed any more: it then does nothing."""
+    with suppress(StoreUnavailable):
+        load_store(spec).delete(folder)

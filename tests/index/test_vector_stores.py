@@ -1,0 +1,116 @@
+"""The stores that come with Anaphora keep the contract, lie once on disk, and are chosen by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.collection import Collection, list_collections
+from index.documents import Document
+from index.errors import CollectionCorrupt, CollectionMismatch, StoreUnavailable
+from index.indexer import index_documents, index_paths
+from index.query import Query
+from index.stores import EXACT, StoreSpec, VectorStore, load_store
+from index.versions import CollectionFolder
+from tests.index.conftest import WordEncoder, document
+from tests.index.vector_store_contract import VectorStoreContract
+
+CHROMA = StoreSpec("chroma")
+
+
+class TestExact(VectorStoreContract):
+    @pytest.fixture
+    def store(self) -> VectorStore:
+        return load_store(EXACT)
+
+
+class TestChroma(VectorStoreContract):
+    @pytest.fixture
+    def store(self) -> VectorStore:
+        return load_store(CHROMA)
+
+
+def kept(folder: Path) -> set[str]:
+    """What holds vectors in a version's folder."""
+    return {path.name for path in folder.iterdir() if path.name.startswith(("vectors", "dense"))}
+
+
+@pytest.mark.parametrize(("store", "files"), [(EXACT, {"vectors.npy"}), (CHROMA, {"vectors"})])
+def test_vectors_lie_once_on_disk_and_move_with_the_setting(
+    tmp_path: Path, documents: list[Document], words: WordEncoder, store: StoreSpec, files: set[str]
+) -> None:
+    other = CHROMA if store == EXACT else EXACT
+    index_documents(tmp_path, "docs", documents, words, store=other)
+    report = index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=store)
+    assert report.embedded == 1, "the other vectors came over"
+    assert kept(CollectionFolder(tmp_path, "docs").current().folder) == files
+    collection = Collection.open(tmp_path, "docs", words, store=store)
+    for text in ("zebra stripes", "fax"):
+        hit = collection.search([Query(text, lexical=0.0)])[0]
+        assert hit.passage.document_id == text.split()[0]
+        vector = collection.passage_vectors([hit.passage.id])
+        assert np.allclose(vector, words.encode([hit.passage.indexed_text]), atol=1e-6)
+    assert collection.search([Query("fee", lexical=0.0)], where={"domain": "money"})[0].passage.document_id == "refund"
+    with pytest.raises(CollectionMismatch, match=f"in the store {store.name}, and {other.name} was asked for"):
+        Collection.open(tmp_path, "docs", words, store=other)
+
+
+@pytest.mark.parametrize("store", [EXACT, CHROMA])
+def test_indexing_again_mends_vectors_that_are_lost(
+    tmp_path: Path, folder: Path, words: WordEncoder, store: StoreSpec
+) -> None:
+    index_paths(tmp_path, "docs", [folder], words, store=store)
+    version = CollectionFolder(tmp_path, "docs").current().folder
+    for name in kept(version):
+        (version / name).rename(tmp_path / name)
+    with pytest.raises(CollectionCorrupt, match="index again"):
+        Collection.open(tmp_path, "docs", words, store=store)
+    report = index_paths(tmp_path, "docs", [folder], words, store=store)
+    assert {file.status for file in report.files} == {"unchanged"}
+    assert report.embedded == 5
+    assert Collection.open(tmp_path, "docs", words, store=store).search([Query("fax", lexical=0.0)])
+
+
+def test_a_collection_of_format_1_still_serves_and_is_brought_over(
+    tmp_path: Path, folder: Path, words: WordEncoder
+) -> None:
+    index_paths(tmp_path, "docs", [folder], words)
+    version = CollectionFolder(tmp_path, "docs").current().folder
+    manifest = json.loads((version / "manifest.json").read_text("utf-8"))
+    del manifest["store"]
+    manifest |= {"format": 1, "lexical": "bm25s", "chroma_url": ""}
+    (version / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    (version / "dense").mkdir()  # Chroma's copy of the vectors
+
+    assert Collection.open(tmp_path, "docs", words).search([Query("fax", lexical=0.0)])
+    words.encoded.clear()
+    (folder / "zebra.md").write_text("zebra stripes", "utf-8")
+    report = index_paths(tmp_path, "docs", [folder], words)
+    assert sorted(file.status for file in report.files) == ["indexed", *["unchanged"] * 5]
+    assert report.embedded == 1
+    assert kept(CollectionFolder(tmp_path, "docs").current().folder) == {"vectors.npy"}
+
+
+def test_a_collection_of_an_unknown_format_says_what_to_do(
+    tmp_path: Path, documents: list[Document], words: WordEncoder
+) -> None:
+    index_documents(tmp_path, "docs", documents, words)
+    manifest = CollectionFolder(tmp_path, "docs").current().folder / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"format": 2', '"format": 99'), "utf-8")
+    with pytest.raises(CollectionCorrupt, match="format 99, and this program reads format 2: delete the collection"):
+        Collection.open(tmp_path, "docs", words)
+
+
+def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Document], words: WordEncoder) -> None:
+    with pytest.raises(StoreUnavailable, match=r"no vector store 'lance'. There are: chroma, exact.*`index.store`"):
+        index_documents(tmp_path, "docs", documents, words, store=StoreSpec("lance"))
+    assert list_collections(tmp_path) == []
+
+
+def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(StoreUnavailable, match=r"install `anaphora\[chroma\]`"):
+        load_store(CHROMA)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.heavy_imports import HEAVY
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 ROOMS = {
     "text": {"text"},
@@ -20,31 +22,6 @@ ROOMS = {
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
 }
 OURS = {*ROOMS, "tests", "benchmarks"}
-HEAVY = {
-    "accelerate",
-    "bm25s",
-    "chromadb",
-    "ctranslate2",
-    "gradio",
-    "huggingface_hub",
-    "ir_measures",
-    "langchain",
-    "langchain_core",
-    "langchain_openai",
-    "langgraph",
-    "mammoth",
-    "matplotlib",
-    "onnxruntime",
-    "openai",
-    "peft",
-    "pypdfium2",
-    "sentence_transformers",
-    "sentencepiece",
-    "tensorboard",
-    "torch",
-    "transformers",
-    "xllamacpp",
-}
 # Modules that exist to speak a library's language and are themselves imported late: they define subclasses of its
 # classes, or, with Gradio, their annotations of event handlers are read.
 MAY_LOAD = {

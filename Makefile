@@ -9,6 +9,7 @@ DOCS ?= docs
 MODEL ?=
 EXTRAS ?=
 PIP_ARGS ?=
+WORKERS ?= logical
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,6 +34,8 @@ help: ## Say what there is
 	@echo "  PYTHON        the interpreter to build .venv with, 3.11 or newer"
 	@echo "  EXTRAS=names  what install adds, by commas: train, eval, hub"
 	@echo "  PIP_ARGS      further arguments for pip install"
+	@echo "  WORKERS       how many processes share the tests (default: one for each processor, at most four)"
+	@echo "  PYTEST_ARGS   further arguments for pytest, for instance -n0 -x tests/index"
 
 install: $(VENV)/.installed ## Set up .venv, with EXTRAS if any are named
 	@$(if $(EXTRAS),$(PIP) --quiet -e '.[$(EXTRAS)]')
@@ -44,7 +47,7 @@ run: $(VENV)/.installed ## Fetch models, index DOCS and serve the page
 
 test: lint ## Lint, type-check and test
 	@$(BIN)/anaphora --home "$(TEST_HOME)" models fetch $(TEST_MODELS)
-	ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest $(PYTEST_ARGS)
+	ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

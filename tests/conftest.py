@@ -7,6 +7,7 @@ of tests belong in `tmp_path`.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.engines import Engine
 
-pytest_plugins = ["tests.serving"]
+pytest_plugins = ["tests.parallel", "tests.serving"]
 
 MODELS = ("all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -26,13 +27,21 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 TEST_HOME = Path(os.environ.get("ANAPHORA_TEST_HOME") or REPOSITORY / ".home").resolve()
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Empty home folders, one after the other. (`mktemp` would look through all earlier ones for each.)"""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(n) for n in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
     """No setting of the person who runs the tests reaches them, and no test writes into a real home."""
     for name in list(os.environ):
         if name.startswith("ANAPHORA_"):
             monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("ANAPHORA_HOME", str(home / "anaphora"))
 

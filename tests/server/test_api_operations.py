@@ -1,19 +1,13 @@
-"""What an operator sees: health, readiness, metrics, spans at a collector, the description of the API."""
+"""What an operator sees: health, readiness, metrics, spans at a collector."""
 
 from __future__ import annotations
 
 import gzip
 import threading
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import Unsatisfiable
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
 
@@ -136,43 +130,3 @@ def test_spans_without_content_hold_no_text() -> None:
     assert "secret" not in "".join(span.to_json() for span in spans)
     root = next(span for span in spans if span.name == "turn")
     assert all(span.parent.span_id == root.context.span_id for span in spans if span.parent is not None)
-
-
-EXAMPLES = settings(
-    max_examples=10,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-
-
-UNSAID = {
-    # That the last message is the user's, and which names a file may have, are no matter of a schema.
-    "POST /v1/chat/completions": [positive_data_acceptance],
-    "POST /v1/collections/{collection}/documents": [positive_data_acceptance],
-    # 503 is what it says while something is loading.
-    "GET /ready": [not_a_server_error],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
-def test_the_api_keeps_what_its_description_promises(running: Any, mode: schemathesis.GenerationMode) -> None:
-    running.call(running.service.warm())
-    description = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
-    tested = 0
-    for found in description.get_all_operations():
-        operation = found.ok()
-
-        @EXAMPLES
-        @given(case=operation.as_strategy(mode))
-        def keeps_its_promise(case: Any) -> None:
-            case.call_and_validate(excluded_checks=UNSAID.get(case.operation.label, []), timeout=30)
-
-        # An operation whose parameters may be any text cannot be asked wrongly.
-        with suppress(Unsatisfiable):
-            keeps_its_promise()
-            tested += 1
-    assert tested > (25 if mode is schemathesis.GenerationMode.POSITIVE else 12)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from rewriter.errors import TrainingError
 from rewriter.training.memory import out_of_memory
 
 
 def test_what_does_not_fit_says_what_to_do() -> None:
+    import torch
+
     with (
         pytest.raises(TrainingError, match=r"Stage pairs ran out of memory\. Set `batch` to 4\."),
         out_of_memory("Stage pairs", "Set `batch` to 4."),
@@ -18,10 +19,14 @@ def test_what_does_not_fit_says_what_to_do() -> None:
 
 
 def test_the_gpu_s_word_for_it_is_known_too() -> None:
+    import torch
+
     with pytest.raises(TrainingError, match="ran out of memory"), out_of_memory("It", "Do less."):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
 def test_other_errors_are_left_alone() -> None:
+    import torch
+
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), out_of_memory("It", "Do less."):
         torch.zeros(2, 3) @ torch.zeros(2, 3)

@@ -8,6 +8,7 @@ heavy at their top, so that `anaphora --help` answers at once.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from cli.adapt import adapt
 from cli.ask import ask
 from cli.calibrate import calibrate
 from cli.doctor import doctor
-from cli.error_handler import ErrorHandlerGroup
+from cli.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.index import index
 from cli.rewrite import rewrite
 from cli.search import search
@@ -87,6 +88,8 @@ app.command()(doctor)
 
 def main() -> None:
     """Entry point of the console script."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(SafeFormatter())
     app(prog_name="anaphora")
 
 

@@ -92,7 +92,7 @@ class Chat:
             async with aclosing(_closable(self.service.turn(request))) as events:
                 async for last in events:
                     if json_lines:
-                        typer.echo(last.model_dump_json())
+                        typer.echo(json.dumps(last.model_dump(mode="json")))
                     else:
                         self.transcript.show(last)
         finally:
@@ -105,9 +105,7 @@ class Chat:
         if session is None and isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")
         if session is not None:
-            self.state.out.print(
-                f"Asking [bold]{self.collection}[/]. /help shows what else can be typed.", highlight=False
-            )
+            self.state.out.print(f"Asking [bold]{self.collection}[/]. /help shows what else can be typed.", markup=True)
         while True:
             try:
                 typed = await _read(session)
@@ -120,7 +118,7 @@ class Chat:
                 return ExitCode.OK
             typed = typed.strip()
             if session is None and typed:
-                self.state.out.print(f"› {typed}", style="bold", markup=False)
+                self.state.out.print(f"› {typed}", style="bold")
             if typed in ("/quit", "/exit"):
                 return ExitCode.OK
             if typed.startswith("/"):
@@ -172,7 +170,7 @@ class Chat:
             await self._stoppable(request)
         except ChatError as error:
             self.transcript.end()
-            self.state.out.print(f"error: {error.message}", style="bold red", markup=False)
+            self.state.out.print(f"error: {error.message}", style="bold red")
 
     async def _stoppable(self, request: Any) -> None:
         """Show a turn; Ctrl-C ends the turn and nothing else."""
@@ -233,7 +231,7 @@ class Chat:
         return PromptSession(history=FileHistory(str(home / "ask_history")))
 
     def _say(self, text: str) -> None:
-        self.state.out.print(text, style="dim", markup=False)
+        self.state.out.print(text, style="dim")
 
 
 def parse_where(pairs: list[str]) -> dict[str, Any]:

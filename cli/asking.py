@@ -111,9 +111,9 @@ def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
 
         def draw(now: TaskProgress) -> None:
             if now.step not in tasks:
-                tasks[now.step] = (bars.add_task(now.step, total=now.total, callback=""), _Rate(now.done))
+                tasks[now.step] = (bars.add_task(now.step, total=now.total, told=""), _Rate(now.done))
             task, rate = tasks[now.step]
-            bars.update(task, completed=now.done, total=now.total, callback=f"{_counted(now)}, {rate.told(now)}")
+            bars.update(task, completed=now.done, total=now.total, told=f"{_counted(now)}, {rate.told(now)}")
 
         yield draw
 
@@ -146,7 +146,6 @@ def _lines(state: State) -> Callable[[TaskProgress], None]:
             told[now.step] = (rate, reached)
             state.err.print(
                 f"{now.step}: {now.done} of {now.total}, {_counted(now)}, {rate.told(now)}, {rate.left(now)}",
-                highlight=False,
             )
 
     return line

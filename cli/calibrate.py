@@ -49,7 +49,7 @@ def calibrate(
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
 
     def told(point: CalibrationPoint) -> None:
-        state.err.print(f"{point.ndcg:.4f}  {point.milliseconds:6.0f} ms  {point.setting}", markup=False)
+        state.err.print(f"{point.ndcg:.4f}  {point.milliseconds:6.0f} ms  {point.setting}")
 
     fetch_models(settings, state)
     models = Models(settings)
@@ -60,13 +60,13 @@ def calibrate(
         file.write(fragment(settings, best.setting))
     if plot is not None:
         draw(plot, calibration.points, frontier(calibration.points))
-    state.out.print("nDCG@5  ms a question  setting", markup=False)
+    state.out.print("nDCG@5  ms a question  setting")
     unbeaten = frontier(calibration.points)
     shown = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
     for point in shown:
         chosen = "  (written)" if point == best else ""
-        state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}", markup=False)
-    state.err.print(f"Wrote {out}, from {len(asked)} questions.", markup=False)
+        state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}")
+    state.err.print(f"Wrote {out}, from {len(asked)} questions.")
 
 
 def draw(path: Path, points: list[CalibrationPoint], best: list[CalibrationPoint]) -> None:

@@ -58,4 +58,4 @@ def delete(
             await service.delete_collection(name)
 
     asyncio.run(run())
-    state.err.print(f"Deleted {name}.", markup=False)
+    state.err.print(f"Deleted {name}.")

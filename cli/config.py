@@ -51,4 +51,4 @@ def write_docs(
     from server.settings import Settings
 
     path.write_text(markdown(Settings), encoding="utf-8")
-    state_of(context).err.print(f"Wrote {path}.", markup=False)
+    state_of(context).err.print(f"Wrote {path}.")

@@ -6,6 +6,7 @@ Exit codes are part of the interface; `docs/cli.md` lists them.
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 import traceback
 from enum import IntEnum
@@ -15,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cli.state import State
+from text.unsafe import showable, showable_line
 
 
 class ExitCode(IntEnum):
@@ -97,6 +99,13 @@ def describe(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+class SafeFormatter(logging.Formatter):
+    """A line of the log, or a traceback, without what could steer the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return showable(super().format(record))
+
+
 class ErrorHandlerGroup(TyperGroup):
     """The group of all commands; errors end here, Ctrl-C with 130 and without a traceback."""
 
@@ -111,12 +120,7 @@ class ErrorHandlerGroup(TyperGroup):
         except Exception as error:  # noqa: BLE001  the edge
             state = ctx.obj if isinstance(ctx.obj, State) else State()
             if state.debug:
-                traceback.print_exception(error)
-            state.err.print(f"[bold red]error:[/] {_escape(describe(error))}", soft_wrap=True)
+                state.err.print("".join(traceback.format_exception(error)), end="", soft_wrap=True)
+            state.err.print("[bold red]error:[/]", end=" ", markup=True)
+            state.err.print(showable_line(describe(error)), soft_wrap=True)
             raise typer.Exit(exit_code(error)) from None
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape("".join(character if character.isprintable() else " " for character in text))

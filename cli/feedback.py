@@ -40,7 +40,6 @@ def export_rows(
     state.err.print(
         f"Wrote {out}: {edited} edited search texts, {len(rows) - edited} rated turns. Review it, then run "
         f"`anaphora feedback rows {out} ROWS.jsonl`.",
-        markup=False,
     )
 
 
@@ -61,4 +60,4 @@ def rows(
         raise InputError(f"No row of {reviewed} has `use` set to true; nothing was written.")
     count = write_examples(out, examples)
     changed = sum(example.needs_rewrite for example in examples)
-    state.err.print(f"Wrote {out}: {count} rows, {changed} of them rewritten.", markup=False)
+    state.err.print(f"Wrote {out}: {count} rows, {changed} of them rewritten.")

@@ -18,6 +18,7 @@ import typer
 
 from cli.error_handler import ExitCode
 from cli.state import InputError, State, state_of
+from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,7 +236,7 @@ def tell(state: State, collection: str, report: IndexReport) -> None:
         table = Table("file", "status", "why", box=None, pad_edge=False, header_style="bold")
         for file in troubled[:SHOWN_FAILURES]:
             style = "red" if file.status == "failed" else "yellow"
-            table.add_row(Text(file.document_id), Text(file.status, style=style), Text(file.message))
+            table.add_row(showable_line(file.document_id), Text(file.status, style=style), showable_line(file.message))
         state.out.print(table)
         if len(troubled) > SHOWN_FAILURES:
             state.out.print(f"and {len(troubled) - SHOWN_FAILURES} more")
@@ -245,5 +246,4 @@ def tell(state: State, collection: str, report: IndexReport) -> None:
     passages = sum(file.passages for file in report.files if file.status in ("indexed", "unchanged"))
     state.out.print(
         f"{collection}: {numbers}; {passages:,} passages, {report.embedded:,} embedded, {report.seconds:.1f} s.",
-        markup=False,
     )

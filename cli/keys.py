@@ -39,7 +39,7 @@ def create(context: typer.Context, name: Annotated[str, typer.Argument(help="Who
     with _database(context) as database:
         made, secret = database.write_blocking(lambda connection: keys.create(connection, name))
     state = state_of(context)
-    state.err.print(f"Key {made.id} for {name}. Keep it: it cannot be shown again.", markup=False)
+    state.err.print(f"Key {made.id} for {name}. Keep it: it cannot be shown again.")
     typer.echo(secret)
 
 
@@ -55,7 +55,7 @@ def list_keys(context: typer.Context) -> None:
         found = database.read_blocking(keys.listing)
     state = state_of(context)
     if not found:
-        state.err.print("There is no key; `anaphora keys create NAME` makes one.", markup=False)
+        state.err.print("There is no key; `anaphora keys create NAME` makes one.")
         return
     table = Table("id", "name", "made", "used", "revoked", box=None, pad_edge=False, header_style="bold")
     for key in found:
@@ -74,12 +74,11 @@ def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="T
     if not revoked:
         raise InputError(f"There is no active key {key_id[:40]!r}; `anaphora keys list` shows them.")
     state = state_of(context)
-    state.err.print(f"Key {key_id} is revoked.", markup=False)
+    state.err.print(f"Key {key_id} is revoked.")
     if not others:
         state.err.print(
             "It was the last one, and a key is still required: `anaphora keys create NAME` makes one, `anaphora keys "
             "open` serves everybody on this machine without.",
-            markup=False,
         )
 
 

@@ -36,11 +36,11 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
             done += 1
             if (percent := 100 * done // total) >= told + REPORT_EVERY:
                 told = percent - percent % REPORT_EVERY
-                console.print(f"{doing}: {done} of {total}", highlight=False)
+                console.print(f"{doing}: {done} of {total}")
 
         yield count
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console) as bars:
         task = bars.add_task(doing, total=total)
         yield lambda: bars.advance(task)
@@ -58,7 +58,7 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
             nonlocal told
             if what != told:
                 told = what
-                console.print(f"{what}: {total}", highlight=False, markup=False)
+                console.print(f"{what}: {total}")
 
         yield tell
         return

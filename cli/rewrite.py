@@ -94,7 +94,6 @@ def rewrite(
         except KeyboardInterrupt:
             state.err.print(
                 f"\n{len(records)} of {len(lines)} questions are kept in {partial}; the same command goes on.",
-                markup=False,
             )
             raise
     with text_writer(out) as file:
@@ -104,7 +103,6 @@ def rewrite(
     refused = sum(record.decision == "refused" for record in records.values())
     state.err.print(
         f"Wrote {out}: {len(lines)} questions, {rewritten} rewritten, {refused} rewrites refused, {failures} failed.",
-        markup=False,
     )
     if failures == len(lines):
         raise typer.Exit(ExitCode.LLM)

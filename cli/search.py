@@ -113,7 +113,7 @@ def search(
             "three fields is the id.",
             style="yellow",
         )
-    state.err.print(f"Wrote {run}: {len(lines)} questions, {level.value} level.", markup=False)
+    state.err.print(f"Wrote {run}: {len(lines)} questions, {level.value} level.")
 
 
 def ranked(hits: Sequence[Hit], level: RankedUnit) -> list[tuple[str, float]]:

@@ -12,6 +12,7 @@ import typer
 
 from cli.error_handler import ExitCode
 from cli.state import InputError, SettingsError, State, state_of
+from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     import socket
@@ -119,15 +120,16 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
         _tell(state, await _watch(service, state, job))
     elif name not in known:
         state.err.print(
-            f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH."
+            f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH.",
+            markup=True,
         )
     readiness = await service.readiness()
     if name in {info.name for info in await service.collections()}:
         with state.err.status("loading"):
             readiness = await _settled(service)
     for problem in readiness.problems:
-        state.err.print(problem, style="yellow", markup=False)
-    state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] (Ctrl-C ends)")
+        state.err.print(problem, style="yellow")
+    state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] (Ctrl-C ends)", markup=True)
 
 
 async def _settled(service: ChatService) -> Readiness:
@@ -141,7 +143,7 @@ async def _settled(service: ChatService) -> Readiness:
 
 def own_documentation() -> list[Path]:
     """This project's documentation where it runs from its checkout."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     docs = root / "docs"
     return [docs] if docs.is_dir() and (root / "pyproject.toml").is_file() else []
 
@@ -164,11 +166,11 @@ def _tell(state: State, job: Job) -> None:
     """What became of the files; the collection as it was before serves on where indexing failed."""
     failed = [file for file in job.files if file.status == "failed"]
     for file in failed[:SHOWN_FAILURES]:
-        state.err.print(f"{file.document_id}: {file.message}", style="red", markup=False)
+        state.err.print(showable_line(f"{file.document_id}: {file.message}"), style="red")
     if len(failed) > SHOWN_FAILURES:
         state.err.print(f"and {len(failed) - SHOWN_FAILURES} more")
     if job.state != "done":
-        state.err.print(f"Indexing ended as {job.state}. {job.message}", style="red", markup=False)
+        state.err.print(f"Indexing ended as {job.state}. {job.message}", style="red")
         return
     kept = [file for file in job.files if file.status in ("indexed", "unchanged")]
     state.err.print(f"{job.collection}: {len(kept)} files, {sum(file.passages for file in kept):,} passages.")

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from server.settings import Settings
 
 
-PIPE_WIDTH = 160
-"""Columns where there is no terminal to ask: tables keep whole paths."""
-
-
 class SettingsError(Exception):
     """A setting has a value that cannot be used, or its file cannot be read."""
 
@@ -108,13 +104,10 @@ class State:
         return self._console(stderr=True)
 
     def _console(self, *, stderr: bool) -> Console:
-        from rich.console import Console
+        from cli.console import open_console
 
         if stderr not in self._consoles:
-            console = Console(stderr=stderr, highlight=False, soft_wrap=not stderr)
-            if not console.is_terminal:
-                console.width = PIPE_WIDTH
-            self._consoles[stderr] = console
+            self._consoles[stderr] = open_console(stderr=stderr)
         return self._consoles[stderr]
 
 

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from cli.asking import open_asker, progress
 from cli.state import InputError, State, state_of
+from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from index.documents import Document
@@ -159,8 +160,8 @@ def compare(
         cells = compare_pools(documents, propositions, dialogs, encoder, Path(workplace), status.update)
     told = table(cells)
     write_text(folder.path / "compare.md", told)
-    state.out.print(f"{cells[0].questions:,} questions, {len(documents):,} documents", markup=False)
-    state.out.print(told, markup=False)
+    state.out.print(f"{cells[0].questions:,} questions, {len(documents):,} documents")
+    state.out.print(told)
 
 
 @app.command()
@@ -175,7 +176,7 @@ def report(
 
     folder = Folder(out.expanduser().absolute())
     write_reports(folder, read_facts(folder.facts))
-    state_of(context).out.print(str(folder.path / "report.html"), markup=False)
+    state_of(context).out.print(str(folder.path / "report.html"))
 
 
 def read(state: State, paths: Sequence[Path], include: Sequence[str], exclude: Sequence[str]) -> list[Document]:
@@ -189,7 +190,7 @@ def read(state: State, paths: Sequence[Path], include: Sequence[str], exclude: S
     documents: list[Document] = []
     for file in scan(given, include, exclude):
         if file.error:
-            state.err.print(f"left out {file.source.document_id}: {file.error}", style="yellow", markup=False)
+            state.err.print(showable_line(f"left out {file.source.document_id}: {file.error}"), style="yellow")
         documents.extend(file.documents)
     if not documents:
         raise InputError("There is no document in these paths; check them, --include and --exclude.")
@@ -230,10 +231,10 @@ def tell_estimate(
         total += price
         row = (cost.step, f"{cost.requests:,}", f"{cost.tokens_in:,}", f"{cost.tokens_out:,}")
         table.add_row(*row, *([f"{price:,.2f}"] if any(prices) else []))
-    state.out.print(f"{len(documents)} documents, {len(shown)} windows; the estimate:", markup=False)
+    state.out.print(f"{len(documents)} documents, {len(shown)} windows; the estimate:")
     state.out.print(table)
     if any(prices):
-        state.out.print(f"total {total:,.2f}", markup=False)
+        state.out.print(f"total {total:,.2f}")
 
 
 class _Run:
@@ -283,7 +284,7 @@ class _Run:
             try:
                 self._steps(settler)
             except Paused as paused:
-                self._state.err.print(f"{paused} Run the same command again to go on.", markup=False)
+                self._state.err.print(f"{paused} Run the same command again to go on.")
 
     def by_files(
         self, model: str, temperature: float, batch_out: Path | None, batch_in: Path | None, *, schema: bool
@@ -305,13 +306,12 @@ class _Run:
                     told += f"Wrote {asker.written} requests to {batch_out}; give the responses with --batch-in."
                 else:
                     told += "Name a file for their requests with --batch-out."
-                self._state.err.print(told, markup=False)
+                self._state.err.print(told)
             if strange := answered - settler.judged:
                 self._state.err.print(
                     f"{len(strange)} responses answer nothing this run asks; they were made with other documents, "
                     "prompts or options.",
                     style="yellow",
-                    markup=False,
                 )
 
     def _steps(self, settler: Settler) -> None:
@@ -323,7 +323,6 @@ class _Run:
         self._state.out.print(
             f"{len(built.kept):,} propositions from {facts.documents:,} documents ({len(built.left_out):,} sentences "
             f"left out, {built.duplicates:,} merged): {folder.propositions}",
-            markup=False,
         )
         write_reports(folder, facts)
         if self._until is SynthStep.DIALOGS:
@@ -332,7 +331,6 @@ class _Run:
             self._state.out.print(
                 f"{facts.dialogs:,} dialogs with {facts.questions:,} questions, {facts.share_needing_rewrite:.0%} of "
                 f"which need rewriting ({rejected:,} pairs rejected): {folder.path / 'report.html'}",
-                markup=False,
             )
             write_reports(folder, facts)
 
@@ -361,5 +359,5 @@ def write_propositions(
     ):
         settler = Settler(journal, sampling, asker, report=report)
         built, _ = make_propositions(documents, SynthPlan(), settler, encoder, folder)
-    state.err.print(f"{len(built.kept):,} propositions from {len(documents):,} documents.", markup=False)
+    state.err.print(f"{len(built.kept):,} propositions from {len(documents):,} documents.")
     return folder.propositions

@@ -1,7 +1,7 @@
 """What a turn looks like in a terminal: its events, its sources, and a source opened at the cited sentence.
 
-Everything shown comes from documents and models, so control characters are taken out before it reaches
-the terminal. This module asks nothing and keeps only the newest turn.
+Everything shown comes from documents and models: the console keeps it from steering the terminal (`cli.console`).
+This module asks nothing and keeps only the newest turn.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from text.unsafe import showable, showable_line
+from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,7 +147,7 @@ class Transcript:
 
         self.end()
         self._answering = True
-        shown = Text(showable(text))
+        shown = Text(text)
         shown.highlight_regex(MARKER, NUMBER_STYLE)
         self.console.print(shown, end="", soft_wrap=True)
 
@@ -188,12 +188,12 @@ def _shorten(text: str, longest: int = 160) -> str:
 
 
 def _marked(text: str, start: int, end: int, marks: list[tuple[int, int, str]]) -> Text:
-    """`text[start:end]` with styles; cleaned piece by piece, so that offsets stay true."""
+    """`text[start:end]` with styles; in pieces, for rich drops some characters, and offsets must stay true."""
     from rich.text import Text
 
     borders = sorted({start, end, *(edge for low, high, _ in marks for edge in (low, high) if start < edge < end)})
     shown = Text()
     for low, high in pairwise(borders):
         styles = [style for first, last, style in marks if first <= low and high <= last]
-        shown.append(showable(text[low:high]), style=styles[-1] if styles else "")
+        shown.append(text[low:high], style=styles[-1] if styles else "")
     return shown

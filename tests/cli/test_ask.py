@@ -16,11 +16,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.ask import parse_where
+from cli.console import SafeConsole
 from cli.error_handler import ExitCode
 from cli.state import InputError
 from cli.transcript import Transcript
@@ -202,7 +202,7 @@ def evidence(**changes: object) -> Evidence:
 
 def shown(*events: EvidenceEvent | TokenEvent) -> tuple[Transcript, StringIO]:
     out = StringIO()
-    transcript = Transcript(Console(file=out, width=80, force_terminal=True, color_system="standard"))
+    transcript = Transcript(SafeConsole(file=out, width=80, force_terminal=True, color_system="standard"))
     for event in events:
         transcript.show(event)
     return transcript, out

@@ -18,6 +18,7 @@ from cli import app
 from cli.error_handler import ExitCode
 from index.collection import list_collections
 from server.store import Database, jobs
+from text.unsafe import is_showable
 
 
 @pytest.fixture
@@ -72,6 +73,16 @@ def test_a_failing_file_is_named_and_stops_nothing(home: Path, docs: Path) -> No
     assert result.exit_code == 0, result.output
     assert "broken.pdf" in result.stdout
     assert "2 indexed, 1 failed" in result.stdout
+
+
+def test_a_file_name_cannot_steer_the_terminal(home: Path, docs: Path) -> None:
+    (docs / "evil\x1b]0;owned\x07\x1b[2J\x9b\nerror: all is lost \u202efdp.pdf").write_bytes(b"%PDF-1.7 nothing")
+    (docs / "cut\udce4.pdf").write_bytes(b"%PDF-1.7 nothing")
+    result = anaphora("index", docs, "-c", "c")
+    assert result.exit_code == 0, result.output
+    assert "2 indexed, 2 failed" in result.stdout
+    assert "evil]0;owned[2J error: all is lost fdp.pdf" in result.stdout
+    assert is_showable(result.stdout)
 
 
 def test_nothing_indexed_is_an_error(home: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.serve import own_documentation
 from tests.installed import left_out
+from text.unsafe import is_showable
 
 MAIN = "from cli import main; main()"
 
@@ -33,11 +36,13 @@ def run(home: Path, *arguments: str, **environment: str) -> subprocess.Completed
 def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, documents: Path, tmp_path: Path) -> None:
     """Nothing that only an extra brings can be imported: no torch, no transformers, no langchain."""
     home = tmp_path / "home"
+    docs = Path(shutil.copytree(documents, tmp_path / "documents"))
+    (docs / "evil\x1b]0;owned\x07\x1b[2J\x9b\nerror: all is lost \u202efdp.pdf").write_bytes(b"%PDF-1.7 nothing")
     (tmp_path / "sitecustomize.py").write_text(
         f"import sys\nsys.modules.update(dict.fromkeys({left_out()!r}))\n", "utf-8"
     )
     encoder = str(model_home / "models" / "all-minilm-l6-v2")
-    arguments = ("serve", "--docs", str(documents), "--port", "0", "--model", "none")
+    arguments = ("serve", "--docs", str(docs), "--port", "0", "--model", "none")
     line, values = command(home, *arguments, ANAPHORA_INDEX__ENCODER=encoder, PYTHONPATH=str(tmp_path))
     process = subprocess.Popen(line, env=values, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -64,9 +69,15 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
         assert time.monotonic() - began < 15
         assert "Traceback" not in out + err
         assert "Stopped." in err
+        assert "evil]0;owned[2J error: all is lost fdp.pdf" in err
+        assert is_showable(out + err)
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_checkout_serves_its_own_documentation() -> None:
+    assert own_documentation() == [Path(__file__).resolve().parents[2] / "docs"]
 
 
 def test_a_taken_port_is_said_so(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """The HTTP API: an OpenAI-compatible chat over collections, and everything the page shows.
 
-An endpoint is a folder: `router` (what is asked of HTTP), `protocol` (the shapes that go in and out) and
-`serving` (what happens) where there is something to say in each.
+`routes` has a module for each kind of thing. Chat completions are a folder of `router` (what is asked of HTTP),
+`protocol` (the shapes that go in and out) and `serving` (what happens).
 """

@@ -13,6 +13,7 @@ from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
 from server.api.keys import KeyGuard
 from server.api.limits import BodyLimit
+from server.api.mounted import MountedErrors
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
 from server.api.routes.feedback import router as feedback
@@ -49,6 +50,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
             Middleware(OriginGuard, loopback_only=not needs_key),
             Middleware(BodyLimit, upload_bytes=settings.server.max_body_mb << 20),
             Middleware(KeyGuard, database=service.database, always=needs_key),
+            Middleware(MountedErrors),
         ],
     )
     app.state.service = service

@@ -1,8 +1,8 @@
 """Who may talk to the server, and what a browser may do with what it says.
 
 On loopback nobody needs a key until one is made; there the Host header must name this machine, so that a
-web page elsewhere cannot reach the server by a name of its own (DNS rebinding), and no page of another
-origin may change anything (CSRF). Everywhere else, and as soon as a key exists, every request needs one.
+web page elsewhere cannot reach the server by a name of its own (DNS rebinding). Everywhere else, and as soon as a
+key exists, every request needs one. No page of another origin may change or read anything: it may only link here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOGIN_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 def is_loopback(host: str) -> bool:
@@ -121,13 +121,20 @@ class OriginGuard:
                 "This server listens on loopback only and answers to localhost and 127.0.0.1. To reach it by another "
                 "name, start it with --host and an API key."
             )
-        if method in _SAFE_METHODS and kind == "http":
-            return None
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if foreign or headers.get("sec-fetch-site") == "cross-site":
-            return "A page of another origin may not change anything here."
-        return None
+        foreign = origin is not None and _place(origin) != host.lower()
+        if headers.get("sec-fetch-site") == "cross-site":
+            linked = method in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+            foreign = foreign or kind != "http" or not linked
+        return "A page of another origin may not use this server." if foreign else None
+
+
+def _place(origin: str) -> str:
+    """Host and port of an origin, empty for one that has none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _hostname(host: str) -> str:

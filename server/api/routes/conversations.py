@@ -1,4 +1,7 @@
-"""Conversations: list, search, read, rename, delete, export; ask in one; read a turn and its trace."""
+"""Conversations: list, search, read, rename, delete, export; ask in one; read a turn and its trace.
+
+What goes in is described here; what comes out are the service's own types.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,61 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from index.query import Where
 from server.api.dependencies import ConversationId, Service
-from server.api.routes.conversation_schemas import ConversationList, NewConversation, NewTitle, NewTurn
 from server.api.sse import TurnStream, event_bytes
-from server.chat import ConversationDetail, ConversationSummary, RunningTurn, StoredTurn, Trace, TurnRequest
+from server.chat import (
+    NAME_PATTERN,
+    ConversationDetail,
+    ConversationSummary,
+    RunningTurn,
+    StoredTurn,
+    Trace,
+    TurnRequest,
+)
 
 router = APIRouter(tags=["Conversations"])
 
 TurnId = Annotated[str, Path(description="The turn's id, as in `done` events and in the header `X-Turn-Id`.")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewConversation(_Strict):
+    """A conversation to be made."""
+
+    collection: str | None = Field(
+        default=None, description="The collection it is about; none: the default one.", pattern=NAME_PATTERN
+    )
+    title: str = Field(default="", max_length=400, description="Empty: its first question becomes its title.")
+
+
+class NewTitle(_Strict):
+    """A conversation's new title."""
+
+    title: str = Field(min_length=1, max_length=400, pattern=r"\S")
+
+
+class NewTurn(_Strict):
+    """A question in a stored conversation."""
+
+    question: str = Field(min_length=1, pattern=r"\S")
+    search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
+    where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
+    regenerate_of: str | None = Field(
+        default=None, description="The turn whose place this one takes; it and those after it are set aside."
+    )
+
+
+class ConversationList(BaseModel):
+    """Conversations, newest first."""
+
+    data: list[ConversationSummary]
 
 
 @router.get("/v1/conversations", summary="List or search conversations")
@@ -60,10 +108,8 @@ async def delete_conversation(conversation_id: ConversationId, service: Service)
     responses={
         200: {
             "description": "The conversation as a file.",
-            "content": {
-                "application/json": {"schema": ConversationDetail.model_json_schema(mode="serialization")},
-                "text/markdown": {"schema": {"type": "string"}},
-            },
+            "model": ConversationDetail,
+            "content": {"text/markdown": {"schema": {"type": "string"}}},
         }
     },
 )

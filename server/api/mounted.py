@@ -1,0 +1,69 @@
+"""Errors of what is mounted beside the API: the page's own routes answer in the API's shape too."""
+
+from __future__ import annotations
+
+import json
+import logging
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.errors import error_response
+from server.api.security import is_api
+
+log = logging.getLogger(__name__)
+
+_KEPT = ("allow", "connection", "retry-after", "www-authenticate")
+_FAILED = "The page's server failed to do this; its log says why."
+
+
+class MountedErrors:
+    """Replaces the body of every answer from 400 on that no endpoint of the API gave."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_api(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        failed: Message | None = None
+        body = b""
+        answered = False
+
+        async def shaped(message: Message) -> None:
+            nonlocal failed, body, answered
+            if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+                failed = message
+            elif failed is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    headers = Headers(raw=failed["headers"])
+                    kept = {name: headers[name] for name in _KEPT if name in headers}
+                    response = error_response(failed["status"], _message(failed["status"], body), headers=kept)
+                    await response(scope, receive, send)
+                    answered = True
+
+        try:
+            await self._app(scope, receive, shaped)
+        except Exception:
+            # Raised again after it was answered, it would cost the connection.
+            if not answered:
+                raise
+            log.exception("%s %s failed", scope["method"], scope["path"])
+
+
+def _message(status: int, body: bytes) -> str:
+    """What the body says to a person; of a failure nothing, which may be anything."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _FAILED
+    try:
+        said = json.loads(body)
+    except ValueError:
+        said = None
+    said = said.get("detail") or said.get("error") if isinstance(said, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
+    return said[:500] if isinstance(said, str) and said else f"{HTTPStatus(status).phrase}."

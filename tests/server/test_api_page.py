@@ -1,0 +1,79 @@
+"""The page's own routes behind the API's guards: who may read them, and how their errors look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def page(running: Any) -> Any:
+    """A server with the page at `/`."""
+    import ui
+
+    async def mount() -> None:
+        ui.mount(running.app, running.service)
+
+    running.call(mount())
+    return running
+
+
+FOREIGN = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "http://localhost:3000"},
+    {"Origin": "null"},
+    {"Origin": "http://[::1"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=lambda headers: " ".join(headers.values()))
+def test_a_foreign_page_reads_nothing(page: Any, headers: dict[str, str]) -> None:
+    with page.client() as client:
+        for path in ("/", "/config", "/gradio_api/info", "/gradio_api/app_id", "/v1/conversations", "/login"):
+            answer = client.get(path, headers=headers)
+            assert answer.status_code == 403, path
+            assert answer.json()["error"]["code"] == "forbidden_origin"
+            assert "access-control-allow-origin" not in answer.headers
+        preflight = {**headers, "Access-Control-Request-Method": "POST"}
+        assert client.options("/gradio_api/queue/join", headers=preflight).status_code == 403
+
+
+def test_the_page_itself_and_links_to_it_are_answered(page: Any) -> None:
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    own = {"Origin": page.url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+    with page.client() as client:
+        assert client.get("/", headers=link).status_code == 200
+        assert client.get("/config", headers=own).status_code == 200
+        assert client.post("/v1/conversations", json={}, headers=link).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/gradio_api/nothing", 404),
+        ("GET", "/gradio_api/file=/etc/passwd", 403),
+        ("DELETE", "/gradio_api/queue/join", 405),
+        ("POST", "/gradio_api/queue/join", 422),
+        ("POST", "/gradio_api/run/nothing", 422),
+        ("GET", "/nothing/at/all", 404),
+    ],
+)
+def test_errors_of_the_page_have_the_shape_of_the_api(page: Any, method: str, path: str, status: int) -> None:
+    with page.client() as client:
+        answer = client.request(method, path)
+    assert answer.status_code == status
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+    assert answer.json()["error"]["message"]
+    if status == 405:
+        assert answer.headers["allow"]
+
+
+def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection(page: Any) -> None:
+    with page.client() as client:
+        for _ in range(2):
+            answer = client.post("/gradio_api/run/predict", json={"data": [], "fn_index": 10**6, "session_hash": "x"})
+            assert answer.status_code == 500
+            assert answer.json()["error"]["type"] == "server_error"

@@ -54,6 +54,7 @@ def index(
         list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
     ] = None,
     prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
+    retry: Annotated[bool, typer.Option("--retry", help="Read files again that were given up before.")] = False,
     propositions: Annotated[
         str,
         typer.Option(
@@ -70,6 +71,7 @@ def index(
     from cli.resources import fetch_models
     from index.errors import IndexingCancelled
     from index.indexer import index_paths
+    from index.loaders.sandbox import Limits
     from server.chat.models import Models
 
     state = state_of(context)
@@ -95,6 +97,8 @@ def index(
                 passage_tokens=wanted.passage_tokens,
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
+                retry=given if retry else (),
+                limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb),
                 pool=searched,
                 store=wanted.vectors,
                 progress=report,

@@ -6,8 +6,6 @@ rest, and what was indexed of it before stays.
 
 from __future__ import annotations
 
-import hashlib
-import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,9 +15,12 @@ from typing import Literal, TypeAlias
 from index.documents import Document
 from index.encoders import Encoder
 from index.errors import DocumentNotFound, LoadError
-from index.loaders import SourceFile, load, walk
+from index.loaders import SourceFile, walk
+from index.loaders.sandbox import Limits, shared_pool
 from index.manifest import TEXTS
 from index.pools import Pool, remembered
+from index.quarantine import Quarantine
+from index.reading import LEFT_ALONE, FileReader, Reading
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
@@ -37,8 +38,6 @@ __all__ = [
 PASSAGE_TOKENS = 220
 MAX_FILE_MB = 64
 _SPECIAL_TOKENS = 2
-# A larger file is not read to see whether it changed: its loader will refuse it.
-_HASHED = 32
 
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "deleted"]
 
@@ -75,6 +74,8 @@ def index_paths(
     passage_tokens: int = PASSAGE_TOKENS,
     max_file_mb: float = MAX_FILE_MB,
     prune: bool = True,
+    retry: Sequence[Path] = (),
+    limits: Limits | None = None,
     pool: Pool | None = None,
     store: StoreSpec = EXACT,
     progress: Report | None = None,
@@ -86,7 +87,9 @@ def index_paths(
     indexed from under these paths and are no longer among them are deleted from the collection;
     files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `pool` says which passages
     are searched and is remembered: None takes the collection's last. `store` is where its vectors are kept from
-    now on. `cancelled` is asked between files and between batches.
+    now on. Files are parsed by other processes within `limits`; one that goes beyond them is left alone from then on,
+    until it changes or `retry` names it or its folder. `cancelled` is asked while files are parsed and between
+    batches.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
@@ -105,11 +108,21 @@ def index_paths(
             pool = remembered(folder.path)
         else:
             pool.remember(folder.path)
-        run = _Run(writer, encoder, window, max_file_mb, {_absolute(path) for path in paths}, pool)
+        quarantine = Quarantine(folder.path)
+        reader = FileReader(
+            shared_pool(limits or Limits()),
+            quarantine,
+            writer.staged.files(),
+            f"{TEXTS} {window} {encoder.name}{pool.fingerprint()}",
+            max_file_mb,
+            {_absolute(path) for path in retry},
+            cancelled or (lambda: False),
+        )
+        run = _Run(writer, encoder, window, reader, quarantine, {_absolute(path) for path in paths}, pool)
         files: list[FileStatus] = []
-        for done, source in enumerate(sources):
+        for done, (source, reading) in enumerate(reader.ahead(sources)):
             writer.report("reading", done, len(sources), source.document_id)
-            files.append(run.take(source))
+            files.append(run.take(source, reading))
         writer.report("reading", len(sources), len(sources))
         if prune:
             files.extend(run.prune({_absolute(source.path) for source in sources}))
@@ -194,37 +207,42 @@ class _Run:
         writer: VersionWriter,
         encoder: Encoder,
         window: int,
-        max_file_mb: float,
+        reader: FileReader,
+        quarantine: Quarantine,
         given: set[Path],
         pool: Pool,
     ) -> None:
         self._staged = writer.staged
         self._encoder = encoder
         self._window = window
-        self._max_file_mb = max_file_mb
+        self._reader = reader
+        self._quarantine = quarantine
         self._given = given
         self._pool = pool
-        self._pool_fingerprint = pool.fingerprint()
         self._files = self._staged.files()
         self._owners = self._staged.owners()
         self.changed = False
 
-    def take(self, source: SourceFile) -> FileStatus:
+    def take(self, source: SourceFile, reading: Reading) -> FileStatus:
         """Index a file if it is new or changed."""
         path = _absolute(source.path)
         known = self._files.get(str(path))
         document_id = known.document_id if known else self._free_id(source, path)
-        fingerprint = self._fingerprint(path)
-        if known and fingerprint and fingerprint == known.fingerprint:
-            return FileStatus(
-                str(source.path), document_id, "unchanged", known.warning, self._staged.passages_of(str(path))
-            )
-        warnings: list[str] = []
-        try:
-            documents = load(source.path, document_id, self._max_file_mb, warnings.append)
-        except LoadError as error:
-            return self._failed(source, path, document_id, known, str(error))
-        return self._stage(source, path, FileRecord(str(path), document_id, fingerprint), documents, warnings)
+        if reading.unchanged:
+            warning = known.warning if known else ""
+            return FileStatus(str(source.path), document_id, "unchanged", warning, self._staged.passages_of(str(path)))
+        if reading.parsed is not None and not path.exists():
+            return self._failed(source, path, document_id, known, f"{path.name} disappeared while it was read")
+        if reading.parsed is not None and reading.document_id != document_id:
+            reading = self._reader.read(source, document_id)
+        if reading.killed:
+            self._quarantine.add(path, reading.fingerprint, reading.problem)
+        if reading.parsed is None:
+            problem = reading.problem + (LEFT_ALONE if reading.killed else "")
+            return self._failed(source, path, document_id, known, problem)
+        self._quarantine.release(path)
+        file = FileRecord(str(path), document_id, reading.fingerprint)
+        return self._stage(source, path, file, reading.parsed.documents, reading.parsed.warnings)
 
     def _failed(
         self, source: SourceFile, path: Path, document_id: str, known: FileRecord | None, message: str
@@ -289,19 +307,6 @@ class _Run:
             if not owner or owner == str(path) or not Path(owner).exists():
                 return candidate
         raise LoadError(f"{source.path} has no free id: rename it")
-
-    def _fingerprint(self, path: Path) -> str:
-        """Of the file's bytes and of all that decides how they become passages; empty if it cannot be read."""
-        try:
-            status = path.stat()
-            # Looked at before it is opened: opening a pipe waits for its other end, and its loader will refuse it.
-            if not stat.S_ISREG(status.st_mode) or status.st_size > self._max_file_mb * _HASHED * 1024 * 1024:
-                return ""
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            return ""
-        return f"{digest} {TEXTS} {self._window} {self._encoder.name}{self._pool_fingerprint}"
 
 
 def _marks() -> list[str]:

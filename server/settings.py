@@ -46,6 +46,10 @@ class IndexSettings(_Group):
     include: tuple[str, ...] = Field((), description="Only files matching one of these patterns (gitignore style).")
     exclude: tuple[str, ...] = Field((), description="Never files matching one of these patterns (gitignore style).")
     max_file_mb: int = Field(64, ge=1, description="A larger file is refused with a clear status, in MiB.")
+    parse_seconds: float = Field(60.0, gt=0, description="A file that takes longer to read is given up, in seconds.")
+    parse_memory_mb: int = Field(
+        2048, ge=256, description="A file that takes more memory to read is given up, in MiB (Linux)."
+    )
     store: str = Field(
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, `chroma` asks Chroma, any "

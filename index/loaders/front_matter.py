@@ -10,10 +10,14 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from index.documents import Metadata, MetadataValue
 from index.loaders.reading import one_line
+
+if TYPE_CHECKING:
+    import yaml
 
 _MAX_BLOCK = 64 * 1024
 _MAX_KEYS = 32
@@ -86,11 +90,29 @@ def _scalar(value: object) -> MetadataValue | None:
     return None
 
 
+@cache
+def _plain_loader() -> type[yaml.SafeLoader]:
+    """A safe loader without aliases and merge keys: with them, 800 bytes can stand for more than fits in memory."""
+    import yaml
+
+    class PlainLoader(yaml.SafeLoader):
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("front matter may not use aliases")
+            return super().compose_node(parent, index)
+
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            """Leave merge keys out instead of copying what they name."""
+            node.value = [pair for pair in node.value if pair[0].tag != "tag:yaml.org,2002:merge"]
+
+    return PlainLoader
+
+
 def _parse(block: str, end: int) -> FrontMatter:
     import yaml
 
     try:
-        values = yaml.safe_load(block)
+        values = yaml.load(block, _plain_loader())
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
         return FrontMatter(end)
     if not isinstance(values, dict):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders.files import DEFAULT_MAX_FILE_MB, load
+from index.loaders.files import DEFAULT_MAX_FILE_MB
 from index.loaders.reading import clean
+from index.loaders.sandbox import Limits, shared_pool
 from index.loaders.walk import SourceFile, walk
 
 
@@ -31,8 +32,11 @@ def scan(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     max_file_mb: float = DEFAULT_MAX_FILE_MB,
+    limits: Limits | None = None,
 ) -> Iterator[LoadedFile]:
-    """Walk `paths` (see `walk`) and load each file as it comes; only one file's documents are held.
+    """Walk `paths` (see `walk`) and load each file as it comes, in another process within `limits`.
+
+    Only one file's documents are held.
 
     No two documents and no two verbatim passages share an id: what comes second is left out with a
     warning that names the file that came first.
@@ -40,12 +44,12 @@ def scan(
     owners: dict[str, str] = {}
     passages: dict[str, str] = {}
     for source in walk(paths, include, exclude):
-        warnings: list[str] = []
         try:
-            documents = load(source.path, source.document_id, max_file_mb, warnings.append)
+            parsed = shared_pool(limits or Limits()).parse(source.path, source.document_id, max_file_mb)
         except LoadError as error:
             yield LoadedFile(source, [], clean(str(error)))
             continue
+        documents, warnings = parsed.documents, parsed.warnings
         kept = [document for document in documents if _claim(document, source.document_id, owners, passages, warnings)]
         if documents and not kept:
             yield LoadedFile(source, [], "; ".join(warnings))

@@ -118,7 +118,7 @@ class DocumentMixin:
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             # By its folder, not by itself, so that its id does not depend on what it came with.
-            report = self._index(progress, name, [self.uploads.root(name)], prune=False)
+            report = self._index(progress, name, [self.uploads.root(name)], prune=False, retry=[kept])
             return _results(file for file in report if Path(file.path) == kept)
 
         return await self._submit("upload", name, work)
@@ -262,8 +262,11 @@ class DocumentMixin:
             )
             self.opened.changed(name)
 
-    def _index(self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool) -> list[FileStatus]:
+    def _index(
+        self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, retry: Sequence[Path] = ()
+    ) -> list[FileStatus]:
         from index.indexer import index_paths
+        from index.loaders.sandbox import Limits
 
         index = self.settings.index
         report = index_paths(
@@ -276,6 +279,8 @@ class DocumentMixin:
             passage_tokens=index.passage_tokens,
             max_file_mb=index.max_file_mb,
             prune=prune,
+            retry=retry,
+            limits=Limits(index.parse_seconds, index.parse_memory_mb),
             store=index.vectors,
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,

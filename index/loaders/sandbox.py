@@ -1,0 +1,293 @@
+"""Files are parsed in processes of their own, which may be killed at any moment.
+
+Documents are hostile: some of them make a parser take minutes, or all of the memory. So a worker reads one file at a
+time under limits of time and memory, without network and without writing, and answers in JSON, of which nothing is
+executed. What a file means is the loaders' business; what becomes of one that was killed is `index.quarantine`'s.
+
+    parent                                   worker (this file, run as a program)
+                                           ← {}  (ready)
+      {"path", "document_id", "max_file_mb"} →
+                                           ← {"documents", "warnings"} or {"error"}
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from index.documents import Document, Section
+from index.errors import IndexingCancelled, LoadError
+
+_POLL_SECONDS = 0.05
+_START_SECONDS = 60.0
+_MEBIBYTE = 1 << 20
+
+
+class ParserKilled(LoadError):
+    """A file was given up because it took more than it may.
+
+    `died` tells that the parser ended by itself, as it does where memory is not enough.
+    """
+
+    def __init__(self, message: str, *, died: bool = False) -> None:
+        super().__init__(message)
+        self.died = died
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker."""
+
+    seconds: float = 60.0
+    memory_mb: int = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The documents of a file, and what was left out of it."""
+
+    documents: list[Document]
+    warnings: list[str]
+
+
+class ParserPool:
+    """Workers that parse files; they are started when needed and kept for the next file. Safe to share by threads.
+
+    Closing it, or leaving its `with`, ends them.
+    """
+
+    def __init__(self, limits: Limits = Limits()) -> None:
+        self.limits = limits
+        self._idle: list[_Worker] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> ParserPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def parse(
+        self,
+        path: Path,
+        document_id: str,
+        max_file_mb: float,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Parsed:
+        """The documents of a file, as `index.loaders.load` gives them.
+
+        Raises LoadError; ParserKilled where a limit was reached or the parser died; IndexingCancelled within a tenth
+        of a second once `cancelled` says so.
+        """
+        request = {"path": str(path), "document_id": document_id, "max_file_mb": max_file_mb}
+        try:
+            with self._worker() as worker:
+                used = worker.used
+                reply = worker.ask(request, path.name, cancelled)
+        except ParserKilled as error:
+            if not (used and error.died):
+                raise
+            # Its memory may have been full of earlier files: a fresh one tells whether this file is to blame.
+            with self._worker(fresh=True) as worker:
+                reply = worker.ask(request, path.name, cancelled)
+        if "error" in reply:
+            raise LoadError(str(reply["error"]))
+        return Parsed([_document(values) for values in reply["documents"]], [str(one) for one in reply["warnings"]])
+
+    def close(self) -> None:
+        """End the workers that wait; those at work end with their file."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.kill()
+
+    @contextmanager
+    def _worker(self, *, fresh: bool = False) -> Iterator[_Worker]:
+        with self._lock:
+            worker = self._idle.pop() if self._idle and not fresh else None
+        if worker is not None and not worker.usable:
+            worker.kill()
+            worker = None
+        worker = worker or _Worker(self.limits)
+        try:
+            yield worker
+        except BaseException:
+            worker.kill()
+            raise
+        with self._lock:
+            self._idle.append(worker)
+
+
+@cache
+def shared_pool(limits: Limits) -> ParserPool:
+    """The pool of this process with these limits, for whoever brings none; it ends with the process."""
+    pool = ParserPool(limits)
+    atexit.register(pool.close)
+    return pool
+
+
+class _Worker:
+    """One process; it is used by one thread at a time, and killed rather than mended."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._path = _path()
+        self.used = self._ready = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "index.loaders.sandbox", json.dumps(asdict(limits))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": self._path},
+        )
+
+    @property
+    def usable(self) -> bool:
+        """Whether it runs, and finds the modules that this process finds."""
+        return self._process.poll() is None and self._path == _path()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+    def ask(self, request: Mapping[str, object], name: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        if not self._ready:
+            self._line(name, cancelled, _START_SECONDS)
+            self._ready = True
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise ParserKilled(
+                f"{name} could not be parsed: the parser's process ended ({error})", died=True
+            ) from error
+        reply: dict[str, Any] = json.loads(self._line(name, cancelled, self._limits.seconds))
+        self.used = True
+        return reply
+
+    def _line(self, name: str, cancelled: Callable[[], bool], seconds: float) -> bytes:
+        """The worker's next line. Raises ParserKilled or IndexingCancelled; the caller kills the worker then."""
+        output = self._process.stdout
+        assert output is not None
+        most = self._limits.memory_mb * _MEBIBYTE
+        deadline = time.monotonic() + seconds
+        line = bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if cancelled():
+                    raise IndexingCancelled(f"stopped while {name} was read")
+                if time.monotonic() > deadline:
+                    raise ParserKilled(f"{name} was given up: reading it takes more than {seconds:g} seconds")
+                if not selector.select(_POLL_SECONDS):
+                    continue
+                piece = os.read(output.fileno(), _MEBIBYTE)
+                if not piece or len(line) + len(piece) > most:
+                    raise ParserKilled(
+                        f"{name} was given up: reading it takes more than {self._limits.memory_mb} MiB of memory, "
+                        "or ends the parser",
+                        died=True,
+                    )
+                line += piece
+        return bytes(line)
+
+
+def _path() -> str:
+    return os.pathsep.join(filter(None, sys.path))
+
+
+def _document(values: Mapping[str, Any]) -> Document:
+    sections = tuple(Section(**{**one, "heading": tuple(one["heading"])}) for one in values["sections"])
+    return Document(**{**values, "sections": sections})
+
+
+# From here on: the worker.
+
+
+def _serve(limits: Limits) -> None:
+    """Answer requests on standard input until it ends."""
+    from index.loaders.files import load
+
+    replies = os.fdopen(os.dup(1), "wb")
+    # What a parser prints is nobody's reply.
+    os.dup2(2, 1)
+    _confine(limits)
+    replies.write(b"{}\n")
+    replies.flush()
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        warnings: list[str] = []
+        _allow_seconds(limits.seconds)
+        reply: dict[str, Any]
+        try:
+            documents = load(
+                Path(request["path"]), request["document_id"], float(request["max_file_mb"]), warnings.append
+            )
+            reply = {"documents": [asdict(document) for document in documents], "warnings": warnings}
+        except LoadError as error:
+            reply = {"error": str(error)}
+        # A MemoryError is not caught: this process is of no use after it.
+        replies.write(json.dumps(reply).encode() + b"\n")
+        replies.flush()
+        del reply
+
+
+def _confine(limits: Limits) -> None:
+    """Bound what this process can do. What a system lacks is passed over: the parent's clock holds everywhere."""
+    _leave_network()
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_AS, limits.memory_mb * _MEBIBYTE), (resource.RLIMIT_FSIZE, 0),
+                       (resource.RLIMIT_CORE, 0)):  # fmt: skip
+        with suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
+
+
+def _allow_seconds(seconds: float) -> None:
+    """Let this process end by itself where its parent was killed while it was at work."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + 2 * seconds) + 2, hard))
+
+
+def _leave_network() -> None:
+    """Enter a network namespace without any device, where the kernel lets us; refuse Python's sockets everywhere."""
+    import ctypes
+
+    new_net, new_user = 0x40000000, 0x10000000
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        if libc.unshare(new_net) != 0:
+            libc.unshare(new_net | new_user)
+
+    def refuse(event: str, _: object) -> None:
+        if event.startswith(("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")):
+            raise PermissionError(f"a parser may not use {event}")
+
+    sys.addaudithook(refuse)
+
+
+if __name__ == "__main__":
+    _serve(Limits(**json.loads(sys.argv[1])))

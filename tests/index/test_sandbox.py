@@ -1,0 +1,167 @@
+"""Parsing in another process: limits hold, the queue goes on, and nothing of a killed parser stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from index.errors import IndexingCancelled, LoadError
+from index.indexer import IndexReport, index_paths
+from index.loaders import load
+from index.loaders.sandbox import Limits, ParserKilled, ParserPool
+from tests.index.conftest import WordEncoder
+from tests.index.hostile_files import HOSTILE, inline_markup, many_numbers
+
+# Far more than any honest file here takes, and far less than the hostile ones.
+SMALL = Limits(seconds=2.0, memory_mb=700)
+NARROW = Limits(seconds=170.0, memory_mb=300)
+SLOW = inline_markup(400_000)
+
+
+@pytest.fixture
+def pool() -> Iterator[ParserPool]:
+    with ParserPool(SMALL) as made:
+        yield made
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.md"
+    path.write_text("---\ntitle: Leave\ncount: 3\n---\n# Length\n\nTen weeks, ünd é more.\n", "utf-8")
+    return path
+
+
+def workers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "index.loaders.sandbox" in " ".join(child.cmdline())]
+
+
+def test_documents_come_back_as_they_are_loaded_here(pool: ParserPool, page: Path, tmp_path: Path) -> None:
+    assert pool.parse(page, "a/page.md", 64).documents == load(page, "a/page.md")
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"_id": "1", "text": "One.", "metadata": {"year": 2020}}\n{"_id": "2", "text": 3}\n', "utf-8")
+    warnings: list[str] = []
+    parsed = pool.parse(corpus, "corpus.jsonl", 64)
+    assert parsed.documents == load(corpus, "corpus.jsonl", warn=warnings.append)
+    assert parsed.warnings == warnings
+    assert len(warnings) == 1
+
+
+def test_a_broken_file_is_explained_as_here(pool: ParserPool, tmp_path: Path) -> None:
+    path = tmp_path / "broken.pdf"
+    path.write_bytes(b"%PDF-1.7 nothing")
+    with pytest.raises(LoadError) as here:
+        load(path, "broken.pdf")
+    with pytest.raises(LoadError) as there:
+        pool.parse(path, "broken.pdf", 64)
+    assert str(there.value) == str(here.value)
+    assert not isinstance(there.value, ParserKilled)
+
+
+def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path) -> None:
+    pool.parse(page, "1", 64)
+    (first,) = workers()
+    pool.parse(page, "2", 64)
+    assert [worker.pid for worker in workers()] == [first.pid]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "limits", "why"),
+    [("s.rst", SLOW, SMALL, "2 seconds"), ("s.jsonl", many_numbers(), NARROW, "300 MiB of memory")],
+)
+def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_read(
+    page: Path, tmp_path: Path, name: str, data: bytes, limits: Limits, why: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with ParserPool(limits) as pool:
+        pool.parse(page, "before", 64)
+        with pytest.raises(ParserKilled, match=f"{name} was given up: reading it takes more than {why}"):
+            pool.parse(path, name, 64)
+        assert pool.parse(page, "after", 64).documents[0].title == "Leave"
+        assert len(workers()) == 1
+
+
+def test_asking_for_the_end_kills_the_parser_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "slow.rst"
+    path.write_bytes(SLOW)
+    asked = iter([False] * 5)
+    with ParserPool(Limits(seconds=170)) as pool, pytest.raises(IndexingCancelled):
+        pool.parse(path, "slow.rst", 64, lambda: next(asked, True))
+    assert workers() == []
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "import socket; socket.create_connection(('127.0.0.1', 9))",
+        "import socket; socket.getaddrinfo('example.org', 80)",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; os.system('true')",
+        "open('written', 'w').write('x' * 100_000)",
+    ],
+)
+def test_a_parser_has_no_network_no_processes_and_writes_nothing(attempt: str, tmp_path: Path) -> None:
+    program = f"from index.loaders.sandbox import _confine, Limits; _confine(Limits()); {attempt}; print('done')"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, env=_paths())
+    assert "done" not in done.stdout
+    assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_text()
+
+
+def _paths() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def run(folder: Path, tmp_path: Path, retry: tuple[Path, ...] = ()) -> IndexReport:
+    return index_paths(tmp_path / "collections", "docs", [folder], WordEncoder(), limits=NARROW, retry=retry)
+
+
+def status(report: IndexReport, name: str) -> tuple[str, str]:
+    (found,) = (file for file in report.files if file.document_id == name)
+    return found.status, found.message
+
+
+def test_a_hostile_file_is_quarantined_until_it_changes_or_somebody_asks(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    page.rename(folder / "page.md")
+    hostile = folder / "corpus.jsonl"
+    hostile.write_bytes(many_numbers())
+    first = run(folder, tmp_path)
+    assert status(first, "page.md")[0] == "indexed"
+    state, message = status(first, "corpus.jsonl")
+    assert state == "failed"
+    assert "was given up" in message
+    assert "left alone until it changes" in message
+    # Within these limits nothing can be parsed: what is said of the file now was remembered.
+    again = index_paths(tmp_path / "collections", "docs", [folder], WordEncoder(), limits=Limits(0.001, 300))
+    assert status(again, "corpus.jsonl") == (state, message)
+    asked = index_paths(
+        tmp_path / "collections", "docs", [folder], WordEncoder(), limits=Limits(0.001, 300), retry=[hostile]
+    )
+    assert "0.001 seconds" in status(asked, "corpus.jsonl")[1]
+    (folder / "corpus.jsonl").unlink()
+    (folder / "swollen.md").write_text("# Now fine\n\nWords.\n", "utf-8")
+    assert status(run(folder, tmp_path), "swollen.md")[0] == "indexed"
+
+
+@pytest.mark.slow
+def test_every_hostile_file_ends_with_a_status_and_the_honest_one_is_found(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, made in HOSTILE.items():
+        (folder / name).write_bytes(made())
+    page.rename(folder / "page.md")
+    report = index_paths(tmp_path / "collections", "docs", [folder], WordEncoder(), limits=SMALL)
+    found = {file.document_id: file.status for file in report.files}
+    assert set(found) == {*HOSTILE, "page.md"}
+    assert found["page.md"] == "indexed"
+    assert found["merge-keys.md"] == "indexed"
+    assert found["swollen.docx"] == "failed"
+    assert set(found.values()) <= {"indexed", "failed"}

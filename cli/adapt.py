@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.state import InputError, State, state_of
-from cli.train import TERMS, is_terms, train_run
+from cli.train import machine_of, with_fetched_base
 
 if TYPE_CHECKING:
     from evaluation.adaptation.measuring import AdaptationVerdict
@@ -31,7 +31,7 @@ def adapt(
     name: Annotated[
         str, typer.Option(help="Name of the adaptation, its collection and its run; the same name goes on.")
     ] = "adapted",
-    recipe: Annotated[str, typer.Option(help="What to train: a recipe's name or a TOML file.")] = TERMS,
+    recipe: Annotated[str, typer.Option(help="What to train: a recipe's name or a TOML file.")] = "terms",
     also: Annotated[
         list[Path] | None, typer.Option(help="Further training rows, such as reviewed feedback; may be repeated.")
     ] = None,
@@ -142,10 +142,12 @@ class _Adaptation:
         """A run on the training side alone."""
         from evaluation.adaptation.pairs import TRAIN
         from rewriter.load import describe
+        from rewriter.training import train
+        from rewriter.training.recipe import read_adapting
 
-        path = self._folder / "recipe.toml"
-        path.write_text(narrowed(recipe, TRAIN), "utf-8")
-        train_run(self._state, str(path), self._folder / "data", self._run, cpu=cpu, threads=threads)
+        chosen = with_fetched_base(self._state, read_adapting(recipe, TRAIN))
+        machine = machine_of(self._state, cpu, threads)
+        train(chosen, self._folder / "data", self._run, machine=machine, callback=self._say)
         return {"run": self._name, "family": describe(self._run)["family"]}
 
     def calibrate(self) -> dict[str, Any]:
@@ -266,43 +268,3 @@ class _Adaptation:
 
     def _say(self, text: str) -> None:
         self._state.err.print(f"{self._name}: {text}", markup=False, highlight=False)
-
-
-def narrowed(recipe: str, train: str) -> str:
-    """A recipe as TOML that trains on `train` alone: every stage of a conditional one, the data of the term rewriter's.
-
-    Stages that are pretraining for other data keep their settings; what they read is the operator's.
-    """
-    import json
-
-    if is_terms(recipe):
-        from dataclasses import asdict as fields
-
-        from rewriter.terms.recipe import ADAPT
-        from rewriter.terms.recipe import read_recipe as read_terms
-
-        chosen = fields(read_terms(ADAPT if recipe == TERMS else Path(recipe))) | {"data": [train]}
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items())
-    from rewriter.training.recipe import read_recipe
-
-    dumped = read_recipe(recipe).model_dump(exclude_none=True, exclude_defaults=True, mode="json")
-    stages = dumped.pop("stage")
-    part = {"path": train, "hold_out": 0.05}
-    lines = [f"{key} = {json.dumps(value)}\n" for key, value in dumped.items() if not isinstance(value, dict)]
-    for key in ("model", "lora"):
-        if key in dumped:
-            lines.append(f"[{key}]\n")
-            lines += [f"{name} = {_toml(value)}\n" for name, value in dumped[key].items()]
-    for stage in stages:
-        lines.append("[[stage]]\n")
-        lines += [f"{name} = {_toml(value)}\n" for name, value in stage.items() if name != "data"]
-        lines.append(f"data = [{_toml(part)}]\n")
-    return "".join(lines)
-
-
-def _toml(value: object) -> str:
-    import json
-
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
-    return json.dumps(value)

@@ -123,10 +123,10 @@ def rollback(ctx: typer.Context) -> None:
 def export(ctx: typer.Context, run: Run) -> None:
     """Make the export of a finished run again from its weights."""
     from rewriter.runs import run_folder
-    from rewriter.training.run import refinish
+    from rewriter.training import export as export_run
 
     state = state_of(ctx)
-    refinish(run_folder(_home(state), run), lambda text: state.err.print(text, markup=False))
+    export_run(run_folder(_home(state), run), lambda text: state.err.print(text, markup=False))
 
 
 def _home(state: State) -> Path:

@@ -11,10 +11,7 @@ import typer
 from cli.state import InputError, State, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-TERMS = "terms"
-"""The recipe name of the packaged term rewriter; a TOML file without `[model]` is one of that family too."""
+    from rewriter.training import Machine, Recipe
 
 
 def train(
@@ -45,128 +42,54 @@ def train(
         return
     from rewriter.runs import promote as make_serve
     from rewriter.runs import run_folder
+    from rewriter.training import read_recipe
+    from rewriter.training import train as train_run
 
     home = state.settings().home
     if not data.is_dir():
         raise InputError(f"There is no folder {data}; --data names the one the recipe's paths start from.")
     run = name or f"{Path(recipe).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     folder = run_folder(home, run)
-    train_run(state, recipe, data, folder, base=base, lora=lora, seed=seed, cpu=cpu, threads=threads)
+    changes: dict[str, Any] = {} if seed is None else {"seed": seed}
+    if base:
+        changes["model"] = {"base": base}
+    if lora is not None:
+        changes["lora"] = {} if lora else None
+    train_run(
+        with_fetched_base(state, read_recipe(recipe, changes)),
+        data,
+        folder,
+        machine=machine_of(state, cpu, threads),
+        callback=lambda text: state.err.print(f"{run}: {text}", markup=False, highlight=False),
+    )
     state.out.print(str(folder), soft_wrap=True, highlight=False, markup=False)
     if promote:
         make_serve(home, run)
         state.err.print(f"{run} serves now.", markup=False)
 
 
-def train_run(
-    state: State,
-    recipe: str,
-    data: Path,
-    folder: Path,
-    *,
-    base: str = "",
-    lora: bool | None = None,
-    seed: int | None = None,
-    cpu: bool = False,
-    threads: int = 0,
-) -> None:
-    """Train `recipe`, of whatever family, in `folder`, talking to the error console.
-
-    Raises MissingExtra, RecipeError, ExampleError, TrainingError.
-    """
-    if is_terms(recipe):
-        _train_terms(state, recipe, data, folder, base=base, seed=seed, cpu=cpu)
-        return
-    from rewriter.training.recipe import read_recipe
-    from rewriter.training.run import train as run_training
-    from rewriter.training.stages import Machine
-
-    changes: dict[str, Any] = {}
-    if base:
-        changes["model"] = {"base": resolved(state, base)}
-    if seed is not None:
-        changes["seed"] = seed
-    chosen = read_recipe(recipe, changes)
-    if lora is not None and lora != (chosen.lora is not None):
-        chosen = read_recipe(recipe, changes | {"lora": {} if lora else None})
-    run_training(
-        chosen,
-        data,
-        folder,
-        machine=Machine(cpu_only=cpu, threads=threads, bars=state.err.is_terminal),
-        callback=_telling(state, folder.name),
-    )
-
-
-def is_terms(recipe: str) -> bool:
-    """Whether a recipe trains a term rewriter: it has no `[model]`."""
-    if recipe == TERMS:
-        return True
-    path = Path(recipe)
-    if path.suffix != ".toml" or not path.is_file():
-        return False
-    import tomllib
-
-    try:
-        return "model" not in tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The recipe {path} is no TOML: {error}.") from error
-
-
-def resolved(state: State, base: str) -> str:
-    """A base of the catalogue as the path it is fetched to; anything else as it is."""
+def with_fetched_base(state: State, recipe: Recipe) -> Recipe:
+    """The recipe with the fetched files of its base, where that is one of the registry, by its name or its hub id."""
     from server.registry import catalogue, resolve
 
-    return resolve(base, state.settings().home) if base in catalogue() else base
+    encoders = {model.hub.repo: name for name, model in catalogue().items() if model.hub and model.kind == "encoder"}
+    base = resolve(encoders.get(recipe.model.base, recipe.model.base), state.settings().home)
+    return recipe.model_copy(update={"model": recipe.model.model_copy(update={"base": base})})
 
 
-def _train_terms(
-    state: State, recipe: str, data: Path, folder: Path, *, base: str, seed: int | None, cpu: bool
-) -> None:
-    from dataclasses import replace
+def machine_of(state: State, cpu: bool, threads: int) -> Machine:
+    """Where a run of this command computes."""
+    from rewriter.training import Machine
 
-    from text.extras import need_extra
-
-    need_extra("train", "Training", "torch", "transformers", "onnx")
-    import torch
-
-    from rewriter.load import DESCRIPTION
-    from rewriter.terms.recipe import DEFAULT, read_recipe
-    from rewriter.terms.training import train as train_terms
-
-    if (folder / DESCRIPTION).is_file():
-        state.err.print(f"{folder.name} is finished.", markup=False)
-        return
-    chosen = read_recipe(DEFAULT if recipe == TERMS else Path(recipe))
-    if seed is not None:
-        chosen = replace(chosen, seed=seed)
-    settings = state.settings()
-    if not base and chosen.base.rpartition("/")[2].lower() == settings.index.encoder:
-        # The recipe's hub id is the very encoder the home has for searching.
-        base = settings.index.encoder
-    tell = _telling(state, folder.name)
-    last = [-1]
-
-    def progress(step: int, steps: int, loss: float) -> None:
-        if (percent := 100 * step // steps) > last[0]:
-            last[0] = percent
-            tell(f"step {step}/{steps}: loss {loss:.3f}")
-
-    device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-    train_terms(chosen, data, folder, base=resolved(state, base) if base else "", device=device, progress=progress)
-
-
-def _telling(state: State, run: str) -> Callable[[str], None]:
-    return lambda text: state.err.print(f"{run}: {text}", markup=False, highlight=False)
+    return Machine(cpu_only=cpu, threads=threads, bars=state.err.is_terminal)
 
 
 def _list(state: State) -> None:
     from rich.table import Table
 
-    from rewriter.training.recipe import read_recipe, recipes
+    from rewriter.training import read_recipe, recipes
 
     table = Table("recipe", "family", "base", "stages", box=None, pad_edge=False, header_style="bold")
-    table.add_row(TERMS, "terms", "all-minilm-l6-v2", "terms")
     for name in recipes():
         recipe = read_recipe(name)
         table.add_row(name, recipe.model.family, recipe.model.base, ", ".join(stage.name for stage in recipe.stage))

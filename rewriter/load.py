@@ -1,4 +1,4 @@
-"""Opening a trained rewriter from its folder.
+"""Opening a trained rewriter from its folder, and the `rewriter.json` that describes one.
 
 A folder says in `rewriter.json` of which family it is; the family's own module does the rest and is imported only
 then. Which folder to open is the server's business.
@@ -6,7 +6,9 @@ then. Which folder to open is the server's business.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from rewriter.errors import RunError
+from text.files import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,3 +85,31 @@ def load_rewriter(folder: Path, serving: Serving = Serving()) -> Rewriter:
     module, _, function = FAMILIES[description["family"]].partition(":")
     loader = cast("Callable[[Path, dict[str, Any], Serving], Rewriter]", getattr(import_module(module), function))
     return loader(folder, description, serving)
+
+
+def write_description(folder: Path, description: dict[str, Any], served: Iterable[Path]) -> None:
+    """Write `rewriter.json`, with size and SHA-256 of the files `served` from, in one step."""
+    sums = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(served)
+    }
+    write_json(folder / DESCRIPTION, description | {"files": sums})
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(folder: Path, description: dict[str, Any]) -> None:
+    """Raises RunError for the first file that is missing or not the one the run wrote."""
+    for name, expected in dict(description.get("files", {})).items():
+        path = folder / name
+        if not path.is_file():
+            raise RunError(f"{path} is missing: the rewriter {folder.name} is incomplete. Copy or train it again.")
+        if path.stat().st_size != expected["bytes"] or sha256(path) != expected["sha256"]:
+            raise RunError(
+                f"{path} is not the file this rewriter was made with: it is damaged or belongs to another run. "
+                "Restore it, export the run again, or promote another one."
+            )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from rewriter.errors import RunError
+from rewriter.gate import RewriteGate
 from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
 from text.files import write_json
 
@@ -80,9 +81,8 @@ def promotion_stamp(home: Path) -> int:
 
 def gate_threshold(folder: Path) -> float:
     """The probability from which on a run's gate opens. Raises RunError where its description has none."""
-    description = describe(folder)
     try:
-        return float(description["gate"]["threshold"] if "gate" in description else description["gate_threshold"])
+        return RewriteGate.of(describe(folder)).threshold
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{folder / DESCRIPTION} has no threshold of the gate: train the rewriter again") from error
 
@@ -90,11 +90,8 @@ def gate_threshold(folder: Path) -> float:
 def set_gate_threshold(folder: Path, threshold: float) -> None:
     """Write the threshold into a finished run's description, in one step. Raises RunError where there is none."""
     description = describe(folder)
-    if "gate" in description:
-        description["gate"]["threshold"] = threshold
-    else:
-        description["gate_threshold"] = threshold
-    write_json(folder / DESCRIPTION, description)
+    gate = replace(RewriteGate.of(description), threshold=threshold)
+    write_json(folder / DESCRIPTION, description | {"gate": gate.as_dict()})
 
 
 def promote(home: Path, name: str) -> str:

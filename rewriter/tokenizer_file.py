@@ -10,6 +10,8 @@ from rewriter.errors import RunError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+TOKENIZER = "tokenizer.json"
+
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer of that file. Raises RunError where it is missing or none."""

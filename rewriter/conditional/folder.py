@@ -1,4 +1,4 @@
-"""A finished run's folder: what lies where, and that it is what was written.
+"""A finished conditional run's folder: what lies where.
 
 rewriter.json     family, lengths, gate, exports, and size and SHA-256 of every file serving needs; written last
 tokenizer.json    the one tokenizer of training and serving
@@ -8,18 +8,15 @@ weights/          transformers' safetensors and config; a shipped default may le
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rewriter.conditional.form import Architecture, Form, Lengths
-from rewriter.conditional.gate import RewriteGate
 from rewriter.errors import RunError
-from rewriter.tokenizer_file import read_tokenizer
+from rewriter.gate import RewriteGate
+from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
 
-TOKENIZER = "tokenizer.json"
 EXPORT = "export"
 WEIGHTS = "weights"
 
@@ -60,35 +57,8 @@ def read(folder: Path, description: dict[str, Any]) -> RunFolder:
             architecture=description["architecture"],
             lengths=Lengths(**description["lengths"]),
             end=str(description["end"]),
-            gate=RewriteGate(**description["gate"]),
+            gate=RewriteGate.of(description),
             exports=tuple(description["exports"]),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"The description of {folder.name} lacks or spoils {error}; export the run again.") from error
-
-
-def fingerprint(folder: Path, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of files, by their path within `folder`."""
-    return {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
-        for path in sorted(files)
-    }
-
-
-def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def verify(folder: Path, description: dict[str, Any]) -> None:
-    """Raises RunError for the first file that is missing or not the one the run wrote."""
-    for name, expected in dict(description.get("files", {})).items():
-        path = folder / name
-        if not path.is_file():
-            raise RunError(f"{path} is missing: the rewriter {folder.name} is incomplete. Copy or train it again.")
-        if path.stat().st_size != expected["bytes"] or sha256(path) != expected["sha256"]:
-            raise RunError(
-                f"{path} is not the file this rewriter was made with: it is damaged or belongs to another run. "
-                "Restore it, export the run again, or promote another one."
-            )

@@ -18,9 +18,10 @@ from rewriter.conditional import folder as run_folder
 from rewriter.conditional.batching import Batcher, Late
 from rewriter.conditional.engine import ConditionalEngine, Stop
 from rewriter.conditional.form import Form
-from rewriter.conditional.gate import RewriteGate
 from rewriter.conversation import Conversation
 from rewriter.errors import RewriterError, RunError
+from rewriter.gate import RewriteGate
+from rewriter.load import verify
 from rewriter.protocol import Rewrite
 from text.extras import need_extra
 
@@ -121,7 +122,7 @@ class ConditionalRewriter:
 def load(folder: Path, description: dict[str, Any], serving: Serving) -> ConditionalRewriter:
     """The rewriter of a finished run folder. Raises RunError where its files are missing, damaged or of another run."""
     run = run_folder.read(folder, description)
-    run_folder.verify(folder, description)
+    verify(folder, description)
     form = run.form(folder, turns=serving.history_turns)
     gate = run.gate if serving.threshold is None else replace(run.gate, threshold=serving.threshold)
     return ConditionalRewriter(

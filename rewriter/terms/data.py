@@ -1,25 +1,26 @@
-"""Training examples as readings with labels, in the order a seed gives.
+"""Training examples as readings with labels.
 
 A word of the history is to be appended where its stem stands in the rewrite and not in the question.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import regex
 
 from rewriter.conversation import Message
 from rewriter.errors import RecipeError
-from rewriter.examples import RewriteExample, read_examples
+from rewriter.examples import RewriteExample
 from rewriter.terms.reading import ConversationReader, Reading
-from rewriter.terms.recipe import Recipe
 from text.words import stems
+
+if TYPE_CHECKING:
+    from rewriter.terms.training import TermModelPart
 
 _SENTENCE = regex.compile(r"(?<=[.!?])\s+")
 _FURTHER = 4
@@ -34,29 +35,43 @@ class Labelled:
     needs_history: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Examples with a history, and the SHA-256 of every file they came from."""
+class TermFeatures:
+    """Labelled readings of the examples that have a history, with questions shifted to other conversations.
 
-    train: tuple[RewriteExample, ...]
-    held_out: tuple[RewriteExample, ...]
-    hashes: dict[str, str]
+    What is trained on is augmented anew in each epoch: answers are lengthened, and other questions are shifted.
+    """
 
+    def __init__(
+        self,
+        examples: Sequence[RewriteExample],
+        reader: ConversationReader,
+        part: TermModelPart,
+        seed: int,
+        train: bool,
+    ) -> None:
+        self._examples = [example for example in examples if example.history]
+        self._reader, self._part, self._seed, self._train = reader, part, seed, train
+        if train and not self._examples:
+            raise RecipeError("no example has a history: there is nothing to learn")
+        self.set_epoch(0)
 
-def read_data(recipe: Recipe, root: Path) -> Split:
-    """The recipe's data below `root`; dialogs are held out whole, and always the same ones."""
-    train, held_out, hashes = list[RewriteExample](), list[RewriteExample](), dict[str, str]()
-    for name in recipe.data:
-        path = root / name
-        if not path.is_file():
-            raise RecipeError(f"the recipe wants {name}, but {root} has no such file")
-        hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        for example in read_examples(path):
-            if example.history:
-                (held_out if _share(example.dialog) < recipe.held_out else train).append(example)
-    if not train:
-        raise RecipeError(f"no example in {', '.join(recipe.data)} has a history: there is nothing to learn")
-    return Split(tuple(train), tuple(held_out), hashes)
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, i: int) -> Labelled:
+        return self.items[i]
+
+    def length(self, i: int) -> int:
+        """Tokens of an item."""
+        return len(self.items[i].reading.ids)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the epoch's readings, the same ones whenever they are asked for."""
+        chosen = random.Random(f"{self._seed}:{epoch}")
+        longer = self._part.longer_answers if self._train else 0.0
+        examples = list(lengthened(self._examples, longer, chosen))
+        examples += shifted(examples, self._part.shifted, chosen)
+        self.items = [label(self._reader, example) for example in examples]
 
 
 def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
@@ -66,30 +81,16 @@ def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
     return Labelled(reading, tuple(word.stem in added for word in reading.words), example.needs_rewrite)
 
 
-def batches(items: Sequence[Labelled], size: int, shuffled: random.Random) -> list[list[Labelled]]:
-    """Batches of readings about equally long, in random order."""
-    order = list(items)
-    shuffled.shuffle(order)
-    pools = [order[i : i + 50 * size] for i in range(0, len(order), 50 * size)]
-    made = [
-        pool[i : i + size]
-        for pool in (sorted(pool, key=lambda item: len(item.reading.ids)) for pool in pools)
-        for i in range(0, len(pool), size)
-    ]
-    shuffled.shuffle(made)
-    return made
-
-
 def lengthened(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
     """The examples, with `share` of their answers followed by a few other sentences of the same dialog."""
     said: dict[str, list[str]] = defaultdict(list)
     for example in examples:
-        for turn in example.history:
-            if turn.role == "assistant" and turn.text not in said[example.dialog]:
-                said[example.dialog].append(turn.text)
+        for message in example.history:
+            if message.role == "assistant" and message.text not in said[example.dialog]:
+                said[example.dialog].append(message.text)
     for example in examples:
         sentences = [sentence for text in said[example.dialog] for sentence in _SENTENCE.split(text)]
-        yield replace(example, history=tuple(_longer(turn, sentences, share, chosen) for turn in example.history))
+        yield replace(example, history=tuple(_longer(one, sentences, share, chosen) for one in example.history))
 
 
 def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
@@ -108,13 +109,9 @@ def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Ran
         yield replace(example, history=other.history, question=example.rewrite)
 
 
-def _longer(turn: Message, sentences: list[str], share: float, chosen: random.Random) -> Message:
-    if turn.role != "assistant" or chosen.random() >= share:
-        return turn
-    others = [sentence for sentence in sentences if sentence not in turn.text]
+def _longer(message: Message, sentences: list[str], share: float, chosen: random.Random) -> Message:
+    if message.role != "assistant" or chosen.random() >= share:
+        return message
+    others = [sentence for sentence in sentences if sentence not in message.text]
     more = chosen.sample(others, min(len(others), chosen.randint(1, _FURTHER)))
-    return Message(turn.role, " ".join([turn.text, *more]))
-
-
-def _share(dialog: str) -> float:
-    return int.from_bytes(hashlib.sha256(dialog.encode()).digest()[:8], "big") / 2**64
+    return Message(message.role, " ".join([message.text, *more]))

@@ -1,50 +1,25 @@
-"""The trained model as an int8 ONNX file with everything serving needs beside it."""
+"""The trained model as an int8 ONNX file."""
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from rewriter.load import DESCRIPTION, FORMAT
-from rewriter.terms.reading import TOKENIZER
-from rewriter.terms.scoring import INPUTS, MODEL, OUTPUTS
+from rewriter.terms.scoring import INPUTS, OUTPUTS
 from text.extras import need_extra
-from text.files import write_json
 
 if TYPE_CHECKING:
     from rewriter.terms.model import TermModel
-    from rewriter.terms.recipe import Recipe
 
 OPSET = 17
 
 
-def export(model: TermModel, tokenizer: Path, folder: Path, recipe: Recipe, gate: tuple[float, float]) -> None:
-    """Write the model, the tokenizer and `rewriter.json` (last) into `folder`.
-
-    `gate` is scale and shift of the gate's logit. Raises MissingExtra without the libraries that quantise.
-    """
-    write_onnx(model, folder / MODEL)
-    if tokenizer.resolve() != (folder / TOKENIZER).resolve():
-        shutil.copyfile(tokenizer, folder / TOKENIZER)
-    description = {
-        "family": "terms",
-        "format": FORMAT,
-        "threshold": recipe.threshold,
-        "gate_threshold": recipe.gate_threshold,
-        "gate_scale": round(gate[0], 4),
-        "gate_shift": round(gate[1], 4),
-    }
-    write_json(folder / DESCRIPTION, description)
-
-
 def write_onnx(model: TermModel, path: Path) -> None:
     """The model's forward pass with int8 weights; activations are quantised as they come."""
-    import torch
-
     need_extra("train", "Exporting", "onnx")
+    import torch
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 

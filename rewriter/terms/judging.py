@@ -1,4 +1,4 @@
-"""How well the heads do on dialogs they were not trained on, and the calibration of the gate."""
+"""How well the exported heads do on dialogs they were not trained on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import nn
 
+from rewriter.gate import RewriteGate
 from rewriter.terms.data import Labelled
-from rewriter.terms.model import Batch, TermModel
+from rewriter.terms.scoring import TermScorer
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -30,9 +29,9 @@ class Judgement:
         """Precision, recall and F1 of the stems appended at a probability."""
         return _f1(self.terms >= _logit(threshold), self.wanted)
 
-    def gate_f1(self, scale: float, shift: float, threshold: float) -> float:
-        """F1 of "needs its history" at a calibrated probability."""
-        return _f1(scale * self.gate + shift >= _logit(threshold), self.needed)[2]
+    def gate_f1(self, gate: RewriteGate) -> float:
+        """F1 of "needs its history" at the gate's threshold."""
+        return _f1(gate.scale * self.gate + gate.shift >= _logit(gate.threshold), self.needed)[2]
 
     def gate_auc(self) -> float:
         """The chance that a question that needs its history scores above one that does not."""
@@ -45,49 +44,23 @@ class Judgement:
         return float((ranks[self.needed].sum() - positive * (positive + 1) / 2) / (positive * negative))
 
 
-def judge(model: TermModel, items: Sequence[Labelled], device: str = "cpu", size: int = 32) -> Judgement:
-    """The model's logits on labelled readings."""
-    model.eval()
+def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
+    """The logits of labelled readings, as they will be served."""
     terms, wanted, gates = list[float](), list[bool](), list[float]()
-    with torch.inference_mode():
-        for i in range(0, len(items), size):
-            part = items[i : i + size]
-            words, gate = model.logits(Batch.of([item.reading for item in part]).to(device))
-            gates += gate.tolist()
-            found = iter(words.tolist())
-            for item in part:
-                best: dict[str, tuple[float, bool]] = {}
-                for word, is_wanted in zip(item.reading.words, item.wanted, strict=True):
-                    best[word.stem] = max(best.get(word.stem, (-1e9, False)), (next(found), is_wanted))
-                terms += [value for value, _ in best.values()]
-                wanted += [is_wanted for _, is_wanted in best.values()]
+    for item in items:
+        [scores] = scorer.score([item.reading])
+        gates.append(scores.gate)
+        best: dict[str, tuple[float, bool]] = {}
+        for word, is_wanted, value in zip(item.reading.words, item.wanted, scores.words.tolist(), strict=True):
+            best[word.stem] = max(best.get(word.stem, (-1e9, False)), (value, is_wanted))
+        terms += [value for value, _ in best.values()]
+        wanted += [is_wanted for _, is_wanted in best.values()]
     return Judgement(
         np.array(terms, np.float64),
         np.array(wanted, np.bool_),
         np.array(gates, np.float64),
         np.array([item.needs_history for item in items], np.bool_),
     )
-
-
-def calibrated(judgement: Judgement, steps: int = 200) -> tuple[float, float]:
-    """Scale and shift of the gate's logit by which its probability means what it says (Platt 1999)."""
-    if len(set(judgement.needed.tolist())) < 2:
-        return 1.0, 0.0
-    logits, needed = torch.tensor(judgement.gate), torch.tensor(judgement.needed, dtype=torch.float64)
-    line = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.LBFGS([line], max_iter=steps, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        optimiser.zero_grad()
-        value = nn.functional.binary_cross_entropy_with_logits(line[0] * logits + line[1], needed)
-        # A prior towards the head as trained: a small set must not make it certain.
-        value = value + 0.5 * ((line[0] - 1) ** 2 + line[1] ** 2) / len(logits)
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    optimiser.step(loss)  # type: ignore[no-untyped-call]
-    scale, shift = (float(value) for value in line.detach())
-    return scale, shift
 
 
 def _f1(found: Bools, right: Bools) -> tuple[float, float, float]:

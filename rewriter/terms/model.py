@@ -7,80 +7,85 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from rewriter.errors import TrainingError
-from rewriter.terms.reading import TYPES, Reading
+from rewriter.terms.reading import TYPES
 
 if TYPE_CHECKING:
-    from transformers import BertConfig
+    from rewriter.terms.data import Labelled
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Readings as tensors: `ids`, `types`, `mask` are `(n, longest)` int64, padded on the right with zeros.
+def batch(items: Sequence[Labelled]) -> dict[str, Tensor]:
+    """Labelled readings as the model's arguments, padded on the right with zeros.
 
-    `pieces` is `(words, 3)`: row, first and last token of every word of every reading, in their order.
+    `ids`, `types`, `mask` are `(n, longest)` int64; `first`, `last` and `word_labels` are `(n, most words)`: the tokens
+    `[first, last)` of every word, and whether it is wanted; where no word is, `last` is 0. `gate_labels` is `(n,)`.
     """
+    words = [item.reading.words for item in items]
+    return {
+        "ids": _padded([item.reading.ids for item in items]),
+        "types": _padded([item.reading.types for item in items]),
+        "mask": _padded([(1,) * len(item.reading.ids) for item in items]),
+        "first": _padded([[word.first for word in row] for row in words]),
+        "last": _padded([[word.last for word in row] for row in words]),
+        "word_labels": _padded([item.wanted for item in items]).float(),
+        "gate_labels": torch.tensor([item.needs_history for item in items]).float(),
+    }
 
-    ids: Tensor
-    types: Tensor
-    mask: Tensor
-    pieces: Tensor
 
-    @classmethod
-    def of(cls, readings: Sequence[Reading]) -> Batch:
-        longest = max(len(reading.ids) for reading in readings)
-        ids, types, mask = (torch.zeros(len(readings), longest, dtype=torch.int64) for _ in range(3))
-        pieces: list[tuple[int, int, int]] = []
-        for row, reading in enumerate(readings):
-            length = len(reading.ids)
-            ids[row, :length] = torch.tensor(reading.ids)
-            types[row, :length] = torch.tensor(reading.types)
-            mask[row, :length] = 1
-            pieces += [(row, word.first, word.last) for word in reading.words]
-        return cls(ids, types, mask, torch.tensor(pieces, dtype=torch.int64).reshape(-1, 3))
-
-    def to(self, device: str) -> Batch:
-        """The same on another device."""
-        return Batch(*(tensor.to(device) for tensor in (self.ids, self.types, self.mask, self.pieces)))
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
 
 
 class TermModel(nn.Module):
     """An encoder, a linear layer over every token ("append this word") and one over the first ("history needed")."""
 
-    def __init__(self, encoder: nn.Module, width: int, dropout: float = 0.1) -> None:
+    def __init__(self, encoder: Any, *, dropout: float = 0.1, positive: float = 3.0, gate_weight: float = 0.5) -> None:
         super().__init__()
+        width = int(encoder.config.hidden_size)
         self.encoder = encoder
         self.dropout = nn.Dropout(dropout)
         self.term = nn.Linear(width, 1)
         self.gate = nn.Linear(width, 1)
+        self.positive, self.gate_weight = positive, gate_weight
 
-    def forward(self, ids: Tensor, types: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the tokens `(n, longest)` and of the gate `(n,)`."""
+    def forward(
+        self,
+        ids: Tensor,
+        types: Tensor,
+        mask: Tensor,
+        first: Tensor | None = None,
+        last: Tensor | None = None,
+        word_labels: Tensor | None = None,
+        gate_labels: Tensor | None = None,
+    ) -> Any:
+        """Logits of the tokens `(n, longest)` and of the gate `(n,)`; the `loss` of a whole `batch`."""
         hidden = self.encoder(input_ids=ids, token_type_ids=types, attention_mask=mask, return_dict=False)[0]
         hidden = self.dropout(hidden)
-        return self.term(hidden)[..., 0], self.gate(hidden[:, 0])[..., 0]
+        # Sums over a whole history need more digits than half precision has.
+        tokens, gate = self.term(hidden)[..., 0].float(), self.gate(hidden[:, 0])[..., 0].float()
+        if first is None or last is None or word_labels is None or gate_labels is None:
+            return tokens, gate
+        loss = self.gate_weight * nn.functional.binary_cross_entropy_with_logits(gate, gate_labels)
+        if (words := last > 0).any():
+            logits, weight = word_means(tokens, first, last)[words], torch.tensor(self.positive, device=tokens.device)
+            loss = loss + nn.functional.binary_cross_entropy_with_logits(logits, word_labels[words], pos_weight=weight)
+        return {"loss": loss}
 
-    def logits(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits of the words `(words,)`, each the mean over its tokens, and of the gate `(n,)`."""
-        tokens, gate = self(batch.ids, batch.types, batch.mask)
-        return word_means(tokens, batch.pieces), gate
 
-
-def word_means(tokens: Tensor, pieces: Tensor) -> Tensor:
-    """The mean logit of every word's tokens."""
+def word_means(tokens: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    """The mean logit of every word's tokens `(n, most words)`."""
     sums = torch.cat([torch.zeros_like(tokens[:, :1]), tokens.cumsum(1)], 1)
-    rows, first, last = pieces.unbind(1)
-    return (sums[rows, last] - sums[rows, first]) / (last - first)
+    return (sums.gather(1, last) - sums.gather(1, first)) / (last - first).clamp(min=1)
 
 
-def pretrained(base: str, frozen: int = 0) -> TermModel:
-    """A BERT-like encoder from a folder or of a hub id, with fresh heads and a type for every kind of text.
+def pretrained(base: str, frozen: int = 0) -> Any:
+    """A BERT-like encoder from a folder or of a hub id, with a type for every kind of text.
 
     The vectors of words stay as they are: a few thousand questions would only move the words that they hold.
     With `frozen` above 0 so do all embeddings and so many layers, which halves the cost of a step.
@@ -110,12 +115,4 @@ def pretrained(base: str, frozen: int = 0) -> TermModel:
     if frozen:
         for module in (encoder.embeddings, *encoder.encoder.layer[:frozen]):
             module.requires_grad_(False)
-    return TermModel(encoder, int(old.shape[1]))
-
-
-def from_config(config: BertConfig) -> TermModel:
-    """The same architecture with random weights."""
-    from transformers import BertModel
-
-    config.type_vocab_size = TYPES
-    return TermModel(BertModel(config, add_pooling_layer=False), int(config.hidden_size))
+    return encoder

@@ -22,8 +22,6 @@ from text.words import FUNCTION_WORDS, stem, stems
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-TOKENIZER = "tokenizer.json"
-
 TYPES = 8
 """Kinds of text a token can belong to: the question; user and assistant, one, two and more exchanges back;
 the question the conversation began with."""

@@ -2,60 +2,38 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rewriter.conversation import Conversation
 from rewriter.errors import RunError
-from rewriter.load import Serving
+from rewriter.gate import RewriteGate, probability
+from rewriter.load import DESCRIPTION, Serving
 from rewriter.protocol import Rewrite, Term
 from rewriter.terms.choosing import choose
-from rewriter.terms.reading import TOKENIZER, ConversationReader
+from rewriter.terms.reading import ConversationReader
 from rewriter.terms.scoring import MODEL, TermScorer
-
-CALIBRATION = ("threshold", "gate_threshold", "gate_scale", "gate_shift")
-
-
-@dataclass(frozen=True, slots=True)
-class TermCalibration:
-    """What a run's `rewriter.json` says about reading the model's numbers.
-
-    A word is appended from probability `threshold` on. The gate's probability is the logistic function of
-    `gate_scale * logit + gate_shift`; a question below `gate_threshold` is kept as typed.
-    """
-
-    threshold: float
-    gate_threshold: float
-    gate_scale: float
-    gate_shift: float
-
-    @classmethod
-    def of(cls, description: Mapping[str, Any], folder: Path) -> TermCalibration:
-        """Read from `rewriter.json`; raises RunError where a number is missing."""
-        try:
-            return cls(*(float(description[name]) for name in CALIBRATION))
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(
-                f"{folder / 'rewriter.json'} lacks {' or '.join(CALIBRATION)} ({error!r}): "
-                "train or copy the rewriter again"
-            ) from error
+from rewriter.tokenizer_file import TOKENIZER
 
 
 class TermRewriter:
     """Expands a question by words of its history that it leaves out; writes no sentence.
 
+    A word is appended from probability `threshold` on, where the gate opens.
     `needs_history` of its rewrites is calibrated. Below the gate's threshold a question is kept, with the
     gate's certainty as confidence. Raises RunError where the folder's files are missing or damaged.
     """
 
-    def __init__(self, folder: Path, calibration: TermCalibration, *, seconds: float = 2.0, threads: int = 1) -> None:
+    def __init__(
+        self, folder: Path, gate: RewriteGate, threshold: float, *, seconds: float = 2.0, threads: int = 1
+    ) -> None:
         self._reader = ConversationReader.open(folder / TOKENIZER)
         self._scorer = TermScorer(folder / MODEL, self._reader.vocabulary, threads)
-        self._calibration = calibration
+        self._gate = gate
+        self._threshold = threshold
         self._seconds = seconds
 
     @property
@@ -67,17 +45,16 @@ class TermRewriter:
         if not conversation:
             return Rewrite(question, "keep", confidence=1.0, needs_history=0.0)
         started = time.perf_counter()
-        calibration = self._calibration
         reading = self._reader.read(conversation, question)
         try:
             [scores] = self._scorer.score([reading], self._seconds)
         except RunError as error:
             return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=f"{error}.")
-        needs = _probability(calibration.gate_scale * scores.gate + calibration.gate_shift)
+        needs = self._gate.probability(scores.gate)
         terms: tuple[Term, ...] = ()
-        if needs >= calibration.gate_threshold:
-            chances = [_probability(logit) for logit in scores.words]
-            terms = choose(conversation, reading, chances, calibration.threshold)
+        if needs >= self._gate.threshold:
+            chances = [probability(logit) for logit in scores.words]
+            terms = choose(conversation, reading, chances, self._threshold)
         seconds = time.perf_counter() - started
         if not terms:
             return Rewrite(question, "keep", confidence=1 - needs, seconds=seconds, needs_history=needs)
@@ -87,11 +64,12 @@ class TermRewriter:
 
 def load(folder: Path, description: Mapping[str, Any], serving: Serving) -> TermRewriter:
     """The term rewriter of a finished run; raises RunError."""
-    calibration = TermCalibration.of(description, folder)
+    try:
+        gate, threshold = RewriteGate.of(description), float(description["threshold"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(
+            f"{folder / DESCRIPTION} lacks threshold or gate ({error!r}): train or copy the rewriter again"
+        ) from error
     if serving.threshold is not None:
-        calibration = replace(calibration, gate_threshold=serving.threshold)
-    return TermRewriter(folder, calibration, seconds=serving.timeout_seconds, threads=serving.threads)
-
-
-def _probability(logit: float) -> float:
-    return 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
+        gate = replace(gate, threshold=serving.threshold)
+    return TermRewriter(folder, gate, threshold, seconds=serving.timeout_seconds, threads=serving.threads)

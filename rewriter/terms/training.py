@@ -1,234 +1,184 @@
-"""Training the term rewriter: from a recipe and a data folder to a finished run.
-
-A run that was stopped goes on from its last checkpoint to the same losses. The ONNX file is made by
-`rewriter.terms.export`; the finished folder is what `rewriter.load` opens.
-"""
+"""The term rewriter as a family that can be trained; the run itself is `rewriter.training`'s."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-import random
-import time
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor, nn
+from pydantic import Field
 
 from rewriter.errors import TrainingError
 from rewriter.examples import RewriteExample
-from rewriter.load import DESCRIPTION
-from rewriter.terms.card import write_card
-from rewriter.terms.data import Labelled, Split, batches, label, lengthened, read_data, shifted
-from rewriter.terms.export import export
-from rewriter.terms.judging import calibrated, judge
-from rewriter.terms.model import Batch, TermModel, pretrained
+from rewriter.gate import RewriteGate, fit
+from rewriter.terms.data import Labelled, TermFeatures
 from rewriter.terms.reading import ConversationReader
-from rewriter.terms.recipe import Recipe
 from rewriter.terms.restoring import WEIGHTS, restore
+from rewriter.terms.scoring import MODEL, TermScorer
+from rewriter.tokenizer_file import TOKENIZER
+from rewriter.training.recipe import ModelPart, Recipe, Stage
 from text.files import replacing
 
-CHECKPOINT = "checkpoint.pt"
-LOG = "losses.jsonl"
-EVERY = 100
-"""Steps between checkpoints."""
+if TYPE_CHECKING:
+    from rewriter.terms.model import TermModel
+    from rewriter.training.mixture import Mixture
 
-Progress = Callable[[int, int, float], None]
-"""Told the steps taken, all steps, and the loss of late."""
+CONFIG = "config.json"
 
 
-@dataclass
-class _State:
-    """What a checkpoint holds besides weights: everything the next step depends on."""
+class TermModelPart(ModelPart):
+    """A BERT-like encoder to train, and how.
 
-    step: int = 0
-    seconds: float = 0.0
-    losses: list[float] = field(default_factory=list)
-
-
-def train(
-    recipe: Recipe,
-    data: Path,
-    folder: Path,
-    *,
-    base: str = "",
-    model: TermModel | None = None,
-    tokenizer: Path | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    stop_after: int | None = None,
-) -> Path | None:
-    """Train by `recipe` on files below `data` and leave the finished rewriter in `folder`, which is returned.
-
-    `base` stands in for the recipe's encoder (a folder or a hub id); `model` with `tokenizer` for both. A
-    checkpoint in `folder` is gone on from. With `stop_after` the run is left unfinished after so many steps
-    of this call, and None is returned.
-
-    A finished run is left as it is. Raises RecipeError, ExampleError, TrainingError, MissingExtra.
+    `longer_answers` is the share of answers that get further sentences of their dialog, since people's systems talk
+    longer than the dialogs do. `dropout` stands before the heads only. `positive` is the weight of words to be appended
+    over those that are not, `gate_weight` that of the second head's loss.
     """
-    if (folder / DESCRIPTION).is_file():
-        return folder
-    torch.manual_seed(recipe.seed)
-    if model is None:
-        model, tokenizer = pretrained(base or recipe.base, recipe.frozen), tokenizer_file(base or recipe.base)
-    if tokenizer is None:
-        raise TrainingError("a model of one's own needs its tokenizer")
-    if recipe.start:
-        restore(model, recipe.start)
-    reader = ConversationReader.open(tokenizer)
-    split = read_data(recipe, data)
-    folder.mkdir(parents=True, exist_ok=True)
-    run = _Run(recipe, folder, model.to(device), split, reader, device)
-    if not run.go(progress, stop_after):
-        return None
-    model.eval()
-    held_out = [*split.held_out, *shifted(split.held_out, recipe.shifted, random.Random(recipe.seed))]
-    judgement = judge(model, [label(reader, example) for example in held_out], device)
-    scale, shift = calibrated(judgement)
-    torch.save(model.state_dict(), folder / WEIGHTS)
-    export(model.to("cpu"), tokenizer, folder, recipe, gate=(scale, shift))
-    write_card(
-        folder, recipe, split, judgement, gate=(scale, shift), base=base or recipe.base, seconds=run.state.seconds
+
+    family: Literal["terms"]
+    base: str = "sentence-transformers/all-MiniLM-L6-v2"
+    start: str = ""
+    """A finished term rewriter to go on from, made from the same encoder: its folder, or `packaged`."""
+    frozen: int = Field(0, ge=0)
+    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
+    head_learning_rate: float = Field(1e-3, gt=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    positive: float = Field(3.0, gt=0)
+    gate_weight: float = Field(0.5, ge=0)
+    longer_answers: float = Field(0.25, ge=0, lt=1)
+    shifted: float = Field(0.15, ge=0, lt=1)
+    """So many questions more, of all there are, stand alone after the conversation of another dialog."""
+    threshold: float = Field(0.4, gt=0, lt=1)
+    """A word is appended from this probability on."""
+    gate_threshold: float = Field(0.5, gt=0, lt=1)
+    """From this probability on, a question counts as one that needs its history."""
+
+
+class TermFamily:
+    """How term rewriters are opened, exported and judged."""
+
+    settings = TermModelPart
+    about = (
+        "It decides whether a follow-up question needs its conversation and, if so, finds the words of it that the "
+        "question leaves out."
     )
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    return folder
+
+    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> TermTraining:
+        """The encoder with fresh heads, or with the weights that the recipe goes on from."""
+        import torch
+
+        from rewriter.terms.model import TermModel, pretrained
+
+        part = _part(recipe)
+        if not (folder / TOKENIZER).is_file():
+            callback(f"opening {part.base}")
+            tokenizer = _tokenizer_file(part.base)
+            with replacing(folder / TOKENIZER) as draft:
+                shutil.copyfile(tokenizer, draft)
+        torch.manual_seed(recipe.seed)
+        model = TermModel(
+            pretrained(part.base, part.frozen),
+            dropout=part.dropout,
+            positive=part.positive,
+            gate_weight=part.gate_weight,
+        )
+        if part.start:
+            restore(model, part.start)
+        return TermTraining(model, part, ConversationReader.open(folder / TOKENIZER), recipe.seed)
+
+    def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
+        """Write the ONNX file from the weights."""
+        import torch
+        from transformers import AutoConfig, AutoModel
+
+        from rewriter.terms.export import write_onnx
+        from rewriter.terms.model import TermModel
+
+        if not (folder / WEIGHTS).is_file() or not (folder / CONFIG).is_file():
+            raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
+        encoder: Any = AutoModel
+        model = TermModel(encoder.from_config(AutoConfig.from_pretrained(folder), add_pooling_layer=False))
+        model.load_state_dict(torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True))
+        write_onnx(model, folder / MODEL)
+        return {}, [folder / TOKENIZER, folder / MODEL]
+
+    def judge(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        description: dict[str, Any],
+        dev: Sequence[RewriteExample],
+        test: Sequence[RewriteExample],
+    ) -> tuple[RewriteGate, dict[str, float]]:
+        """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
+        from rewriter.terms.judging import judge
+
+        reader = ConversationReader.open(folder / TOKENIZER)
+        part = _part(recipe)
+        held_out = TermFeatures([*dev, *test], reader, part, recipe.seed, train=False)
+        judged = judge(TermScorer(folder / MODEL, reader.vocabulary), held_out.items)
+        gate = fit(judged.gate.tolist(), judged.needed.tolist(), part.gate_threshold)
+        precision, recall, f1 = judged.terms_at(part.threshold)
+        found = {
+            "term_precision": precision,
+            "term_recall": recall,
+            "term_f1": f1,
+            "gate_f1": judged.gate_f1(gate),
+            "gate_auc": judged.gate_auc(),
+        }
+        return gate, {name: round(value, 4) for name, value in found.items()}
 
 
-def tokenizer_file(base: str) -> Path:
+class TermTraining:
+    """A term rewriter in training."""
+
+    def __init__(self, model: TermModel, part: TermModelPart, reader: ConversationReader, seed: int) -> None:
+        self.model = model
+        self._part, self._reader, self._seed = part, reader, seed
+
+    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> TermFeatures:
+        """Labelled readings."""
+        return TermFeatures(examples, self._reader, self._part, self._seed, train)
+
+    def collate(self, items: Sequence[Labelled]) -> dict[str, Any]:
+        """As `rewriter.terms.model.batch`."""
+        from rewriter.terms.model import batch
+
+        return batch(items)
+
+    def groups(self, stage: Stage) -> list[dict[str, Any]]:
+        """The heads begin from nothing and learn faster; norms and biases do not decay."""
+        groups: dict[tuple[float, float], list[Any]] = {}
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad:
+                head = name.startswith(("term.", "gate."))
+                rate = self._part.head_learning_rate if head else stage.learning_rate
+                groups.setdefault((rate, stage.weight_decay if parameter.ndim > 1 else 0.0), []).append(parameter)
+        return [{"params": params, "lr": rate, "weight_decay": decay} for (rate, decay), params in groups.items()]
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write all weights, and the encoder's configuration."""
+        import torch
+
+        torch.save(self.model.state_dict(), folder / WEIGHTS)
+        self.model.encoder.config.to_json_file(folder / CONFIG)
+        return {"threshold": self._part.threshold}
+
+
+def _part(recipe: Recipe) -> TermModelPart:
+    assert isinstance(recipe.model, TermModelPart)
+    return recipe.model
+
+
+def _tokenizer_file(base: str) -> Path:
     """The `tokenizer.json` of a folder or of a hub id."""
-    local = Path(base) / "tokenizer.json"
+    local = Path(base) / TOKENIZER
     if Path(base).is_dir():
         return local
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(hf_hub_download(base, "tokenizer.json"))
+        return Path(hf_hub_download(base, TOKENIZER))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise TrainingError(f"cannot fetch the tokenizer of {base!r}: {error}") from error
-
-
-class _Run:
-    """The loop over steps, with its optimiser and its checkpoints."""
-
-    def __init__(
-        self, recipe: Recipe, folder: Path, model: TermModel, split: Split, reader: ConversationReader, device: str
-    ) -> None:
-        self.recipe, self.folder, self.model, self.split, self.reader = recipe, folder, model, split, reader
-        self.device = device
-        model.dropout.p = recipe.dropout
-        self.per_epoch = math.ceil(len(self._examples(self._random(0))) / recipe.batch)
-        self.steps = max(1, round(recipe.epochs * self.per_epoch))
-        self.optimiser = torch.optim.AdamW(_groups(model, recipe))
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, self._rate)
-        self.state = _State()
-        self._resume()
-
-    def go(self, progress: Progress | None, stop_after: int | None) -> bool:
-        """Take the steps that are left; whether none is left."""
-        until = self.steps if stop_after is None else min(self.steps, self.state.step + stop_after)
-        self.model.train()
-        while self.state.step < until:
-            epoch, skip = divmod(self.state.step, self.per_epoch)
-            for batch in self._epoch(epoch)[skip:]:
-                started = time.perf_counter()
-                self.state.losses.append(self._step(batch))
-                self.state.step += 1
-                self.state.seconds += time.perf_counter() - started
-                if progress is not None:
-                    late = self.state.losses[-50:]
-                    progress(self.state.step, self.steps, sum(late) / len(late))
-                if self.state.step % EVERY == 0 or self.state.step >= until:
-                    self._save()
-                if self.state.step >= until:
-                    break
-        return self.state.step >= self.steps
-
-    def _epoch(self, epoch: int) -> list[list[Labelled]]:
-        """The batches of an epoch: the same ones whenever they are asked for."""
-        chosen = self._random(epoch)
-        return batches([label(self.reader, example) for example in self._examples(chosen)], self.recipe.batch, chosen)
-
-    def _examples(self, chosen: random.Random) -> list[RewriteExample]:
-        """What an epoch trains on; every epoch has as many."""
-        examples = list(lengthened(self.split.train, self.recipe.longer_answers, chosen))
-        return [*examples, *shifted(examples, self.recipe.shifted, chosen)]
-
-    def _random(self, epoch: int) -> random.Random:
-        return random.Random(self.recipe.seed * 1000 + epoch)
-
-    def _step(self, items: Sequence[Labelled]) -> float:
-        batch = Batch.of([item.reading for item in items]).to(self.device)
-        words, gate = self.model.logits(batch)
-        wanted = torch.tensor([w for item in items for w in item.wanted], dtype=torch.float32, device=self.device)
-        needs = torch.tensor([item.needs_history for item in items], dtype=torch.float32, device=self.device)
-        loss = self._loss(words, wanted, gate, needs)
-        if not torch.isfinite(loss):
-            raise TrainingError(f"the loss left its range at step {self.state.step}: lower the recipe's rate")
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
-        self.schedule.step()
-        return float(loss.detach())
-
-    def _loss(self, words: Tensor, wanted: Tensor, gate: Tensor, needs: Tensor) -> Tensor:
-        weight = torch.tensor(self.recipe.positive, device=self.device)
-        loss = self.recipe.gate * nn.functional.binary_cross_entropy_with_logits(gate, needs)
-        if len(wanted):
-            loss = loss + nn.functional.binary_cross_entropy_with_logits(words, wanted, pos_weight=weight)
-        return loss
-
-    def _rate(self, step: int) -> float:
-        warm = max(1, int(self.recipe.warm_up * self.steps))
-        return min((step + 1) / warm, max(0.0, (self.steps - step) / max(1, self.steps - warm)))
-
-    def _save(self) -> None:
-        with replacing(self.folder / CHECKPOINT) as draft:
-            torch.save(
-                {
-                    "recipe": json.dumps(dataclasses.asdict(self.recipe), sort_keys=True),
-                    "data": self.split.hashes,
-                    "model": self.model.state_dict(),
-                    "optimiser": self.optimiser.state_dict(),
-                    "schedule": self.schedule.state_dict(),
-                    "random": torch.get_rng_state(),
-                    "state": dataclasses.asdict(self.state),
-                },
-                draft,
-            )
-        lines = (json.dumps({"step": n, "loss": round(loss, 5)}) for n, loss in enumerate(self.state.losses, 1))
-        (self.folder / LOG).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    def _resume(self) -> None:
-        path = self.folder / CHECKPOINT
-        if not path.is_file():
-            return
-        try:
-            saved: dict[str, Any] = torch.load(path, weights_only=True)
-        except Exception as error:
-            raise TrainingError(f"{path} is damaged ({error}): delete it to begin again") from error
-        recipe = json.dumps(dataclasses.asdict(self.recipe), sort_keys=True)
-        if saved["recipe"] != recipe or saved["data"] != self.split.hashes:
-            raise TrainingError(f"{path} belongs to another recipe or other data: give another folder, or delete it")
-        self.model.load_state_dict(saved["model"])
-        self.optimiser.load_state_dict(saved["optimiser"])
-        self.schedule.load_state_dict(saved["schedule"])
-        torch.set_rng_state(saved["random"])
-        self.state = _State(**saved["state"])
-
-
-def _groups(model: TermModel, recipe: Recipe) -> list[dict[str, Any]]:
-    """Parameters with their rates: the heads begin from nothing, and norms and biases do not decay."""
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        rate = recipe.head_rate if name.startswith(("term.", "gate.")) else recipe.rate
-        decay = recipe.weight_decay if parameter.ndim > 1 else 0.0
-        groups.setdefault((rate, decay), []).append(parameter)
-    return [{"params": params, "lr": rate, "weight_decay": decay} for (rate, decay), params in groups.items()]

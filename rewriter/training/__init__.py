@@ -1,1 +1,11 @@
-"""Training conditional rewriters: recipes, mixtures of data, runs that can be killed and resumed, and their folders."""
+"""Training rewriters of every family: recipes, mixtures, runs that can be killed and resumed, and their folders.
+
+What a family does by itself (`families`) lies with the family: `rewriter.terms.training`,
+`rewriter.conditional.training`.
+"""
+
+from rewriter.training.recipe import Recipe, read_recipe, recipes
+from rewriter.training.run import export, train
+from rewriter.training.stages import Machine
+
+__all__ = ["Machine", "Recipe", "export", "read_recipe", "recipes", "train"]

@@ -1,11 +1,10 @@
-"""The model card of a run: what it was made of, how, where, and what it came to."""
+"""The model card of a run: what it was made of, how, where, and what it came to, with the curves of its losses."""
 
 from __future__ import annotations
 
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,6 @@ from rewriter.training.mixture import TrainingSource
 from rewriter.training.recipe import Recipe
 
 CARD = "README.md"
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How a run went."""
-
-    parameters: int
-    trainable: int
-    steps: Mapping[str, int]
-    seconds: float
-    hardware: str
 
 
 def hardware() -> str:
@@ -38,30 +26,30 @@ def hardware() -> str:
 def write_card(
     folder: Path,
     recipe: Recipe,
+    about: str,
     sources: Sequence[TrainingSource],
-    made: Made,
+    logs: Mapping[str, Sequence[dict[str, float]]],
     description: Mapping[str, Any],
 ) -> None:
-    """Write `README.md` into a run's folder."""
-    scores = description.get("metrics", {})
-    gate = description["gate"]
+    """Write `README.md` and `curves.png` into a run's folder; `logs` are Trainer's, by stage, in the order they ran."""
+    draw(folder / "curves.png", folder.name, logs)
+    gate, scores = description["gate"], description["metrics"]
+    steps = (f"{name} {int(max((entry['step'] for entry in log), default=0)):,}" for name, log in logs.items())
     lines = [
         f"# {folder.name}",
         "",
-        f"A conditional rewriter of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
-        f"`{Path(recipe.model.base).name}`" + (" with LoRA." if recipe.lora else "."),
-        "It decides whether a follow-up question needs its conversation and, if so, writes it in full.",
+        f"A rewriter of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
+        f"`{description['base']}`" + (" with LoRA." if recipe.lora else "."),
+        about,
         "",
         "| | |",
         "|---|---|",
-        f"| parameters | {made.parameters:,} ({made.trainable:,} trained) |",
-        f"| steps | {', '.join(f'{name} {steps:,}' for name, steps in made.steps.items())} |",
-        f"| time | {made.seconds / 60:.1f} minutes |",
-        f"| hardware | {made.hardware} |",
+        f"| parameters | {description['parameters']:,} ({description['trained']:,} trained) |",
+        f"| steps | {', '.join(steps)} |",
+        f"| time | {description['seconds'] / 60:.1f} minutes |",
+        f"| hardware | {description['hardware']} |",
         f"| seed | {recipe.seed} |",
-        f"| served by | {', '.join(f'CTranslate2 {kind}' for kind in description['exports']) or 'torch'} |",
-        f"| gate | p = sigmoid({gate['scale']:.3f} · difference {gate['shift']:+.3f}), threshold "
-        f"{gate['threshold']:.2f} |",
+        f"| gate | p = sigmoid({gate['scale']:.3f} · logit {gate['shift']:+.3f}), threshold {gate['threshold']:.2f} |",
         "",
         "## Data",
         "",
@@ -83,3 +71,29 @@ def write_card(
         ]
     lines += ["## Recipe", "", "```json", recipe.model_dump_json(indent=2), "```", ""]
     (folder / CARD).write_text("\n".join(lines), "utf-8")
+
+
+def draw(path: Path, title: str, logs: Mapping[str, Sequence[dict[str, float]]]) -> None:
+    """Training and dev loss over steps, stages one after another, as a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    offset = 0.0
+    for n, (name, log) in enumerate(logs.items()):
+        label = ("training", "dev") if n == 0 else (None, None)
+        for key, style, named in (("loss", "C0-", label[0]), ("eval_loss", "C1o-", label[1])):
+            points = [(offset + entry["step"], entry[key]) for entry in log if key in entry]
+            if points:
+                axes.plot(*zip(*points, strict=True), style, markersize=3, linewidth=1, label=named)
+        axes.axvline(offset, color="0.85", linewidth=1, zorder=0)
+        axes.annotate(
+            name, (offset, 1), xycoords=("data", "axes fraction"), xytext=(3, -10), textcoords="offset points"
+        )
+        offset += max((entry["step"] for entry in log), default=0)
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss")
+    axes.set_title(title)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+    figure.savefig(path, dpi=110)

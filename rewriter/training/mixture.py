@@ -16,10 +16,10 @@ from typing import Literal, TypeAlias
 
 import regex
 
-from rewriter.conditional.folder import sha256
 from rewriter.conversation import Message
 from rewriter.errors import ExampleError, RecipeError
 from rewriter.examples import RewriteExample, read_examples
+from rewriter.load import sha256
 from rewriter.training.recipe import DataPart, Recipe
 from text.words import FUNCTION_WORDS, words
 

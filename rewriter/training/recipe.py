@@ -9,12 +9,12 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from rewriter.conditional.form import Lengths
 from rewriter.errors import RecipeError
+from rewriter.training.families import family
 
 PACKAGE = "rewriter.recipes"
 
@@ -39,7 +39,10 @@ class DataPart(_Part):
 
 
 class Stage(_Part):
-    """One pass of training. Give `steps` or `epochs`. `patience` evaluations without a better dev loss end it."""
+    """One pass of training. Give `steps` or `epochs`. `patience` evaluations without a better dev loss end it.
+
+    `warmup` is a number of steps, or below 1 a share of them.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     data: tuple[DataPart, ...]
@@ -49,7 +52,7 @@ class Stage(_Part):
     accumulate: int = Field(1, ge=1)
     learning_rate: float = Field(1e-3, gt=0)
     schedule: Literal["linear", "cosine", "constant_with_warmup"] = "linear"
-    warmup: int = Field(50, ge=0)
+    warmup: int | float = Field(50, ge=0)
     weight_decay: float = Field(0.01, ge=0)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     evaluate_every: int = Field(200, ge=1)
@@ -66,30 +69,11 @@ class Stage(_Part):
 
 
 class ModelPart(_Part):
-    """What is trained. `base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own.
+    """What is trained, and from what; each family adds what it needs to know (`Family.settings`)."""
 
-    `copies` writes a circuit that copies the question into a fresh T5 (`rewriter.training.copying`).
-    """
-
-    family: Literal["t5", "causal"] = "t5"
+    takes_lora: ClassVar[bool] = False
+    family: str
     base: str
-    vocabulary: int = Field(8000, ge=300)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    copies: bool = False
-    lengths: dict[str, int] = {}
-
-    @property
-    def bounds(self) -> Lengths:
-        """The lengths in tokens, defaults filled in."""
-        return Lengths(**self.lengths)
-
-    @model_validator(mode="after")
-    def _known(self) -> ModelPart:
-        if unknown := set(self.lengths) - set(Lengths().as_dict()):
-            raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
-        if self.copies and not (self.family == "t5" and self.base.startswith("config:")):
-            raise ValueError("`copies` is for fresh weights of the family t5")
-        return self
 
 
 class LoraPart(_Part):
@@ -104,19 +88,47 @@ class Recipe(_Part):
     """Everything that decides a run's result, seed included."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
-    model: ModelPart
+    model: SerializeAsAny[ModelPart]
     stage: tuple[Stage, ...] = Field(min_length=1)
     dev: tuple[DataPart, ...] = ()
     dev_examples: int = Field(600, ge=1)
     lora: LoraPart | None = None
     seed: int = 13
 
+    @field_validator("model", mode="before")
+    @classmethod
+    def _of_its_family(cls, model: Any) -> Any:
+        if not isinstance(model, dict):
+            return model
+        model = {"family": "t5"} | model
+        try:
+            return family(str(model["family"])).settings.model_validate(model)
+        except RecipeError as error:
+            raise ValueError(str(error)) from error
+
     @model_validator(mode="after")
-    def _names(self) -> Recipe:
+    def _fits(self) -> Recipe:
         names = [stage.name for stage in self.stage]
         if len(set(names)) < len(names):
             raise ValueError("two stages have the same name")
+        if self.lora and not self.model.takes_lora:
+            raise ValueError(f"the family {self.model.family} has no low-rank adaptation: leave `lora` out")
         return self
+
+    def on(self, path: str) -> Recipe:
+        """This recipe trained on one file alone, a twentieth of it held out.
+
+        Stages keep their settings, also those that were made for other data; what they read is that file.
+        """
+        data = (DataPart(path=path, hold_out=0.05),)
+        stages = tuple(stage.model_copy(update={"data": data}) for stage in self.stage)
+        return self.model_copy(update={"stage": stages, "dev": ()})
+
+
+def read_adapting(name_or_path: str, path: str, changes: dict[str, Any] | None = None) -> Recipe:
+    """The recipe for adapting to the rows at `path`: `<name>-adapt` where one comes with the project, else `<name>`."""
+    adapting = f"{name_or_path}-adapt"
+    return read_recipe(adapting if adapting in recipes() else name_or_path, changes).on(path)
 
 
 def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Recipe:
@@ -138,7 +150,13 @@ def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Rec
             )
         text = file.read_text("utf-8")
     try:
-        return Recipe.model_validate(_merged(tomllib.loads(text), changes or {}))
+        given = tomllib.loads(text)
+        if "model" not in given and "data" in given:
+            raise RecipeError(
+                f"The recipe {path} is of the old form of the family terms: put its `data` under [[stage]] and what "
+                "describes the model under [model], as docs/rewriter-training.md shows."
+            )
+        return Recipe.model_validate(_merged(given, changes or {}))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"The recipe {name_or_path} is no TOML: {error}.") from error
     except ValidationError as error:

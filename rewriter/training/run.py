@@ -1,11 +1,12 @@
-"""A whole run: data, vocabulary, stages, export, gate, scores, card. Every step leaves a file, so a run that was
-killed goes on where it was.
+"""A whole run: data, stages, export, gate, scores, card; the same for every family. Every step leaves a file, so a run
+that was killed goes on where it was.
 
     recipe.json, data.json     what was asked for; a run goes on only with the same
     tokenizer.json             made first
     stages/<name>/             checkpoints while it runs; final.pt and log.json when it is through
     logs/                      TensorBoard
-    weights/, export/          written at the end, then curves.png, README.md and, last of all, rewriter.json
+    weights and export         written at the end, as the family has them; then curves.png, README.md and, last of
+                               all, rewriter.json
 """
 
 from __future__ import annotations
@@ -14,36 +15,30 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rewriter.conditional import folder as run_folder
-from rewriter.conditional.folder import EXPORT, TOKENIZER, WEIGHTS
-from rewriter.conditional.form import Form
-from rewriter.conditional.gate import RewriteGate
-from rewriter.conditional.serving import ConditionalRewriter, open_engine
+from filelock import FileLock, Timeout
+
 from rewriter.errors import RecipeError, TrainingError
-from rewriter.load import DESCRIPTION, FORMAT, Serving
-from rewriter.tokenizer_file import read_tokenizer
-from rewriter.training.assess import assess, fit_gate
-from rewriter.training.bases import Base, open_base, open_tokenizer
-from rewriter.training.card import Made, hardware, write_card
-from rewriter.training.curves import draw
-from rewriter.training.export import export, save_weights
-from rewriter.training.features import Features
+from rewriter.load import DESCRIPTION, FORMAT, describe, write_description
+from rewriter.tokenizer_file import TOKENIZER
+from rewriter.training.card import hardware, write_card
+from rewriter.training.families import Trainable, family
 from rewriter.training.mixture import Mixture
 from rewriter.training.recipe import Recipe
 from rewriter.training.stages import Machine, run_stage
 from text.extras import need_extra
-from text.files import replacing, write_json
-
-LIBRARIES = ("torch", "transformers", "accelerate", "matplotlib", "peft", "sentencepiece", "tensorboard")
-"""Asked for before anything is done, so that no run ends for want of one."""
+from text.files import replacing
 
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
+FINAL = "final.pt"
+LIBRARIES = ("accelerate", "matplotlib", "onnx", "peft", "sentencepiece", "tensorboard", "torch", "transformers")
+"""Asked for before anything is done, so that no run ends for want of one."""
 
 
 def train(
@@ -74,55 +69,61 @@ def train(
     if not first:
         callback = _silent
         _awaited(folder / TOKENIZER)
-    clock = _Clock(folder)
-    mixture = Mixture(recipe, root)
-    base = _begun(recipe, mixture, folder, clock.telling(callback))
-    dev = Features(mixture.held_out("dev"), base.form)
-    steps = dict[str, int]()
-    for n, stage in enumerate(recipe.stage):
-        place = folder / "stages" / stage.name
-        if not (place / "final.pt").is_file():
-            if n:
-                before = folder / "stages" / recipe.stage[n - 1].name / "final.pt"
-                _awaited(before)
-                _restore(base.model, before)
-            examples = mixture.train(n)
-            callback(f"{stage.name}: {len(examples):,} examples")
-            log = run_stage(
-                base.model,
-                stage,
-                Features(examples, base.form),
-                dev,
-                pad=_pad(base),
-                folder=place,
-                logs=folder / "logs" / stage.name,
-                seed=recipe.seed + n,
-                machine=machine,
-                callback=clock.telling(callback),
-            )
-            if first:
-                _finished_stage(place, base.model, log)
-        steps[stage.name] = int(max((entry["step"] for entry in _log(place)), default=0))
-    if first:
-        _restore(base.model, folder / "stages" / recipe.stage[-1].name / "final.pt")
-        _finish(recipe, mixture, base, folder, steps, clock, callback)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder) if first else nullcontext():
+        _stages(recipe, Mixture(recipe, root), folder, first, machine, callback)
     return folder
 
 
-def refinish(folder: Path, callback: Callable[[str], None] = print) -> None:
-    """Make the export of a run again from its weights, with the gate it has. Raises TrainingError without weights."""
-    path = folder / DESCRIPTION
-    if not (folder / WEIGHTS).is_dir() or not path.is_file():
-        raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
-    description = json.loads(path.read_text("utf-8"))
-    exports = export(folder, tuple(description["exports"]) or ("int8",))
-    _describe(folder, description | {"exports": list(exports)})
-    callback(f"{folder.name}: exported {', '.join(exports) or 'nothing; torch serves it'}.")
+def _stages(
+    recipe: Recipe, mixture: Mixture, folder: Path, first: bool, machine: Machine, callback: Callable[[str], None]
+) -> None:
+    clock = _Clock(folder)
+    tell = clock.telling(callback)
+    _begin(recipe, mixture, folder)
+    trainable = family(recipe.model.family).open(recipe, mixture, folder, tell)
+    dev = trainable.features(mixture.held_out("dev"), train=False)
+    for n, stage in enumerate(recipe.stage):
+        place = folder / "stages" / stage.name
+        if (place / FINAL).is_file():
+            continue
+        if n:
+            before = folder / "stages" / recipe.stage[n - 1].name / FINAL
+            _awaited(before)
+            _restore(trainable.model, before)
+        train = trainable.features(mixture.train(n), train=True)
+        callback(f"{stage.name}: {len(train):,} examples")
+        log = run_stage(
+            trainable,
+            stage,
+            train,
+            dev,
+            folder=place,
+            logs=folder / "logs" / stage.name,
+            seed=recipe.seed + n,
+            machine=machine,
+            callback=tell,
+        )
+        if first:
+            _finished_stage(place, trainable.model, log)
+    if first:
+        _restore(trainable.model, folder / "stages" / recipe.stage[-1].name / FINAL)
+        _finish(recipe, mixture, trainable, folder, clock, callback)
 
 
-def _begun(recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Base:
-    """The base model of a new run, or of the one that lies in `folder`; raises RecipeError where that is another."""
-    folder.mkdir(parents=True, exist_ok=True)
+def export(folder: Path, callback: Callable[[str], None] = print) -> None:
+    """Make the export of a finished run again from its weights, with the gate it has.
+
+    Raises TrainingError without weights, RunError where the run is not finished.
+    """
+    description = describe(folder)
+    changes, served = family(description["family"]).export(folder, description)
+    write_description(folder, description | changes, served)
+    callback(f"{folder.name}: exported {', '.join(path.name for path in served)}.")
+
+
+def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
+    """Note what a new run was asked for; raises RecipeError where another one lies in `folder`."""
     wanted, path = recipe.model_dump_json(indent=2), folder / "recipe.json"
     if path.is_file() and path.read_text("utf-8") != wanted:
         raise RecipeError(
@@ -137,78 +138,57 @@ def _begun(recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[s
         raise RecipeError(f"The data of {folder.name} changed since the run began. Give this run another name.")
     path.write_text(wanted, "utf-8")
     hashes.write_text(data, "utf-8")
-    saved = folder / TOKENIZER
-    if saved.is_file():
-        tokenizer = read_tokenizer(saved)
-        end = str(json.loads((folder / "end.json").read_text("utf-8")))
-    else:
-        callback("making the vocabulary" if recipe.model.base.startswith("config:") else f"opening {recipe.model.base}")
-        tokenizer, end = open_tokenizer(recipe.model, mixture.texts, recipe.seed)
-        (folder / "end.json").write_text(json.dumps(end), "utf-8")
-        with replacing(saved) as draft:
-            tokenizer.save(str(draft))
-    return open_base(recipe.model, tokenizer, end, recipe.lora, recipe.seed)
 
 
 def _finish(
     recipe: Recipe,
     mixture: Mixture,
-    base: Base,
+    trainable: Trainable,
     folder: Path,
-    steps: dict[str, int],
     clock: _Clock,
     callback: Callable[[str], None],
 ) -> None:
-    import torch
-
-    trainable = sum(p.numel() for p in base.model.parameters() if p.requires_grad)
-    model = base.model.merge_and_unload() if recipe.lora else base.model
+    kind = family(recipe.model.family)
+    trained = sum(p.numel() for p in trainable.model.parameters() if p.requires_grad)
     callback("exporting")
-    save_weights(folder, model.cpu(), base.form)
-    exports = export(folder, ("int8", "float16") if torch.cuda.is_available() else ("int8",))
-    run = run_folder.RunFolder(
-        recipe.model.family, base.architecture, recipe.model.bounds, base.end, RewriteGate(), exports
-    )
-    form: Form = run.form(folder)
-    engine = open_engine(folder, run, form, Serving(device="cpu"))
-    callback("calibrating the gate")
-    gate = fit_gate(engine, form, mixture.held_out("dev"))
-    run = replace(run, gate=gate)
-    callback("rewriting what was held out")
-    served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0)
-    scores = assess(served, mixture.held_out("test")[:ASSESSED])
-    served.close()
-    metrics = scores.as_dict() if scores else {}
-    made = Made(sum(p.numel() for p in model.parameters()), trainable, steps, clock.seconds(), hardware())
-    draw(
-        folder / "curves.png",
-        folder.name,
-        [(stage.name, _log(folder / "stages" / stage.name)) for stage in recipe.stage],
-    )
-    description = run.as_dict() | {
+    trainable.model.cpu().eval()
+    description = {
+        "family": recipe.model.family,
         "format": FORMAT,
         "recipe": recipe.name,
         "base": Path(recipe.model.base).name,
-        "parameters": made.parameters,
-        "seconds": round(made.seconds, 1),
-        "hardware": made.hardware,
+    } | trainable.save(folder)
+    changes, served = kind.export(folder, description)
+    callback("calibrating the gate, and judging what was held out")
+    gate, metrics = kind.judge(
+        recipe, folder, description | changes, mixture.held_out("dev"), mixture.held_out("test")[:ASSESSED]
+    )
+    description |= changes | {
+        "gate": gate.as_dict(),
+        "parameters": sum(p.numel() for p in trainable.model.parameters()),
+        "trained": trained,
+        "seconds": round(clock.seconds(), 1),
+        "hardware": hardware(),
         "metrics": metrics,
         "created": time.time(),
     }
-    write_card(folder, recipe, mixture.sources(), made, description)
-    for stage in recipe.stage:
-        for checkpoint in (folder / "stages" / stage.name).glob("checkpoint-*"):
-            shutil.rmtree(checkpoint)
-    _describe(folder, description)
+    logs = {stage.name: _log(folder / "stages" / stage.name) for stage in recipe.stage}
+    write_card(folder, recipe, kind.about, mixture.sources(), logs, description)
+    for checkpoint in folder.glob("stages/*/checkpoint-*"):
+        shutil.rmtree(checkpoint)
+    write_description(folder, description, served)
 
 
-def _describe(folder: Path, description: dict[str, Any]) -> None:
-    """Write `rewriter.json` with the hashes of what serving needs, in one step."""
-    files = [folder / TOKENIZER, *(path for path in (folder / EXPORT).rglob("*") if path.is_file())]
-    if not description["exports"]:
-        files += [path for path in (folder / WEIGHTS).iterdir() if path.suffix in (".json", ".safetensors")]
-    whole = description | {"files": run_folder.fingerprint(folder, files)}
-    write_json(folder / DESCRIPTION, whole)
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Holds the folder for this process; raises TrainingError where another one trains in it."""
+    try:
+        with FileLock(folder / "training.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise TrainingError(
+            f"{folder} is being trained in by another process: wait, or name this run otherwise."
+        ) from error
 
 
 def _awaited(path: Path, seconds: float = 1800.0) -> None:
@@ -229,7 +209,7 @@ def _finished_stage(place: Path, model: Any, log: list[dict[str, float]]) -> Non
 
     (place / "log.json").write_text(json.dumps(log), "utf-8")
     trained = {name: p.detach().cpu() for name, p in model.named_parameters() if p.requires_grad}
-    with replacing(place / "final.pt") as draft:
+    with replacing(place / FINAL) as draft:
         torch.save(trained, draft)
 
 
@@ -248,11 +228,6 @@ def _restore(model: Any, path: Path) -> None:
 def _log(place: Path) -> list[dict[str, float]]:
     path = place / "log.json"
     return list(json.loads(path.read_text("utf-8"))) if path.is_file() else []
-
-
-def _pad(base: Base) -> int:
-    pad = base.model.config.pad_token_id
-    return int(pad) if pad is not None else base.form.end
 
 
 class _Clock:

@@ -7,19 +7,24 @@ the run would have had. Stages, export and the run's folder are `rewriter.traini
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from rewriter.errors import TrainingError
-from rewriter.training.features import Collator, Features, LengthSampler
+from rewriter.training.families import Features, Trainable
 from rewriter.training.memory import out_of_memory
 
 if TYPE_CHECKING:
     from transformers import Trainer
 
     from rewriter.training.recipe import Stage
+
+SORTED_BATCHES = 50
+"""So many batches are sorted by length at a time: little padding, and still a random order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +47,27 @@ def bf16_pays(cpu_only: bool) -> bool:
 
 
 def run_stage(
-    model: Any,
+    trainable: Trainable,
     stage: Stage,
     train: Features,
     dev: Features,
     *,
-    pad: int,
     folder: Path,
     logs: Path,
     seed: int,
     machine: Machine,
     callback: Callable[[str], None],
 ) -> list[dict[str, float]]:
-    """Train `model` in place through one stage, from the newest whole checkpoint in `folder` where there is one.
+    """Train the model in place through one stage, from the newest whole checkpoint in `folder` where there is one.
 
     Returns Trainer's log, one entry each time it logged or evaluated. With `patience` the best checkpoint's
     weights are left in the model. Raises TrainingError when memory runs out or the loss is no number.
     """
+    import torch
     from transformers import EarlyStoppingCallback, PrinterCallback, TrainingArguments
     from transformers.integrations.integration_utils import TensorBoardCallback
 
+    groups = trainable.groups(stage)
     patient = stage.patience > 0 and len(dev) > 0
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -103,12 +109,13 @@ def run_stage(
     if patient:
         callbacks.append(EarlyStoppingCallback(early_stopping_patience=stage.patience))
     trainer = _trainer_class()(
-        model=model,
+        model=trainable.model,
         args=arguments,
         train_dataset=train,
         eval_dataset=dev if len(dev) else None,
-        data_collator=Collator(pad),
+        data_collator=trainable.collate,
         callbacks=callbacks,
+        optimizers=(torch.optim.AdamW(groups) if groups else None, None),
     )
     # It prints the log as dictionaries; `callback` says the same in words.
     trainer.remove_callback(PrinterCallback)
@@ -122,6 +129,43 @@ def run_stage(
     return list(trainer.state.log_history)
 
 
+class LengthSampler:
+    """Indices of one epoch: shuffled, then batched with others of their length, then the batches shuffled.
+
+    The order depends on `seed` and the epoch alone, so a run that goes on finds its place again.
+    """
+
+    def __init__(self, features: Features, batch: int, seed: int) -> None:
+        self._features = features
+        self._batch = batch
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the data loader at the start of each epoch."""
+        self._epoch = epoch
+        self._features.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __iter__(self) -> Iterator[int]:
+        rng = random.Random(f"{self._seed}:{self._epoch}")
+        order = list(range(len(self._features)))
+        rng.shuffle(order)
+        window = self._batch * SORTED_BATCHES
+        batches = list[list[int]]()
+        for start in range(0, len(order), window):
+            part = sorted(order[start : start + window], key=self._features.length)
+            batches += [part[i : i + self._batch] for i in range(0, len(part), self._batch)]
+        # A short batch in the middle would shift all that follow it.
+        whole = [batch for batch in batches if len(batch) == self._batch]
+        rest = [batch for batch in batches if len(batch) < self._batch]
+        rng.shuffle(whole)
+        for batch in whole + rest:
+            yield from batch
+
+
 def newest_checkpoint(folder: Path) -> str | None:
     """The newest checkpoint that was written to its end; Trainer's state is the last file it writes but one."""
     found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
@@ -131,8 +175,23 @@ def newest_checkpoint(folder: Path) -> str | None:
         except (OSError, ValueError):
             continue
         if state.get("global_step") and (path / "optimizer.pt").is_file() and (path / "scheduler.pt").is_file():
+            _check(path)
             return str(path)
     return None
+
+
+def _check(checkpoint: Path) -> None:
+    """Raises TrainingError where a checkpoint that was written to its end cannot be read any more."""
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        torch.load(checkpoint / "optimizer.pt", map_location="cpu", weights_only=True, mmap=True)
+        for weights in checkpoint.glob("*.safetensors"):
+            with safe_open(weights, "pt"):
+                pass
+    except (OSError, EOFError, RuntimeError, UnpicklingError, SafetensorError) as error:
+        raise TrainingError(f"{checkpoint} is damaged ({error}): delete it to go on from the one before.") from error
 
 
 def _trainer_class() -> type[Trainer]:

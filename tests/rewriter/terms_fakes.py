@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rewriter.terms.recipe import Recipe
+from rewriter.load import write_description
+from rewriter.training import Machine, Recipe
 
 WORDS = (
     "permit",
@@ -25,17 +26,23 @@ WORDS = (
     "the",
 )
 
-RECIPE = Recipe(
-    data=("dialogs.jsonl",),
-    epochs=10,
-    batch=4,
-    rate=3e-3,
-    head_rate=1e-2,
-    held_out=0.3,
-    longer_answers=0.3,
-    shifted=0.1,
-    seed=3,
-)
+MACHINE = Machine(cpu_only=True, threads=1, bars=False)
+
+
+def recipe(base: Path, **model: object) -> Recipe:
+    """Ten epochs over `dialogs.jsonl` from the encoder in `base`; `model` changes what is set of it."""
+    stage = {
+        "name": "dialogs",
+        "data": [{"path": "dialogs.jsonl", "hold_out": 0.3}],
+        "epochs": 10,
+        "batch": 4,
+        "learning_rate": 3e-3,
+        "warmup": 0.06,
+        "evaluate_every": 1,
+        "save_every": 3,
+    }
+    settings = {"family": "terms", "base": str(base), "head_learning_rate": 1e-2, "longer_answers": 0.3, "shifted": 0.1}
+    return Recipe.model_validate({"name": "tiny", "seed": 3, "model": settings | model, "stage": [stage]})
 
 
 def write_tokenizer(folder: Path) -> Path:
@@ -56,27 +63,25 @@ def write_tokenizer(folder: Path) -> Path:
     return path
 
 
-def tiny_model(tokenizer: Path):  # type: ignore[no-untyped-def]
-    """A model with random weights that knows this tokenizer."""
+def write_base(folder: Path) -> Path:
+    """An encoder with random weights and its tokenizer, as a folder to train from."""
     import torch
-    from transformers import BertConfig
+    from transformers import BertConfig, BertModel
 
-    from rewriter.terms.model import from_config
     from rewriter.terms.reading import ConversationReader
 
+    tokenizer = write_tokenizer(folder)
     torch.manual_seed(5)
-    return from_config(
-        BertConfig(
-            vocab_size=ConversationReader.open(tokenizer).vocabulary,
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=512,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
+    config = BertConfig(
+        vocab_size=ConversationReader.open(tokenizer).vocabulary,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=512,
     )
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
 
 
 def write_dialogs(folder: Path, dialogs: int = 24) -> None:
@@ -96,9 +101,11 @@ def write_dialogs(folder: Path, dialogs: int = 24) -> None:
 
 def write_run(folder: Path) -> Path:
     """A finished run with random weights, ready to be opened."""
-    from rewriter.terms.export import export
+    from rewriter.terms.export import write_onnx
+    from rewriter.terms.model import TermModel, pretrained
 
     folder.mkdir(parents=True)
-    tokenizer = write_tokenizer(folder)
-    export(tiny_model(tokenizer), tokenizer, folder, RECIPE, gate=(1.0, 0.0))
+    write_onnx(TermModel(pretrained(str(write_base(folder)))), folder / "model.onnx")
+    gate = {"scale": 1.0, "shift": 0.0, "threshold": 0.5}
+    write_description(folder, {"family": "terms", "format": 1, "threshold": 0.4, "gate": gate}, [])
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import shutil
@@ -12,15 +11,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from filelock import FileLock
 
 from rewriter.conversation import Conversation, Message
-from rewriter.errors import RecipeError, RunError, TrainingError
+from rewriter.errors import ExampleError, RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
-from rewriter.terms.data import label, lengthened, read_data, shifted
+from rewriter.terms.data import Labelled, label, lengthened, shifted
 from rewriter.terms.reading import ConversationReader
-from rewriter.terms.recipe import ADAPT, read_recipe
-from tests.rewriter.terms_fakes import RECIPE, tiny_model, write_dialogs, write_tokenizer
+from rewriter.terms.training import TermModelPart
+from rewriter.training import Recipe, export, read_recipe, train
+from rewriter.training.mixture import Mixture
+from rewriter.training.recipe import read_adapting
+from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
 HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))
 
@@ -33,17 +36,33 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")
-def finished(data: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from rewriter.terms.training import train
+def reader(base: Path) -> ConversationReader:
+    return ConversationReader.open(base / "tokenizer.json")
 
-    folder = train(RECIPE, data, tmp_path_factory.mktemp("run"), model=tiny_model(tokenizer), tokenizer=tokenizer)
-    assert folder is not None
-    return folder
+
+@pytest.fixture(scope="module")
+def examples(base: Path, data: Path) -> list[RewriteExample]:
+    return [example for example in Mixture(recipe(base), data).train(0) if example.history]
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(recipe(base), data, tmp_path_factory.mktemp("run"))
+
+
+def run(chosen: Recipe, data: Path, folder: Path, stop_at: int = 0) -> Path:
+    """Train, or end the process's work as an interrupt would once a step is told."""
+
+    def callback(text: str) -> None:
+        if stop_at and text.startswith(f"step {stop_at}/"):
+            raise KeyboardInterrupt
+
+    return train(chosen, data, folder, machine=MACHINE, callback=callback)
 
 
 def probability(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -51,26 +70,27 @@ def probability(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def losses(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in (folder / "losses.jsonl").read_text().splitlines()]
+    log = json.loads((folder / "stages" / "dialogs" / "log.json").read_text())
+    return [entry["loss"] for entry in log if "loss" in entry]
 
 
-def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(tokenizer: Path) -> None:
+def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(reader: ConversationReader) -> None:
     example = RewriteExample("d_1", HISTORY.messages, "how do I renew it?", "How do I renew passports?")
-    labelled = label(ConversationReader.open(tokenizer), example)
+    labelled = label(reader, example)
     marked = [word.text for word, wanted in zip(labelled.reading.words, labelled.wanted, strict=True) if wanted]
     assert marked == ["passport", "passport"]
     assert labelled.needs_history
 
 
-def test_a_dialog_is_either_trained_on_or_held_out(data: Path) -> None:
-    split = read_data(RECIPE, data)
-    assert {example.dialog for example in split.train}.isdisjoint({example.dialog for example in split.held_out})
-    assert len(split.train) + len(split.held_out) == 48
-    assert split.held_out
+def test_a_dialog_is_either_trained_on_or_held_out(data: Path, base: Path) -> None:
+    mixture = Mixture(recipe(base), data)
+    trained, held_out = mixture.train(0), [*mixture.held_out("dev"), *mixture.held_out("test")]
+    assert {example.dialog for example in trained}.isdisjoint({example.dialog for example in held_out})
+    assert sum(bool(example.history) for example in [*trained, *held_out]) == 48
+    assert held_out
 
 
-def test_lengthened_answers_hold_sentences_of_their_own_dialog(data: Path) -> None:
-    examples = read_data(RECIPE, data).train
+def test_lengthened_answers_hold_sentences_of_their_own_dialog(examples: list[RewriteExample]) -> None:
     longer = list(lengthened(examples, 0.9, random.Random(1)))
     assert longer != list(examples)
     for before, after in zip(examples, longer, strict=True):
@@ -80,21 +100,21 @@ def test_lengthened_answers_hold_sentences_of_their_own_dialog(data: Path) -> No
                 assert new == old
 
 
-def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(data: Path, tokenizer: Path) -> None:
-    examples = read_data(RECIPE, data).train
+def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(
+    examples: list[RewriteExample], reader: ConversationReader
+) -> None:
     made = list(shifted(examples, 0.5, random.Random(1)))
     assert len(made) == round(0.5 * len(examples))
     dialogs = {example.history: example.dialog for example in examples}
     for example in made:
         assert dialogs[example.history] != example.dialog
         assert not example.needs_rewrite
-        labelled = label(ConversationReader.open(tokenizer), example)
+        labelled = label(reader, example)
         assert not any(labelled.wanted)
         assert not labelled.needs_history
 
 
-def test_one_dialog_alone_cannot_be_shifted(data: Path) -> None:
-    examples = read_data(RECIPE, data).train
+def test_one_dialog_alone_cannot_be_shifted(examples: list[RewriteExample]) -> None:
     alone = [example for example in examples if example.dialog == examples[0].dialog]
     assert not list(shifted(alone, 0.5, random.Random(1)))
 
@@ -105,25 +125,24 @@ def test_training_lowers_the_loss(finished: Path) -> None:
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
-    finished: Path, data: Path, tokenizer: Path, tmp_path: Path
+    finished: Path, data: Path, base: Path, tmp_path: Path
 ) -> None:
-    from rewriter.terms.training import train
-
-    assert train(RECIPE, data, tmp_path, model=tiny_model(tokenizer), tokenizer=tokenizer, stop_after=3) is None
-    assert len(losses(tmp_path)) == 3
-    assert train(RECIPE, data, tmp_path, model=tiny_model(tokenizer), tokenizer=tokenizer) == tmp_path
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe(base), data, tmp_path, stop_at=20)
+    assert not (tmp_path / "rewriter.json").exists()
+    assert list(tmp_path.glob("stages/dialogs/checkpoint-*"))
+    assert run(recipe(base), data, tmp_path) == tmp_path
     assert losses(tmp_path) == pytest.approx(losses(finished), abs=1e-4)
 
 
 @pytest.mark.parametrize("kept", ["model.pt", "model.onnx"])
 def test_a_run_can_go_on_from_a_finished_rewriter(
-    finished: Path, data: Path, tokenizer: Path, tmp_path: Path, kept: str
+    finished: Path, data: Path, base: Path, tmp_path: Path, kept: str
 ) -> None:
-    from rewriter.terms.training import train
-
     shutil.copyfile(finished / kept, tmp_path / kept)
-    recipe = dataclasses.replace(RECIPE, start=str(tmp_path), rate=1e-6, head_rate=1e-6)
-    train(recipe, data, tmp_path / "run", model=tiny_model(tokenizer), tokenizer=tokenizer, stop_after=4)
+    chosen = recipe(base, start=str(tmp_path), head_learning_rate=1e-6)
+    stage = chosen.stage[0].model_copy(update={"learning_rate": 1e-6, "epochs": None, "steps": 4})
+    run(chosen.model_copy(update={"stage": (stage,)}), data, tmp_path / "run")
     assert np.mean(losses(tmp_path / "run")) < 0.8 * np.mean(losses(finished)[:4])
 
 
@@ -141,57 +160,88 @@ def test_exported_weights_multiply_out_to_those_of_torch(finished: Path) -> None
 
 @pytest.mark.parametrize("content", [None, b"no model"])
 def test_what_is_no_finished_rewriter_cannot_be_gone_on_from(
-    tokenizer: Path, data: Path, tmp_path: Path, content: bytes | None
+    base: Path, data: Path, tmp_path: Path, content: bytes | None
 ) -> None:
-    from rewriter.terms.training import train
-
     if content is not None:
         (tmp_path / "model.onnx").write_bytes(content)
-    recipe = dataclasses.replace(RECIPE, start=str(tmp_path))
     with pytest.raises(TrainingError, match="cannot be gone on from"):
-        train(recipe, data, tmp_path / "run", model=tiny_model(tokenizer), tokenizer=tokenizer)
+        run(recipe(base, start=str(tmp_path)), data, tmp_path / "run")
 
 
 def test_the_recipe_of_adapting_goes_on_from_the_packaged_rewriter() -> None:
-    recipe, packaged = read_recipe(ADAPT), read_recipe()
-    assert (recipe.start, recipe.base, recipe.frozen) == ("packaged", packaged.base, packaged.frozen)
+    adapting, packaged = read_adapting("terms", "rows.jsonl").model, read_recipe("terms").model
+    assert isinstance(adapting, TermModelPart)
+    assert isinstance(packaged, TermModelPart)
+    assert (adapting.start, adapting.base, adapting.frozen) == ("packaged", packaged.base, packaged.frozen)
 
 
-def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(data: Path, tokenizer: Path, tmp_path: Path) -> None:
-    from rewriter.terms.training import train
+def test_adapting_reads_the_given_rows_alone_and_keeps_what_is_set() -> None:
+    named = read_recipe("t5-small-data")
+    on = read_adapting("t5-small-data", "rows.jsonl")
+    assert {part.path for stage in on.stage for part in stage.data} == {"rows.jsonl"}
+    assert not on.dev
+    assert [stage.model_dump(exclude={"data"}) for stage in on.stage] == [
+        stage.model_dump(exclude={"data"}) for stage in named.stage
+    ]
+    assert on.model == named.model
+    assert Recipe.model_validate_json(on.model_dump_json()) == on
 
-    train(RECIPE, data, tmp_path, model=tiny_model(tokenizer), tokenizer=tokenizer, stop_after=1)
-    other = dataclasses.replace(RECIPE, rate=1e-5)
-    with pytest.raises(TrainingError, match="another recipe"):
-        train(other, data, tmp_path, model=tiny_model(tokenizer), tokenizer=tokenizer)
-    (tmp_path / "checkpoint.pt").write_bytes(b"damaged")
-    with pytest.raises(TrainingError, match="damaged"):
-        train(RECIPE, data, tmp_path, model=tiny_model(tokenizer), tokenizer=tokenizer)
+
+def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(data: Path, base: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe(base), data, tmp_path, stop_at=20)
+    with pytest.raises(RecipeError, match="another recipe"):
+        run(recipe(base, positive=2.0), data, tmp_path)
+    for file in ("optimizer.pt", "model.safetensors"):
+        for path in tmp_path.glob(f"stages/dialogs/checkpoint-*/{file}"):
+            path.write_bytes(b"damaged")
+        with pytest.raises(TrainingError, match="damaged"):
+            run(recipe(base), data, tmp_path)
+
+
+def test_two_processes_do_not_train_in_one_folder(data: Path, base: Path, tmp_path: Path) -> None:
+    with FileLock(tmp_path / "training.lock"), pytest.raises(TrainingError, match="another process"):
+        run(recipe(base), data, tmp_path)
 
 
 def test_the_card_says_what_the_run_came_from(finished: Path) -> None:
-    card = json.loads((finished / "card.json").read_text())
-    assert len(card["data"]["sha256"]["dialogs.jsonl"]) == 64
-    assert card["settings"]["seed"] == RECIPE.seed
-    assert set(card["metrics"]) == {"term_precision", "term_recall", "term_f1", "gate_f1", "gate_auc"}
+    card = (finished / "README.md").read_text()
+    (source,) = json.loads((finished / "data.json").read_text())
+    assert len(source["sha256"]) == 64
+    assert source["sha256"] in card
+    assert '"seed": 3' in card
+    described = json.loads((finished / "rewriter.json").read_text())
+    assert set(described["metrics"]) == {"term_precision", "term_recall", "term_f1", "gate_f1", "gate_auc"}
+    assert set(described["files"]) == {"model.onnx", "tokenizer.json"}
+    assert (finished / "curves.png").is_file()
 
 
-def test_the_exported_model_agrees_with_torch(finished: Path, tokenizer: Path) -> None:
+def test_a_lost_export_is_made_again(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    (folder / "model.onnx").unlink()
+    export(folder, lambda _: None)
+    made = [load_rewriter(one).rewrite(HISTORY, "how do i renew it") for one in (folder, finished)]
+    assert made[0].text == made[1].text
+    assert made[0].needs_history == made[1].needs_history
+
+
+def test_the_exported_model_agrees_with_torch(finished: Path, base: Path, reader: ConversationReader) -> None:
     import torch
 
-    from rewriter.terms.model import Batch
+    from rewriter.terms.model import TermModel, batch, pretrained, word_means
     from rewriter.terms.scoring import TermScorer
 
-    model = tiny_model(tokenizer)
+    model = TermModel(pretrained(str(base)))
     model.load_state_dict(torch.load(finished / "model.pt", weights_only=True))
     model.eval()
-    reader = ConversationReader.open(tokenizer)
     readings = [
         reader.read(HISTORY, "how do i renew it"),
         reader.read(Conversation((Message("user", "lamp"),)), "by fax?"),
     ]
+    rows = batch([Labelled(reading, (False,) * len(reading.words), True) for reading in readings])
     with torch.inference_mode():
-        words, gate = model.logits(Batch.of(readings))
+        tokens, gate = model(rows["ids"], rows["types"], rows["mask"])
+        words = word_means(tokens, rows["first"], rows["last"])[rows["last"] > 0]
     scores = TermScorer(finished / "model.onnx", reader.vocabulary).score(readings)
     exported = np.concatenate([score.words for score in scores])
     assert probability(exported) == pytest.approx(probability(words.numpy()), abs=0.08)
@@ -275,17 +325,30 @@ def test_a_tokenizer_of_another_model_is_told(finished: Path, tmp_path: Path) ->
 
 
 def test_a_recipe_that_makes_no_sense_is_told(tmp_path: Path) -> None:
-    assert read_recipe().data
     path = tmp_path / "recipe.toml"
-    for text, says in (
-        ("epochs = 3", "names no data"),
-        ('data = ["a.jsonl"]\nepoch = 3', "unknown settings: epoch"),
-        ('data = ["a.jsonl"]\nheld_out = 2', "held_out must be a share"),
-        ("data = [", "cannot be read"),
+    whole = """
+    name = "mine"
+    [model]
+    family = "terms"
+    [[stage]]
+    name = "rows"
+    epochs = 3
+    data = [{ path = "absent.jsonl" }]
+    """
+    for old, new, says in (
+        ('data = [{ path = "absent.jsonl" }]', "", r"stage\.0\.data: Field required"),
+        ("epochs = 3", "epochs = 3\nepoch = 3", r"stage\.0\.epoch: Extra inputs"),
+        ('"absent.jsonl"', '"absent.jsonl", hold_out = 2', "hold_out: Input should be less than 1"),
+        ('family = "terms"', 'family = "terms"\nshifted = 2', r"model\.shifted: Input should be less than 1"),
+        ('family = "terms"', 'family = "terms"\nvocabulary = 400', r"model\.vocabulary: Extra inputs"),
+        ('family = "terms"', 'family = "psychic"', "There is no family 'psychic'"),
+        ("[model]", "[lora]\n[model]", "leave `lora` out"),
+        ("[[stage]]", "[[stage", "is no TOML"),
+        (whole, 'data = ["a.jsonl"]\nepochs = 3', "old form of the family terms: put its `data` under"),
     ):
-        path.write_text(text)
+        path.write_text(whole.replace(old, new))
         with pytest.raises(RecipeError, match=says):
-            read_recipe(path)
-    path.write_text('data = ["absent.jsonl"]')
-    with pytest.raises(RecipeError, match=r"no such file"):
-        read_data(read_recipe(path), tmp_path)
+            read_recipe(str(path))
+    path.write_text(whole)
+    with pytest.raises(ExampleError, match=r"There is no file"):
+        Mixture(read_recipe(str(path)), tmp_path).train(0)

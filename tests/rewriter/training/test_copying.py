@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rewriter.conditional.bases import open_base, open_tokenizer
+from rewriter.conditional.copying import set_copy_circuit
 from rewriter.conditional.plain_torch import TorchEngine
+from rewriter.conditional.training import ConditionalModelPart
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError
-from rewriter.training.bases import open_base, open_tokenizer
-from rewriter.training.copying import set_copy_circuit
-from rewriter.training.recipe import ModelPart
 
 TALK = Conversation(
     (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))
@@ -25,7 +25,7 @@ TEXTS = (*QUESTIONS, *(turn.text for turn in TALK.messages)) * 2
 
 @pytest.mark.parametrize("copies", [True, False])
 def test_only_the_circuit_copies_without_training(copies: bool) -> None:
-    part = ModelPart(base="config:3m", vocabulary=320, dropout=0.0, copies=copies)
+    part = ConditionalModelPart(base="config:3m", vocabulary=320, dropout=0.0, copies=copies)
     tokenizer, end = open_tokenizer(part, lambda: iter(TEXTS), 1)
     base = open_base(part, tokenizer, end, None, 1)
     sources = [base.form.source(TALK, question) for question in QUESTIONS]
@@ -37,7 +37,7 @@ def test_only_the_circuit_copies_without_training(copies: bool) -> None:
 def test_a_shape_without_room_is_refused() -> None:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    part = ModelPart(base="config:tiny", vocabulary=320)
+    part = ConditionalModelPart(base="config:tiny", vocabulary=320)
     tokenizer, _ = open_tokenizer(part, lambda: iter(TEXTS), 1)
     narrow = T5ForConditionalGeneration(
         T5Config(vocab_size=tokenizer.get_vocab_size(), d_model=64, d_kv=32, num_heads=4, d_ff=64, num_layers=1)
@@ -48,4 +48,4 @@ def test_a_shape_without_room_is_refused() -> None:
 
 def test_only_fresh_t5_can_be_made_to_copy() -> None:
     with pytest.raises(ValueError, match="fresh weights"):
-        ModelPart(base="google-t5/t5-small", copies=True)
+        ConditionalModelPart(base="google-t5/t5-small", copies=True)

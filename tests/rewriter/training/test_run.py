@@ -16,8 +16,8 @@ import pytest
 
 from rewriter.errors import RecipeError, TrainingError
 from rewriter.load import load_rewriter
+from rewriter.training import export
 from rewriter.training.recipe import Recipe
-from rewriter.training.run import refinish
 
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]
@@ -156,7 +156,7 @@ def test_lora_trains_few_weights_and_is_merged_into_the_base(
 def test_a_lost_export_is_made_again(copied: Path) -> None:
     before = json.loads((copied / "rewriter.json").read_text("utf-8"))["files"]
     (copied / "export" / "int8" / "model.bin").write_bytes(b"")
-    refinish(copied, quiet)
+    export(copied, quiet)
     assert json.loads((copied / "rewriter.json").read_text("utf-8"))["files"] == before
     load_rewriter(copied)
 

@@ -15,16 +15,16 @@ import pytest
 from rewriter.conditional import folder as run_folder
 from rewriter.conditional.ct2 import Ct2Engine
 from rewriter.conditional.engine import Decided, Stop
+from rewriter.conditional.export import export
 from rewriter.conditional.form import KEEP, REWRITE, Form
-from rewriter.conditional.gate import RewriteGate
 from rewriter.conditional.plain_torch import TorchEngine
 from rewriter.conditional.serving import ConditionalRewriter, load
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, read_examples
+from rewriter.gate import RewriteGate
 from rewriter.load import Serving, describe, load_rewriter
 from rewriter.protocol import Rewriter
-from rewriter.training.export import export
 from rewriter.training.recipe import Recipe
 
 TALK = Conversation(

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rewriter.conditional.engine import ConditionalEngine
-from rewriter.conditional.gate import RewriteGate, fit
 from rewriter.examples import RewriteExample, normalised
+from rewriter.gate import RewriteGate, fit
 
 if TYPE_CHECKING:
     from rewriter.conditional.form import Form

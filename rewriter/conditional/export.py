@@ -10,9 +10,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.conditional.folder import EXPORT, TOKENIZER, WEIGHTS
+from rewriter.conditional.folder import EXPORT, WEIGHTS
+from rewriter.conditional.vocabulary import UNKNOWN
 from rewriter.errors import TrainingError
-from rewriter.training.vocabulary import UNKNOWN
+from rewriter.tokenizer_file import TOKENIZER
 
 if TYPE_CHECKING:
     from rewriter.conditional.form import Form
@@ -25,7 +26,7 @@ def save_weights(folder: Path, model: Any, form: Form) -> None:
     from transformers import PreTrainedTokenizerFast
 
     weights = folder / WEIGHTS
-    model.save_pretrained(weights)
+    model.cpu().save_pretrained(weights)
     tokenizer = form.tokenizer
     end, pad = str(tokenizer.id_to_token(form.end)), model.config.pad_token_id
     # CTranslate2 wants a name for each of these, also where the model has no such token.
@@ -40,11 +41,20 @@ def save_weights(folder: Path, model: Any, form: Form) -> None:
     tokenizer.save(str(folder / TOKENIZER))
 
 
+def kinds() -> tuple[str, ...]:
+    """CTranslate2's kinds that this machine is exported for."""
+    import torch
+
+    return ("int8", "float16") if torch.cuda.is_available() else ("int8",)
+
+
 def export(folder: Path, kinds: tuple[str, ...] = ("int8",)) -> tuple[str, ...]:
     """Convert `weights/` into `export/<kind>` for each of CTranslate2's kinds; their names, none where torch serves.
 
-    Raises TrainingError where the conversion fails.
+    Raises TrainingError where there are no weights, or the conversion fails.
     """
+    if not (folder / WEIGHTS).is_dir():
+        raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
     config = json.loads((folder / WEIGHTS / "config.json").read_text("utf-8"))
     if config["model_type"] in UNKNOWN_TO_CT2:
         return ()

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rewriter.conditional.copying import set_copy_circuit
 from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
+from rewriter.conditional.vocabulary import END, PAD, train_vocabulary
 from rewriter.errors import RecipeError
-from rewriter.training.copying import set_copy_circuit
-from rewriter.training.recipe import LoraPart, ModelPart
-from rewriter.training.vocabulary import END, PAD, train_vocabulary
 from text.extras import need_extra
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from rewriter.conditional.training import ConditionalModelPart
+    from rewriter.training.recipe import LoraPart
 
 FRESH = "config:"
 T5_SIZES: dict[str, dict[str, int]] = {
@@ -52,12 +54,12 @@ class Base:
     end: str
 
 
-def architecture_of(part: ModelPart) -> Architecture:
+def architecture_of(part: ConditionalModelPart) -> Architecture:
     """`t5` is any encoder-decoder; `causal` any decoder."""
     return "seq2seq" if part.family == "t5" else "causal"
 
 
-def open_tokenizer(part: ModelPart, texts: Callable[[], Iterable[str]], seed: int) -> tuple[Tokenizer, str]:
+def open_tokenizer(part: ConditionalModelPart, texts: Callable[[], Iterable[str]], seed: int) -> tuple[Tokenizer, str]:
     """The base's own tokenizer, or one trained on `texts`, and its end token; gates and roles are added.
 
     Raises RecipeError where the base has no fast tokenizer or cannot be opened.
@@ -79,7 +81,7 @@ def open_tokenizer(part: ModelPart, texts: Callable[[], Iterable[str]], seed: in
     return tokenizer, str(wrapped.eos_token)
 
 
-def open_base(part: ModelPart, tokenizer: Tokenizer, end: str, lora: LoraPart | None, seed: int) -> Base:
+def open_base(part: ConditionalModelPart, tokenizer: Tokenizer, end: str, lora: LoraPart | None, seed: int) -> Base:
     """The model with as many embeddings as the tokenizer has tokens, wrapped for LoRA where asked.
 
     Fresh weights depend on `seed` alone. Raises RecipeError for an unknown size or a base that cannot be opened,
@@ -105,7 +107,7 @@ def open_base(part: ModelPart, tokenizer: Tokenizer, end: str, lora: LoraPart | 
     return Base(model, tokenizer, form, architecture, end)
 
 
-def _fresh(part: ModelPart, tokenizer: Tokenizer, form: Form) -> Any:
+def _fresh(part: ConditionalModelPart, tokenizer: Tokenizer, form: Form) -> Any:
     import transformers as hf
 
     name = part.base.removeprefix(FRESH)
@@ -131,7 +133,7 @@ def _fresh(part: ModelPart, tokenizer: Tokenizer, form: Form) -> Any:
     return hf.MambaForCausalLM(hf.MambaConfig(**shape))
 
 
-def _pretrained(part: ModelPart, architecture: Architecture) -> Any:
+def _pretrained(part: ConditionalModelPart, architecture: Architecture) -> Any:
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 

@@ -1,14 +1,16 @@
-"""The gate: from the first token's two logits to a probability that means something.
+"""The gate: from a model's logit that a question needs its conversation to a probability that means something.
 
-Platt scaling on a dev set: p(rewrite) = sigmoid(scale · (logit(rewrite) − logit(no_rewrite)) + shift). At which p
-a question is rewritten is the threshold's business, which is chosen on retrieval, not here.
+Platt scaling on what was held out: p = sigmoid(scale · logit + shift). The logit is that of a head (terms), or
+logit(rewrite) − logit(no_rewrite) of the first token (T5, causal). At which p a question is rewritten is the
+threshold's business, which is chosen on retrieval, not here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 STEPS = 50
 RIDGE = 1e-3
@@ -17,15 +19,26 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class RewriteGate:
-    """`scale` is above 0: a higher difference never means a lower probability."""
+    """`scale` is above 0: a higher logit never means a lower probability."""
 
     scale: float = 1.0
     shift: float = 0.0
     threshold: float = 0.5
 
-    def probability(self, difference: float) -> float:
-        """Calibrated probability that the question needs a rewrite, for logit(rewrite) − logit(no_rewrite)."""
-        return _sigmoid(self.scale * difference + self.shift)
+    @classmethod
+    def of(cls, description: Mapping[str, Any]) -> RewriteGate:
+        """The gate that a `rewriter.json` names; older term rewriters wrote its parts side by side.
+
+        Raises KeyError, TypeError or ValueError without.
+        """
+        parts = description.get("gate") or {
+            part: description[f"gate_{part}"] for part in ("scale", "shift", "threshold")
+        }
+        return cls(**{part: float(value) for part, value in parts.items()})
+
+    def probability(self, logit: float) -> float:
+        """Calibrated probability that the question needs its conversation."""
+        return probability(self.scale * logit + self.shift)
 
     def as_dict(self) -> dict[str, float]:
         """For `rewriter.json`."""
@@ -35,7 +48,7 @@ class RewriteGate:
 def fit(differences: Sequence[float], needs: Sequence[bool], threshold: float = 0.5) -> RewriteGate:
     """The gate that makes the log-likelihood of `needs` greatest, by Newton's method; the identity without both kinds.
 
-    `differences` and `needs` are parallel. Targets are smoothed as Platt (1999) does.
+    `differences`, the logits, and `needs` are parallel. Targets are smoothed as Platt (1999) does.
     """
     positive, negative = sum(needs), len(needs) - sum(needs)
     if not positive or not negative:
@@ -50,7 +63,7 @@ def fit(differences: Sequence[float], needs: Sequence[bool], threshold: float = 
     for _ in range(STEPS):
         gradient, hessian = [RIDGE * scale, 0.0], [RIDGE, 0.0, RIDGE]
         for x, target in zip(inputs, targets, strict=True):
-            p = _sigmoid(scale * x + shift)
+            p = probability(scale * x + shift)
             weight = p * (1 - p)
             gradient[0] += (p - target) * x
             gradient[1] += p - target
@@ -83,5 +96,6 @@ def _loss(inputs: Sequence[float], targets: Sequence[float], scale: float, shift
     return total
 
 
-def _sigmoid(z: float) -> float:
-    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+def probability(logit: float) -> float:
+    """The logistic function; 0 where it is too far out for a float."""
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0

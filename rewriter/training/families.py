@@ -1,0 +1,96 @@
+"""What a family of rewriters brings to be trained; recipes, data, runs, checkpoints and cards are the same for all.
+
+A new family is a class with the methods of `Family` and its name below. None of it may import torch before it is
+asked to open a model, since recipes are read to be listed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from rewriter.errors import RecipeError
+
+if TYPE_CHECKING:
+    from rewriter.examples import RewriteExample
+    from rewriter.gate import RewriteGate
+    from rewriter.training.mixture import Mixture
+    from rewriter.training.recipe import ModelPart, Recipe, Stage
+
+FAMILIES = {
+    "causal": "rewriter.conditional.training:ConditionalFamily",
+    "t5": "rewriter.conditional.training:ConditionalFamily",
+    "terms": "rewriter.terms.training:TermFamily",
+}
+"""Family → `module:class`; how it is served stands in `rewriter.load`."""
+
+
+class Features(Protocol):
+    """Examples as a model reads them, as many in every epoch."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> Any: ...
+
+    def length(self, i: int) -> int:
+        """What an item is sorted by, so that a batch holds little padding."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called before each epoch: what changes from one to the next depends on it and the recipe's seed alone."""
+
+
+class Trainable(Protocol):
+    """A model in training. `model` is a torch module that answers a batch with its `loss`."""
+
+    model: Any
+
+    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> Features:
+        """What the model reads of examples; augmented, where the family does so, when they are trained on."""
+
+    def collate(self, items: Sequence[Any]) -> dict[str, Any]:
+        """Items as one batch of tensors."""
+
+    def groups(self, stage: Stage) -> list[dict[str, Any]] | None:
+        """Parameters with rates of their own, as torch's optimisers take them; None gives all the stage's."""
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the trained weights, and what `Family.export` needs; what `rewriter.json` is to say of the family."""
+
+
+class Family(Protocol):
+    """A family of rewriters. `about` says in one sentence what it does, `settings` reads a recipe's `[model]`."""
+
+    settings: type[ModelPart]
+    about: str
+
+    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Trainable:
+        """The model that a run begins with, the same whenever it is asked for. Writes `tokenizer.json` into `folder`.
+
+        Raises RecipeError, TrainingError.
+        """
+
+    def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
+        """Make of saved weights what is served: what it changes in the description, and the files serving needs.
+
+        Raises TrainingError.
+        """
+
+    def judge(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        description: dict[str, Any],
+        dev: Sequence[RewriteExample],
+        test: Sequence[RewriteExample],
+    ) -> tuple[RewriteGate, dict[str, float]]:
+        """The calibrated gate and the scores of what was exported, on what was held out."""
+
+
+def family(name: str) -> Family:
+    """The family of that name; raises RecipeError."""
+    if name not in FAMILIES:
+        raise RecipeError(f"There is no family {name!r}; there are {', '.join(FAMILIES)}.")
+    module, _, attribute = FAMILIES[name].partition(":")
+    return cast("Family", getattr(import_module(module), attribute)())

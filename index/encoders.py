@@ -10,9 +10,9 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -99,9 +99,9 @@ class SentenceTransformerEncoder:
                 "Give a folder, or a hub id on a machine that reaches the hub"
             ) from error
         folder = Path(path_or_id)
-        self.name = folder.resolve().name if folder.is_dir() else path_or_id
         self.dimension = int(self._model.get_embedding_dimension() or 0)
         self.max_tokens = int(self._model.max_seq_length or DEFAULT_WINDOW)
+        self.name = f"{folder.resolve().name if folder.is_dir() else path_or_id}:{self._fingerprint()}"
         self._lock = threading.Lock()
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -118,6 +118,17 @@ class SentenceTransformerEncoder:
         with self._lock:
             tokens = self._model.tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
         return len(tokens["input_ids"])
+
+    def _fingerprint(self) -> str:
+        """Of the weights as they were loaded, the window and the pooling: another revision of a hub's model and one
+        retrained in place have other vectors. Names of weights are left out, which libraries change."""
+        import torch
+
+        tensors = (tensor.detach().cpu().contiguous().reshape(-1) for tensor in self._model.state_dict().values())
+        weights = sorted(hashlib.sha256(tensor.view(torch.uint8).numpy()).hexdigest() for tensor in tensors)
+        modules: Iterable[Any] = self._model
+        pooling = [module.pooling_mode for module in modules if hasattr(module, "pooling_mode")]
+        return hashlib.sha256(repr((weights, pooling, self.max_tokens)).encode()).hexdigest()[:8]
 
 
 class CachedQueries:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from server.engines import Engine
 
 pytest_plugins = ["tests.parallel", "tests.serving"]
+
+Declare = Callable[..., Path]
 
 MODELS = ("all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -44,6 +47,26 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) ->
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("ANAPHORA_HOME", str(home / "anaphora"))
+
+
+@pytest.fixture
+def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Declare:
+    """`declare(group, name="module:object", …)` makes a distribution that declares these, and puts it on the path.
+
+    What it returns is the distribution's folder, for its modules.
+    """
+
+    def make(group: str, distribution: str = "shelf", **entries: str) -> Path:
+        root = tmp_path / distribution
+        info = root / f"{distribution}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n", "utf-8")
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+        (info / "entry_points.txt").write_text("\n".join(lines), "utf-8")
+        monkeypatch.setattr(sys, "path", [*sys.path, str(root)])
+        return root
+
+    return make
 
 
 @pytest.fixture(scope="session")

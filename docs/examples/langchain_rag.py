@@ -23,8 +23,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 
-from index import Collection, HybridRetriever
-from index.encoders import load_encoder
+from index import Collection, HybridRetriever, load_encoder
 
 PROMPT = ChatPromptTemplate.from_messages(
     [

@@ -1,10 +1,11 @@
 """Loaders: files of many formats become Documents.
 
-One module a format; each reads through `reading`, which refuses what is too large or no text.
+One module a format; each reads through `reading`, which refuses what is too large or no text. Other distributions may
+add formats (`index.loaders.files.GROUP`).
 """
 
-from index.loaders.files import SUFFIXES, load
+from index.loaders.files import load, suffixes
 from index.loaders.scan import LoadedFile, scan
 from index.loaders.walk import SourceFile, walk
 
-__all__ = ["SUFFIXES", "LoadedFile", "SourceFile", "load", "scan", "walk"]
+__all__ = ["LoadedFile", "SourceFile", "load", "scan", "suffixes", "walk"]

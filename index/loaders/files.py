@@ -1,4 +1,4 @@
-"""From a file's ending to the loader that reads it.
+"""From a file's ending to the loader that reads it: ours, or one that another distribution declares.
 
 Loaders are imported when first needed: some of their parsers are slow to import.
 """
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders.reading import MEBIBYTE
+from index.loaders.reading import MEBIBYTE, opened
+from text.plugins import PluginError, load_plugin, plugins
 
 _MODULES = {
     ".md": "markdown",
@@ -28,10 +29,19 @@ _MODULES = {
     ".jsonl": "corpus",
 }
 
-SUFFIXES: frozenset[str] = frozenset(_MODULES)
-"""The file endings that can be loaded, in lower case with their dot."""
+GROUP = "anaphora.loaders"
+"""Entry points of this group are named after a file ending (`epub`) and called as `load(path, document_id, max_bytes)`.
+
+They return the file's documents or raise LoadError. The file was seen to be an ordinary one that is neither empty nor
+above `max_bytes`. Endings that Anaphora reads itself stay with its own loaders.
+"""
 
 DEFAULT_MAX_FILE_MB = 64
+
+
+def suffixes() -> frozenset[str]:
+    """The file endings that can be loaded, in lower case with their dot."""
+    return frozenset(_MODULES) | {f".{name.lower()}" for name in plugins(GROUP)}
 
 
 def load(
@@ -48,15 +58,29 @@ def load(
     of a corpus raise too, unless `warn` is given: then they are left out and told to it.
     """
     suffix = path.suffix.lower()
-    if suffix not in _MODULES:
-        raise LoadError(
-            f"{path.name} cannot be read: there is no loader for {suffix or 'files without ending'}; "
-            f"convert it to one of {' '.join(sorted(SUFFIXES))}"
-        )
     max_bytes = int(max_file_mb * MEBIBYTE)
+    if suffix not in _MODULES:
+        return _load_by_plugin(path, document_id, max_bytes)
     if suffix == ".jsonl":
         from index.loaders import corpus
 
         return corpus.load(path, document_id, max_bytes, warn)
     documents: list[Document] = import_module(f"index.loaders.{_MODULES[suffix]}").load(path, document_id, max_bytes)
+    return documents
+
+
+def _load_by_plugin(path: Path, document_id: str, max_bytes: int) -> list[Document]:
+    suffix = path.suffix.lower()
+    name = next((name for name in plugins(GROUP) if f".{name.lower()}" == suffix), None)
+    if name is None:
+        raise LoadError(
+            f"{path.name} cannot be read: there is no loader for {suffix or 'files without ending'}; "
+            f"convert it to one of {' '.join(sorted(suffixes()))}"
+        )
+    try:
+        loader = load_plugin(GROUP, name, kind="loader")
+    except PluginError as error:
+        raise LoadError(f"{path.name} cannot be read: {error}") from error
+    with opened(path, max_bytes):
+        documents: list[Document] = loader(path, document_id, max_bytes)
     return documents

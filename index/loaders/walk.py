@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from index.loaders.files import SUFFIXES
+from index.loaders.files import suffixes
 from index.loaders.reading import clean
 
 _NEVER = frozenset({"node_modules", "__pycache__"})
@@ -61,9 +61,10 @@ def _below(root: Path, include: Sequence[str], exclude: Sequence[str]) -> list[s
     unwanted = GitIgnoreSpec.from_lines(exclude)
     real_root = os.path.realpath(root)
     by_file: dict[str, tuple[bool, str]] = {}
+    known = suffixes() | _UNREADABLE
     for relative in _files(root, unwanted):
         asked_for = wanted is not None and wanted.match_file(relative)
-        if not _is_document(relative, asked_for) or (wanted and not asked_for) or unwanted.match_file(relative):
+        if not _is_document(relative, asked_for, known) or (wanted and not asked_for) or unwanted.match_file(relative):
             continue
         real = os.path.realpath(root / relative)
         if os.path.commonpath((real_root, real)) != real_root:
@@ -98,11 +99,11 @@ def _files(root: Path, unwanted: GitIgnoreSpec) -> Iterator[str]:
                 (linked if entry.is_symlink() else folders).append(f"{relative}/")
 
 
-def _is_document(relative: str, asked_for: bool) -> bool:
+def _is_document(relative: str, asked_for: bool, known: frozenset[str]) -> bool:
     name = relative.rsplit("/", 1)[-1].lower()
     suffix = Path(name).suffix
     # A folder of a benchmark holds queries and dialogs as .jsonl too, with the same keys.
-    return suffix in SUFFIXES | _UNREADABLE and (suffix != ".jsonl" or asked_for or "corpus" in name)
+    return suffix in known and (suffix != ".jsonl" or asked_for or "corpus" in name)
 
 
 def _unused(relative: str, root: Path, taken: set[str]) -> str:

@@ -110,10 +110,10 @@ class DocumentMixin:
 
         A file of the same name is replaced. Raises InvalidRequest, TooLarge or Unavailable.
         """
-        from index.loaders import SUFFIXES
+        from index.loaders import suffixes
 
         name = checked_name(collection)
-        file = safe_name(filename[:MAX_ID_CHARS], set(SUFFIXES))
+        file = safe_name(filename[:MAX_ID_CHARS], set(suffixes()))
         kept = await asyncio.to_thread(self.uploads.keep, name, file, content)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:

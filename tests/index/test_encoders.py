@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.collection import Collection
+from index.documents import Document
 from index.encoders import CachedQueries, Encoder, load_encoder
-from index.errors import ModelUnavailable
+from index.errors import CollectionMismatch, ModelUnavailable
+from index.indexer import index_documents
 from tests.index.conftest import WordEncoder
 
 TEXTS = [
@@ -69,6 +74,54 @@ def test_the_onnx_encoder_needs_no_torch(model_home: Path) -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+@pytest.fixture
+def small_model(model_home: Path, tmp_path: Path) -> Path:
+    """A folder with a sentence-transformers model of one narrow layer."""
+    from sentence_transformers import SentenceTransformer, models
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    folder = tmp_path / "bert"
+    tokenizer = AutoTokenizer.from_pretrained(model_home / "models" / "all-minilm-l6-v2")
+    tokenizer.save_pretrained(folder)
+    narrow = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=len(tokenizer), **narrow)
+    BertModel(config).save_pretrained(folder)
+    transformer = models.Transformer(str(folder))
+    pooling = models.Pooling(transformer.get_embedding_dimension())
+    SentenceTransformer(modules=[transformer, pooling], device="cpu").save(str(tmp_path / "my-encoder"))
+    return tmp_path / "my-encoder"
+
+
+def test_a_model_retrained_in_place_or_another_of_its_name_is_another_encoder(
+    small_model: Path, tmp_path: Path, documents: list[Document]
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    first = load_encoder(str(small_model))
+    index_documents(tmp_path, "docs", documents, first)
+    copy = shutil.copytree(small_model, tmp_path / "elsewhere" / "my-encoder")
+    assert load_encoder(str(copy)).name == first.name, "it is the content that counts"
+    retrained = SentenceTransformer(str(small_model), device="cpu")
+    next(retrained.parameters()).data.mul_(1.5)
+    retrained.save(str(small_model))
+    second = load_encoder(str(small_model))
+    assert second.name != first.name
+    assert second.name.split(":")[0] == first.name.split(":")[0] == "my-encoder"
+    with pytest.raises(CollectionMismatch, match="index again with this model"):
+        Collection.open(tmp_path, "docs", second)
+    assert index_documents(tmp_path, "docs", [], second).embedded == len(documents), "no vector of the old one is kept"
+
+
+def test_another_pooling_is_another_encoder(small_model: Path) -> None:
+    before = load_encoder(str(small_model)).name
+    config = small_model / "1_Pooling" / "config.json"
+    values = json.loads(config.read_text("utf-8"))
+    assert values["pooling_mode"] == "mean"
+    values["pooling_mode"] = "cls"
+    config.write_text(json.dumps(values), "utf-8")
+    assert load_encoder(str(small_model)).name != before
 
 
 def test_a_missing_model_says_what_to_do(tmp_path: Path) -> None:

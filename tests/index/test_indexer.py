@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -298,3 +299,24 @@ def test_the_previous_version_stays_and_older_ones_go(index: Index, folder: Path
 
 def test_include_and_exclude_choose_files(index: Index, folder: Path) -> None:
     assert set(statuses(index(folder, include=["f*.md", "l*.md"], exclude=["loan.md"]))) == {"fax.md", "licence.md"}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("given", ["folder", "file"])
+def test_a_pipe_or_socket_among_the_documents_is_told_and_never_opened(
+    tmp_path: Path, folder: Path, words: WordEncoder, given: str
+) -> None:
+    os.mkfifo(folder / "pipe.md")
+    os.mkfifo(folder / "corpus.jsonl")
+    (folder / "device.txt").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket.md"))
+        paths = [folder] if given == "folder" else sorted(folder.iterdir())
+        report = index_paths(tmp_path, "docs", paths, words)
+    failed = {file.document_id: file.message for file in report.files if file.status != "indexed"}
+    odd = {"pipe.md", "corpus.jsonl", "socket.md"}
+    # A link that leaves the folder is not followed; named by itself it is.
+    assert set(failed) == (odd if given == "folder" else odd | {"device.txt"})
+    assert all("not an ordinary file" in message for message in failed.values())
+    assert sum(file.status == "indexed" for file in report.files) == 5
+    assert index_paths(tmp_path, "docs", paths, words).version == report.version

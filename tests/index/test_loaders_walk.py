@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.errors import LoadError
-from index.loaders import SUFFIXES, load, scan, walk
+from index.loaders import load, scan, suffixes, walk
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -129,7 +129,7 @@ def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
         load(tmp_path / "a.md", "a.md")
 
 
-@pytest.mark.parametrize("suffix", sorted(SUFFIXES))
+@pytest.mark.parametrize("suffix", sorted(suffixes()))
 def test_no_content_whatsoever_raises_anything_but_load_error(tmp_path: Path, suffix: str) -> None:
     contents = [b"", b"\x00", b"\xff\xfe", b"\xff\xfe\x00", b"PK\x05\x06" + bytes(18), b"%PDF", b"\n" * 99, bytes(999)]
     contents += [b"\xd0\xcf\x11\xe0" + bytes(99), b"{}", b"null\n1\n", b"<", b"---\n", b"a" * 20_000, b"\x1f\x8b\x08"]

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
+from tests.conftest import Declare
 from text.plugins import PluginError, load_plugin, plugins
-
-Declare = Callable[..., None]
-
-
-@pytest.fixture
-def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Declare:
-    """`declare(group, name="module:object", …)` makes a distribution that declares these, and puts it on the path."""
-
-    def make(group: str, distribution: str = "shelf", **entries: str) -> None:
-        root = tmp_path / distribution
-        info = root / f"{distribution}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n", "utf-8")
-        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
-        (info / "entry_points.txt").write_text("\n".join(lines), "utf-8")
-        monkeypatch.setattr(sys, "path", [*sys.path, str(root)])
-
-    return make
 
 
 def test_what_another_distribution_declares_is_found_and_loaded(declare: Declare) -> None:

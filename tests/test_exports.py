@@ -1,0 +1,47 @@
+"""What each room offers to programs: exactly these names, and nothing is loaded before it is used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+EXPORTS = {
+    "index": {
+        "Collection", "Document", "Encoder", "Hit", "HybridRetriever", "IndexingError", "Passage", "Query", "Reranker",
+        "Section", "StoreSpec", "VectorStore", "delete_collection", "delete_documents", "index_documents",
+        "index_paths", "list_collections", "load_encoder", "load_reranker",
+    },
+}  # fmt: skip
+FOR_PROGRAMS = [REPOSITORY / "docs" / "langchain.md", *sorted((REPOSITORY / "docs" / "examples").glob("*.py"))]
+
+
+@pytest.mark.parametrize("room", EXPORTS)
+def test_a_room_exports_what_a_program_needs(room: str) -> None:
+    module = importlib.import_module(room)
+    assert set(module.__all__) == EXPORTS[room]
+    assert all(getattr(module, name).__name__ == name for name in EXPORTS[room])
+    with pytest.raises(AttributeError, match="no attribute 'surprise'"):
+        module.surprise  # noqa: B018
+
+
+@pytest.mark.parametrize("room", EXPORTS)
+def test_importing_a_room_imports_nothing_else(room: str) -> None:
+    program = f"import sys; before = set(sys.modules); import {room}; print(*(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert {name.split(".")[0] for name in loaded} - sys.stdlib_module_names == {room}
+
+
+@pytest.mark.parametrize("path", FOR_PROGRAMS, ids=lambda path: path.name)
+def test_what_is_shown_to_programmers_uses_exported_names_only(path: Path) -> None:
+    text = path.read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if path.suffix == ".md" else [text]
+    for node in (node for block in blocks for node in ast.walk(ast.parse(block))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in EXPORTS:
+            assert {alias.name for alias in node.names} <= EXPORTS.get(node.module, set()), ast.unparse(node)

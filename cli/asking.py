@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.state import State
+from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from index.encoders import Encoder
     from server.settings import Settings
+    from synth.folder import Folder
+    from synth.running import Settler, TaskProgress
     from synth.running.live import ChatAsker, Structured
-    from synth.running.settling import Asker, Pending, Record
-    from synth.running.tasks import Sampling, TaskProgress
+    from synth.running.settling import Pending, Record
 
 REMOTE_CONCURRENCY = 16
 """Requests at once to a server, unless said otherwise."""
@@ -25,23 +28,26 @@ ANSWER_SECONDS = 900.0
 
 
 @contextmanager
-def open_asker(
+def open_settler(
     settings: Settings,
     state: State,
+    folder: Folder,
     *,
-    temperature: float,
-    seed: int,
+    temperature: float = 0.0,
+    seed: int = 0,
     concurrency: int = 0,
     structured: Structured = "auto",
+    attempts: int = 3,
     stop: Callable[[], bool] | None = None,
-) -> Iterator[tuple[Asker, Sampling]]:
-    """The settings' language model, to be asked; its engine starts with the first question and ends with the context.
+) -> Iterator[Settler]:
+    """Has the settings' language model answer for the run in `folder`, and shows how far it is.
 
-    Raises SettingsError where the settings name no model.
+    The engine starts with the first question and ends with the context. Raises SettingsError where the settings name
+    no model.
     """
     from cli.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
-    from synth.running.tasks import Sampling
+    from synth.running import Journal, Sampling, Settler
 
     llm = settings.llm
     # Whole answers are waited for here, and several requests share the local engine.
@@ -71,9 +77,45 @@ def open_asker(
                 asker = ChatAsker(model, sampling, concurrency=at_once, structured=structured, stop=stop)
                 return stack.enter_context(asker)
 
-            yield _WhenAsked(start), sampling
+            journal = stack.enter_context(Journal(folder.journal))
+            report = stack.enter_context(progress(state))
+            yield Settler(journal, sampling, _WhenAsked(start), attempts=attempts, report=report)
     finally:
         engine.stop()
+
+
+def synthesise(
+    state: State,
+    settings: Settings,
+    paths: Sequence[Path],
+    encoder: Encoder,
+    folder: Folder,
+    *,
+    dialogs: bool = True,
+) -> None:
+    """Have the settings' language model write propositions, and dialogs where wanted, into `folder`.
+
+    What was written there before is kept; only new and changed documents are asked about. Raises NoDocuments,
+    SettingsError where there is no model, and ModelFailed.
+    """
+    from cli.state import InputError
+    from synth.pipeline import SynthPlan, make, read_sources
+    from synth.running import Paused
+
+    documents = read_sources(
+        paths, settings.index.include, settings.index.exclude, lambda name, why: left_out(state, name, why)
+    )
+    with open_settler(settings, state, folder) as settler:
+        try:
+            facts = make(documents, SynthPlan(), settler, encoder, folder, dialogs=dialogs)
+        except Paused as paused:
+            raise InputError(f"{paused} Run the same command again to go on.") from None
+    state.err.print(f"{facts.propositions:,} propositions from {len(documents):,} documents.")
+
+
+def left_out(state: State, name: str, why: str) -> None:
+    """Print that a file is not read."""
+    state.err.print(showable_line(f"left out {name}: {why}"), style="yellow")
 
 
 class _WhenAsked:

@@ -68,23 +68,44 @@ def index(
     ] = None,
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
-    from cli.resources import fetch_models
-    from index.errors import IndexingCancelled
-    from index.indexer import index_paths
-    from index.loaders.sandbox import Limits
+    from cli.resources import existing, fetch_models
     from server.chat.models import Models
 
     state = state_of(context)
     settings = state.settings({"collection": collection} if collection else {})
-    given = [path.expanduser().absolute() for path in paths]
-    for path in given:
-        if not path.exists():
-            raise InputError(f"There is no file or folder {path}; correct the path.")
+    given = existing(paths)
     fetch_models(settings, state, reranker=False)
     encoder = Models(settings).encoder()
+    patterns = settings.index.model_copy(
+        update={
+            "include": (*settings.index.include, *(include or ())),
+            "exclude": (*settings.index.exclude, *(exclude or ())),
+        }
+    )
+    settings = settings.model_copy(update={"index": patterns})
+    searched = choose_pool(state, settings, given, encoder, propositions, pool)
+    index_files(state, settings, encoder, given, prune=prune, retry=retry, pool=searched)
+
+
+def index_files(
+    state: State,
+    settings: Settings,
+    encoder: Encoder,
+    given: Sequence[Path],
+    *,
+    prune: bool = True,
+    retry: bool = False,
+    pool: Pool | None = None,
+) -> None:
+    """Bring the collection of the settings up to date, show how far it is and what came of it, and note its sources.
+
+    Raises Exit where no file could be indexed, and KeyboardInterrupt where it was stopped.
+    """
+    from index.errors import IndexingCancelled
+    from index.indexer import index_paths
+    from index.loaders.sandbox import Limits
+
     wanted = settings.index
-    patterns = (*wanted.include, *(include or ())), (*wanted.exclude, *(exclude or ()))
-    searched = choose_pool(state, settings, given, patterns, encoder, propositions, pool)
     with stoppable() as stopped, progress(state) as report:
         try:
             done = index_paths(
@@ -92,14 +113,14 @@ def index(
                 settings.collection,
                 given,
                 encoder,
-                include=patterns[0],
-                exclude=patterns[1],
+                include=wanted.include,
+                exclude=wanted.exclude,
                 passage_tokens=wanted.passage_tokens,
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
                 retry=given if retry else (),
                 limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb),
-                pool=searched,
+                pool=pool,
                 store=wanted.vectors,
                 progress=report,
                 cancelled=stopped.is_set,
@@ -116,7 +137,6 @@ def choose_pool(
     state: State,
     settings: Settings,
     given: Sequence[Path],
-    patterns: tuple[Sequence[str], Sequence[str]],
     encoder: Encoder,
     propositions: str,
     pool: PoolChoice | None,
@@ -145,9 +165,12 @@ def choose_pool(
         )
     path = Path(propositions).expanduser()
     if propositions == AUTO:
-        from cli.synth import write_propositions
+        from cli.asking import synthesise
+        from synth.folder import Folder
 
-        path = write_propositions(state, settings, given, patterns, encoder)
+        folder = Folder(settings.home / "synth" / settings.collection)
+        synthesise(state, settings, given, encoder, folder, dialogs=False)
+        path = folder.propositions
     elif not path.is_file():
         raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")
     return read_pool(path, pool.value if pool is not None else "proposition")

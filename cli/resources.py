@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,17 @@ if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
     from server.chat.models import Models
     from server.settings import Settings
+
+
+def existing(paths: Iterable[Path]) -> list[Path]:
+    """The paths in full. Raises InputError for one that is not there."""
+    from cli.state import InputError
+
+    given = [path.expanduser().absolute() for path in paths]
+    for path in given:
+        if not path.exists():
+            raise InputError(f"There is no file or folder {path}; correct the path.")
+    return given
 
 
 def fetch_models(

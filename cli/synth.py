@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,17 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli.asking import open_asker, progress
 from cli.state import InputError, State, state_of
-from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from index.documents import Document
     from index.encoders import Encoder
     from server.settings import Settings
+    from synth.facts import RunFacts
+    from synth.folder import Folder
     from synth.pipeline import SynthPlan
-    from synth.running import Settler
-    from synth.running.live import Structured
+    from synth.running.batch import BatchAsker
 
 MAKE = "make"
 
@@ -108,27 +108,78 @@ def make(
     price_out: Annotated[float, typer.Option(min=0, help="Price of a million answer tokens.")] = 0,
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from synth.pipeline import SynthPlan
+    from cli.asking import left_out, open_settler
+    from cli.resources import existing
+    from synth.folder import Folder
+    from synth.pipeline import SynthPlan, read_sources
+    from synth.pipeline import make as write
+    from synth.running import Journal, Paused, Sampling, Settler
+    from synth.running.batch import BatchAsker, read_responses
 
     state = state_of(context)
     batch = batch_out is not None or batch_in is not None
     settings = state.settings({"llm": {"model": model}} if model and not batch else {})
     plan = SynthPlan(window_tokens, windows, list_size, seed, only_answered)
-    documents = read(
-        state, paths, (*settings.index.include, *(include or ())), (*settings.index.exclude, *(exclude or ()))
+    documents = read_sources(
+        existing(paths),
+        (*settings.index.include, *(include or ())),
+        (*settings.index.exclude, *(exclude or ())),
+        lambda name, why: left_out(state, name, why),
     )
     encoder = open_encoder(settings, state)
     if dry_run:
         tell_estimate(state, documents, plan, encoder, (price_in, price_out), until)
         return
-    run = _Run(state, settings, out, documents, plan, encoder, until, attempts)
-    if batch:
-        name = model or settings.llm.remote_name
-        if not name:
-            raise InputError("Batch requests name their model: give --model (or set llm.remote_name).")
-        run.by_files(name, temperature, batch_out, batch_in, schema=structured is not StructuredOutput.TEXT)
-    else:
-        run.live(temperature, concurrency, structured.value, minutes)
+    folder = Folder(out.expanduser().absolute())
+    batches: BatchAsker | None = None
+    with ExitStack() as stack:
+        if batch:
+            name = model or settings.llm.remote_name
+            if not name:
+                raise InputError("Batch requests name their model: give --model (or set llm.remote_name).")
+            journal = stack.enter_context(Journal(folder.journal))
+            answered = read_responses(batch_in, journal) if batch_in is not None else set()
+            sampling = Sampling(name, temperature, seed)
+            batches = BatchAsker(batch_out, sampling, schema=structured is not StructuredOutput.TEXT)
+            settler = Settler(journal, sampling, batches, attempts=attempts)
+        else:
+            deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
+            settler = stack.enter_context(
+                open_settler(
+                    settings,
+                    state,
+                    folder,
+                    temperature=temperature,
+                    seed=seed,
+                    concurrency=concurrency,
+                    structured=structured.value,
+                    attempts=attempts,
+                    stop=lambda: time.monotonic() > deadline,
+                )
+            )
+        try:
+            write(
+                documents,
+                plan,
+                settler,
+                encoder,
+                folder,
+                dialogs=until is SynthStep.DIALOGS,
+                callback=lambda facts: tell(state, folder, facts),
+            )
+        except Paused as paused:
+            then = "Run the same command again to go on."
+            if batches is not None and batches.written:
+                then = f"Wrote {batches.written} requests to {batch_out}; give the responses with --batch-in."
+            elif batches is not None:
+                then = "Name a file for their requests with --batch-out."
+            state.err.print(f"{paused} {then}")
+    if batches is not None and (strange := answered - settler.judged):
+        state.err.print(
+            f"{len(strange)} responses answer nothing this run asks; they were made with other documents, "
+            "prompts or options.",
+            style="yellow",
+        )
 
 
 @app.command()
@@ -179,24 +230,6 @@ def report(
     state_of(context).out.print(str(folder.path / "report.html"))
 
 
-def read(state: State, paths: Sequence[Path], include: Sequence[str], exclude: Sequence[str]) -> list[Document]:
-    """The documents of the given paths; what cannot be read is told and left out. Raises InputError for none."""
-    from index.loaders import scan
-
-    given = [path.expanduser().absolute() for path in paths]
-    for path in given:
-        if not path.exists():
-            raise InputError(f"There is no file or folder {path}; correct the path.")
-    documents: list[Document] = []
-    for file in scan(given, include, exclude):
-        if file.error:
-            state.err.print(showable_line(f"left out {file.source.document_id}: {file.error}"), style="yellow")
-        documents.extend(file.documents)
-    if not documents:
-        raise InputError("There is no document in these paths; check them, --include and --exclude.")
-    return documents
-
-
 def open_encoder(settings: Settings, state: State) -> Encoder:
     """The embedding model of the settings, fetched first where it is missing."""
     from cli.resources import fetch_models
@@ -237,127 +270,13 @@ def tell_estimate(
         state.out.print(f"total {total:,.2f}")
 
 
-class _Run:
-    """One call of `make`: the same steps, whoever answers."""
-
-    def __init__(
-        self,
-        state: State,
-        settings: Settings,
-        out: Path,
-        documents: Sequence[Document],
-        plan: SynthPlan,
-        encoder: Encoder,
-        until: SynthStep,
-        attempts: int,
-    ) -> None:
-        from synth.folder import Folder
-
-        self._state = state
-        self._settings = settings
-        self._folder = Folder(out.expanduser().absolute())
-        self._documents = documents
-        self._plan = plan
-        self._encoder = encoder
-        self._until = until
-        self._attempts = attempts
-
-    def live(self, temperature: float, concurrency: int, structured: Structured, minutes: float) -> None:
-        """Ask the settings' engine. Raises ModelFailed; a run out of time says so."""
-        from synth.running import Journal, Paused, Settler
-
-        deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-        with (
-            Journal(self._folder.journal) as journal,
-            open_asker(
-                self._settings,
-                self._state,
-                temperature=temperature,
-                seed=self._plan.seed,
-                concurrency=concurrency,
-                structured=structured,
-                stop=lambda: time.monotonic() > deadline,
-            ) as (asker, sampling),
-            progress(self._state) as report,
-        ):
-            settler = Settler(journal, sampling, asker, attempts=self._attempts, report=report)
-            try:
-                self._steps(settler)
-            except Paused as paused:
-                self._state.err.print(f"{paused} Run the same command again to go on.")
-
-    def by_files(
-        self, model: str, temperature: float, batch_out: Path | None, batch_in: Path | None, *, schema: bool
-    ) -> None:
-        """Take responses, go as far as they reach, and write the next requests."""
-        from synth.running import Journal, Paused, Sampling, Settler
-        from synth.running.batch import BatchAsker, read_responses
-
-        sampling = Sampling(model, temperature, self._plan.seed)
-        with Journal(self._folder.journal) as journal:
-            answered = read_responses(batch_in, journal) if batch_in is not None else set()
-            asker = BatchAsker(batch_out, sampling, schema=schema)
-            settler = Settler(journal, sampling, asker, attempts=self._attempts)
-            try:
-                self._steps(settler)
-            except Paused as paused:
-                told = f"{paused} "
-                if asker.written:
-                    told += f"Wrote {asker.written} requests to {batch_out}; give the responses with --batch-in."
-                else:
-                    told += "Name a file for their requests with --batch-out."
-                self._state.err.print(told)
-            if strange := answered - settler.judged:
-                self._state.err.print(
-                    f"{len(strange)} responses answer nothing this run asks; they were made with other documents, "
-                    "prompts or options.",
-                    style="yellow",
-                )
-
-    def _steps(self, settler: Settler) -> None:
-        from synth.pipeline import make_dialogs, make_propositions
-        from synth.report.writing import write_reports
-
-        folder = self._folder
-        built, facts = make_propositions(self._documents, self._plan, settler, self._encoder, folder)
-        self._state.out.print(
-            f"{len(built.kept):,} propositions from {facts.documents:,} documents ({len(built.left_out):,} sentences "
-            f"left out, {built.duplicates:,} merged): {folder.propositions}",
-        )
-        write_reports(folder, facts)
-        if self._until is SynthStep.DIALOGS:
-            facts = make_dialogs(built, self._plan, settler, self._encoder, folder, facts)
-            rejected = sum(facts.rejected_pairs.values())
-            self._state.out.print(
-                f"{facts.dialogs:,} dialogs with {facts.questions:,} questions, {facts.share_needing_rewrite:.0%} of "
-                f"which need rewriting ({rejected:,} pairs rejected): {folder.path / 'report.html'}",
-            )
-            write_reports(folder, facts)
-
-
-def write_propositions(
-    state: State,
-    settings: Settings,
-    paths: Sequence[Path],
-    patterns: tuple[Sequence[str], Sequence[str]],
-    encoder: Encoder,
-) -> Path:
-    """Have the settings' language model write propositions for a collection; returns their file.
-
-    What was written for it before is kept; only new and changed documents are asked about.
-    """
-    from synth.folder import Folder
-    from synth.pipeline import SynthPlan, make_propositions
-    from synth.running import Journal, Settler
-
-    folder = Folder(settings.home / "synth" / settings.collection)
-    documents = read(state, paths, *patterns)
-    with (
-        Journal(folder.journal) as journal,
-        open_asker(settings, state, temperature=0.0, seed=0) as (asker, sampling),
-        progress(state) as report,
-    ):
-        settler = Settler(journal, sampling, asker, report=report)
-        built, _ = make_propositions(documents, SynthPlan(), settler, encoder, folder)
-    state.err.print(f"{len(built.kept):,} propositions from {len(documents):,} documents.")
-    return folder.propositions
+def tell(state: State, folder: Folder, facts: RunFacts) -> None:
+    """Print what a half of a run came to."""
+    state.out.print(
+        f"{facts.dialogs:,} dialogs with {facts.questions:,} questions, {facts.share_needing_rewrite:.0%} of "
+        f"which need rewriting ({sum(facts.rejected_pairs.values()):,} pairs rejected): {folder.path / 'report.html'}"
+        if facts.sides
+        else f"{facts.propositions:,} propositions from {facts.documents:,} documents "
+        f"({sum(facts.left_out.values()):,} sentences left out, {facts.duplicates_merged:,} merged): "
+        f"{folder.propositions}",
+    )

@@ -1,6 +1,7 @@
 """Errors of the synth room.
 
 SynthError
+├── NoDocuments    the paths that were given hold no document
 ├── RunBusy        another process is working on the same output folder
 ├── BadResponses   a file of batch responses is not one
 ├── BadStore       a file this room reads back is not what it wrote
@@ -10,6 +11,10 @@ SynthError
 
 class SynthError(Exception):
     """Base of every error the room raises; the message says what happened and what to do."""
+
+
+class NoDocuments(SynthError):
+    """There is nothing to read."""
 
 
 class RunBusy(SynthError):

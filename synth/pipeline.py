@@ -6,19 +6,22 @@ outcomes, so a run that is cut anywhere goes on from its journal. What is asked 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
+from pathlib import Path
 from typing import Any
 
 from index.documents import Document
 from index.encoders import Encoder
+from index.loaders import scan
 from synth.dialogs.assemble import Rejected, assemble
 from synth.dialogs.beir import write_beir
 from synth.dialogs.checks import SeenQuestions
 from synth.dialogs.lists import make_lists
 from synth.dialogs.rows import Dialog, dialog_line
 from synth.dialogs.steps import CONTEXTUALISE, DIALOG, GROUND, contextualising, grounding, writing
+from synth.errors import NoDocuments
 from synth.facts import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts
 from synth.folder import SIDES, Folder, write_documents
 from synth.prompts import chat_prompt
@@ -27,6 +30,7 @@ from synth.propositions.extract import STEP as PROPOSITIONS
 from synth.propositions.extract import extraction
 from synth.propositions.store import write_rows
 from synth.propositions.windows import WINDOW_TOKENS, DocumentWindow, windows
+from synth.report.writing import write_reports
 from synth.running import Outcome, Settler, Task
 from text.files import write_text
 
@@ -43,6 +47,47 @@ class SynthPlan:
     list_size: int = 30
     seed: int = 0
     only_answered: bool = False
+
+
+def read_sources(
+    paths: Sequence[Path],
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    left_out: Callable[[str, str], None] = lambda name, why: None,
+) -> list[Document]:
+    """The documents of files and folders; `left_out` hears of each that cannot be read. Raises NoDocuments."""
+    documents: list[Document] = []
+    for file in scan(paths, include, exclude):
+        if file.error:
+            left_out(file.source.document_id, file.error)
+        documents.extend(file.documents)
+    if not documents:
+        raise NoDocuments("There is no document in these paths; check them, --include and --exclude.")
+    return documents
+
+
+def make(
+    documents: Sequence[Document],
+    plan: SynthPlan,
+    settler: Settler,
+    encoder: Encoder,
+    folder: Folder,
+    *,
+    dialogs: bool = True,
+    callback: Callable[[RunFacts], None] = lambda facts: None,
+) -> RunFacts:
+    """Everything of a run, reports included, as far as `dialogs` says; `callback` hears each half's numbers.
+
+    Raises Paused while a step is open, or ModelFailed.
+    """
+    built, facts = make_propositions(documents, plan, settler, encoder, folder)
+    callback(facts)
+    write_reports(folder, facts)
+    if dialogs:
+        facts = make_dialogs(built, plan, settler, encoder, folder, facts)
+        callback(facts)
+        write_reports(folder, facts)
+    return facts
 
 
 def windows_of(documents: Sequence[Document], plan: SynthPlan, encoder: Encoder) -> list[DocumentWindow]:
@@ -98,8 +143,8 @@ def make_dialogs(
 ) -> RunFacts:
     """Ask for dialogs over the propositions, and write them, their rejections, BEIR files and numbers.
 
-    A list whose dialog or grounding the model did not deliver is lost, and only that; where it did not deliver
-    wordings, rules word the questions.
+    A list whose dialog or grounding the model did not deliver is lost, and only that;
+    where it did not deliver wordings, the questions stay complete.
 
     Raises Paused while a step is open, or ModelFailed.
     """

@@ -7,8 +7,8 @@ paired randomisation over whole conversations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from evaluation.adaptation.questions import HeldOutQuestion, ranking
 from evaluation.ranking import per_question
@@ -66,14 +66,6 @@ class AdaptationVerdict:
     promote: bool
     reason: str
     changes: tuple[MeasuredChange, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the state of an adaptation."""
-        return {
-            "promote": self.promote,
-            "reason": self.reason,
-            "changes": [asdict(change) for change in self.changes],
-        }
 
 
 def measure(

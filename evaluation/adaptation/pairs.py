@@ -1,59 +1,46 @@
-"""Training pairs and held-out questions from an operator's documents, without a document on both sides.
+"""Training pairs and held-out questions, without a document on both sides.
 
-From a language model's dialogs, whose split is theirs.
+Dialogs by a language model have their own split; rows of an operator's are for training alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
-import shutil
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from evaluation.adaptation.questions import HeldOutQuestion
-from rewriter.errors import ExampleError
-from rewriter.examples import RewriteExample, read_examples, write_examples
-from text.files import replacing
+from evaluation.errors import EvaluationError
+from rewriter.examples import read_examples, write_examples
+from synth.folder import Folder
+from text.files import replacing, write_text
 
 TRAIN, HELD = "train.jsonl", "held.jsonl"
-HELD_SHARE = 0.2
 
 
-def split_dialogs(synth: Path, data: Path) -> tuple[int, int]:
-    """Write `train.jsonl` and `held.jsonl` into `data` from a folder of `anaphora synth`; how many went where.
+def write_pairs(data: Path, dialogs: Folder | None, rows: Sequence[Path]) -> tuple[int, int]:
+    """Write the training side into `data`, and the held-out side where there are dialogs; how many went where.
 
-    Its dev and test dialogs are held out.
+    Dev and test dialogs are held out. Raises EvaluationError where the dialogs are not finished or nothing is there
+    to train on, and ExampleError where a file cannot be read.
     """
-    data.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(synth / "dialogs.train.jsonl", data / TRAIN)
-    with (data / HELD).open("w", encoding="utf-8") as held:
-        for side in ("dev", "test"):
-            held.write((synth / f"dialogs.{side}.jsonl").read_text("utf-8"))
-    train = sum(1 for _ in read_examples(data / TRAIN))
-    return train, sum(1 for _ in read_examples(data / HELD))
-
-
-def add_rows(data: Path, files: Sequence[Path]) -> int:
-    """Append examples of other files to the training side; how many. Raises ExampleError where one cannot be read."""
-    train = data / TRAIN
-    more: list[RewriteExample] = []
-    for path in files:
-        more += read_examples(path)
-    if not more:
-        return 0
-    every = [*read_examples(train), *more]
-    if not every:
-        raise ExampleError(f"{train} holds no example.")
-    with replacing(train) as draft:
-        write_examples(draft, every)
-    return len(more)
-
-
-def held_out(key: str, seed: int) -> bool:
-    """Whether a document, or a conversation, is kept from training; always the same for one seed."""
-    digest = hashlib.sha256(f"{seed}:{key}".encode()).digest()
-    return int.from_bytes(digest[:8]) / 2**64 < HELD_SHARE
+    train, held = list(rows), 0
+    if dialogs is not None:
+        wanted = (*map(dialogs.dialogs, ("train", "dev", "test")), dialogs.propositions)
+        if missing := [path.name for path in wanted if not path.is_file()]:
+            raise EvaluationError(
+                f"The dialogs in {dialogs.path} are not finished (there is no {missing[0]}): run the same command "
+                "again to go on, or bring `anaphora synth` to its end there."
+            )
+        train.insert(0, wanted[0])
+        write_text(data / HELD, "".join(path.read_text("utf-8") for path in wanted[1:3]))
+        held = sum(1 for _ in read_examples(data / HELD))
+    with replacing(data / TRAIN) as draft:
+        count = write_examples(draft, chain.from_iterable(map(read_examples, train)))
+    if not count:
+        raise EvaluationError(f"There is no row to train on in {', '.join(map(str, train))}.")
+    return count, held
 
 
 def drawn(asked: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:

@@ -1,0 +1,235 @@
+"""An adaptation from documents to a rewriter that may serve: index, pairs, train, calibrate, evaluate, promote.
+
+Every step's result is remembered, so that an adaptation that was stopped goes on with the step it was in. What only
+an installation has (models, the language model, the rewriter that serves) comes through `AdaptationTools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from evaluation.adaptation.gating import best, curve
+from evaluation.adaptation.measuring import LEAST, MeasuredChange, judge, measure
+from evaluation.adaptation.pairs import HELD, TRAIN, drawn, write_pairs
+from evaluation.adaptation.questions import HeldOutQuestion, from_dialogs
+from evaluation.adaptation.steps import AdaptationState
+from evaluation.errors import EvaluationError
+from rewriter.load import Serving, describe, load_rewriter
+from rewriter.runs import gate_threshold, promote, run_folder, set_gate_threshold
+from synth.folder import Folder
+
+if TYPE_CHECKING:
+    from rewriter.protocol import Rewriter
+    from server.turn.search import TurnSearch
+
+SEED = 13
+PATIENT = 60.0
+"""Seconds a new rewriter may take for a turn while it is judged."""
+NO_PAIRS = (
+    "There is nothing to make pairs from: set llm.model to a language model that writes dialogs, name a folder of "
+    "`anaphora synth` with --dialogs, or give reviewed feedback or rows of your own with --also."
+)
+UNMEASURED = (
+    "Rows say how questions are worded, not where answers stand, so there is nothing to measure on: the run is "
+    "trained and not promoted. Dialogs (--dialogs, or a language model) would be measured; `anaphora models promote "
+    "{name}` lets it serve as it is."
+)
+
+
+class AdaptationTools(Protocol):
+    """What an adaptation is done with, and who hears of it."""
+
+    @property
+    def writes_dialogs(self) -> bool:
+        """Whether there is a language model."""
+
+    def index(self) -> tuple[int, int]:
+        """Bring the collection up to date; its documents and passages."""
+
+    def write_dialogs(self, folder: Folder) -> None:
+        """Have the language model write dialogs into `folder`, as `anaphora synth` does."""
+
+    def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
+        """Train `recipe` in `run` on the file `part` of `data`, instead of what the recipe reads."""
+
+    def serving(self) -> Rewriter:
+        """The rewriter that serves now."""
+
+    def searching(self, rewriter: Rewriter) -> AbstractContextManager[TurnSearch]:
+        """Searching the collection as a turn does, with that rewriter."""
+
+    def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+        """What is called for each of `total` questions that is done."""
+
+    def say(self, text: str) -> None:
+        """Tell a person how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptationPlan:
+    """What decides the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows."""
+
+    name: str
+    documents: tuple[Path, ...]
+    recipe: str
+    dialogs: Path | None = None
+    also: tuple[Path, ...] = ()
+    questions: int = 400
+
+    def wanted(self) -> dict[str, Any]:
+        """The plan as JSON values, to be recognised by."""
+        return {
+            "documents": [str(path) for path in self.documents],
+            "recipe": self.recipe,
+            "dialogs": str(self.dialogs or ""),
+            "also": [str(path) for path in self.also],
+            "questions": self.questions,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptationResult:
+    """What was measured, by name of the rewriter before and after, and what follows from it.
+
+    `milliseconds` are p50 and p95 of a rewrite. `promoted` is whether the new one serves now.
+    """
+
+    before: str
+    after: str
+    changes: tuple[MeasuredChange, ...]
+    milliseconds: dict[str, tuple[float, float]]
+    reason: str
+    promoted: bool
+
+
+class Adaptation:
+    """One adaptation of `home`. Raises RecipeError where one of that name was begun with another plan."""
+
+    def __init__(self, home: Path, plan: AdaptationPlan, tools: AdaptationTools) -> None:
+        self._home = home
+        self._plan = plan
+        self._tools = tools
+        self._run = run_folder(home, plan.name)
+        self._folder = home / "adapt" / plan.name
+        self._data = self._folder / "data"
+        self._synth = plan.dialogs or self._folder / "synth"
+        self._state = AdaptationState(self._folder, plan.wanted())
+
+    def run(self, *, promoting: bool = True) -> AdaptationResult | None:
+        """Do the steps that are left; None where there is nothing to measure the new rewriter on.
+
+        Raises EvaluationError where pairs or held-out questions are missing, and what the rooms below raise.
+        """
+        plan = self._plan
+        if not (plan.dialogs or plan.also or self._tools.writes_dialogs or self._state.result("pairs")):
+            raise EvaluationError(NO_PAIRS)
+        self._step("index", self._index)
+        self._step("pairs", self._pairs)
+        if not (self._data / HELD).is_file():
+            self._step("train", self._train)
+            self._tools.say(UNMEASURED.format(name=plan.name))
+            return None
+        if self._state.result("train") is None:
+            self._foretell()
+        self._step("train", self._train)
+        self._step("calibrate", self._calibrate)
+        found = self._step("evaluate", self._evaluate)
+        promoted = promoting and self._step("promote", self._promote)["promoted"] == "yes"
+        return AdaptationResult(
+            found["before"],
+            found["after"],
+            tuple(MeasuredChange(**change) for change in found["changes"]),
+            {when: (p50, p95) for when, (p50, p95) in found["milliseconds"].items()},
+            found["reason"],
+            promoted,
+        )
+
+    def _step(self, step: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A step's result; it is done unless it was."""
+        done = self._state.result(step)
+        if done is None:
+            self._tools.say(f"{step} …")
+            done = self._state.finish(step, work())
+        shown = ", ".join(f"{key} {value}" for key, value in done.items() if isinstance(value, str | int | float))
+        self._tools.say(f"{step}: {shown or 'done'}")
+        return done
+
+    def _index(self) -> dict[str, Any]:
+        documents, passages = self._tools.index()
+        return {"documents": documents, "passages": passages}
+
+    def _pairs(self) -> dict[str, Any]:
+        """Rows to train on, and held-out questions where there are dialogs."""
+        dialogs = Folder(self._synth) if self._plan.dialogs or self._tools.writes_dialogs else None
+        if dialogs is not None and self._plan.dialogs is None:
+            self._tools.write_dialogs(dialogs)
+        train, held = write_pairs(self._data, dialogs, self._plan.also)
+        return {"train": train, "held out": held}
+
+    def _foretell(self) -> None:
+        """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
+        follow_ups = sum(one.example.needs_rewrite for one in self._asked("evaluate"))
+        if follow_ups < LEAST:
+            self._tools.say(
+                f"{follow_ups} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} decide nothing: "
+                "what is trained now can be promoted by hand alone. More documents give more."
+            )
+
+    def _train(self) -> dict[str, Any]:
+        self._tools.train(self._plan.recipe, self._data, TRAIN, self._run)
+        return {"run": self._plan.name, "family": describe(self._run)["family"]}
+
+    def _calibrate(self) -> dict[str, Any]:
+        """The threshold of the gate that finds most on a third of the held-out conversations."""
+        always = load_rewriter(self._run, Serving(timeout_seconds=PATIENT, threshold=0.0))
+        own = gate_threshold(self._run)
+        asked = self._asked("calibrate")
+        with (
+            self._tools.searching(always) as search,
+            self._tools.counting("calibrating", len(asked)) as counted,
+        ):
+            points = curve(search, always, self._plan.name, asked, own, counted)
+        chosen = best(points, own)
+        set_gate_threshold(self._run, chosen.threshold)
+        return {"threshold": chosen.threshold, "questions": len(asked), "curve": [asdict(point) for point in points]}
+
+    def _evaluate(self) -> dict[str, Any]:
+        """The rewriter that serves now against the new one, on the other two thirds."""
+        asked = self._asked("evaluate")
+        rewriters = {
+            "before": self._tools.serving(),
+            "after": load_rewriter(self._run, Serving(timeout_seconds=PATIENT)),
+        }
+        found = {}
+        for when, rewriter in rewriters.items():
+            with (
+                self._tools.searching(rewriter) as search,
+                self._tools.counting(f"searching with {rewriter.name} ({when})", len(asked)) as counted,
+            ):
+                found[when] = measure(search, self._plan.name, asked, counted=counted)
+        return {
+            **asdict(judge(asked, found["before"], found["after"])),
+            **{when: rewriter.name for when, rewriter in rewriters.items()},
+            "milliseconds": {when: [round(one.p50_ms, 1), round(one.p95_ms, 1)] for when, one in found.items()},
+        }
+
+    def _promote(self) -> dict[str, Any]:
+        if not (self._state.result("evaluate") or {}).get("promote"):
+            return {"promoted": "no"}
+        return {"promoted": "yes", "instead of": promote(self._home, self._plan.name) or "the packaged default"}
+
+    def _asked(self, part: str) -> list[HeldOutQuestion]:
+        """One part of the held-out questions, by conversation: what calibrates never evaluates."""
+        asked = list(from_dialogs(self._data / HELD, self._synth / "propositions.jsonl"))
+        chosen = drawn(asked, self._plan.questions, SEED)
+        if not chosen:
+            raise EvaluationError(
+                "No held-out question has an answer that can be found in the documents: there is nothing to measure "
+                "on. Give more documents."
+            )
+        first = set(sorted({one.example.dialog for one in chosen})[::3])
+        return [one for one in chosen if (one.example.dialog in first) == (part == "calibrate")]

@@ -1,0 +1,204 @@
+"""Adapting as a library: pairs, the threshold, the verdict, and how an adaptation goes on after it was stopped."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.adaptation.gating import ThresholdPoint, best, standard_error
+from evaluation.adaptation.measuring import MEASURES, Measured, judge
+from evaluation.adaptation.pairs import write_pairs
+from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion, ranking
+from evaluation.adaptation.steps import AdaptationState
+from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+from evaluation.errors import EvaluationError
+from index.query import Hit
+from rewriter.conversation import Message
+from rewriter.errors import RecipeError
+from rewriter.examples import RewriteExample, read_examples, write_examples
+from rewriter.protocol import Rewriter
+from server.turn.search import TurnSearch
+from synth.folder import Folder
+
+
+def question(n: int, *, needs: bool, place: AnswerSpan = AnswerSpan("d", 0, 9)) -> HeldOutQuestion:  # noqa: B008  (frozen)
+    history = (Message("user", "What is it?"), Message("assistant", "A thing."))
+    example = RewriteExample(f"t{n}#3", history, "and then?", "and then, thing?" if needs else "and then?")
+    return HeldOutQuestion(example, (place,), (place.document_id,))
+
+
+def measured(asked: list[HeldOutQuestion], value: float, jitter: int) -> Measured:
+    rng = random.Random(jitter)
+    values = {one.example.id: dict.fromkeys(MEASURES, value + rng.uniform(-0.05, 0.05)) for one in asked}
+    return Measured({"passage": values, "document": values}, 1.0, 2.0)
+
+
+def merged(one: Measured, other: Measured) -> Measured:
+    return Measured({level: one.values[level] | other.values[level] for level in ("passage", "document")}, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("follow", "alone", "promotes", "says"),
+    [
+        (0.6, 0.5, True, "no worse"),
+        (0.5, 0.5, False, "do not surely improve"),
+        (0.6, 0.4, False, "stand-alone get worse"),
+        (0.4, 0.6, False, "do not surely improve"),
+    ],
+)
+def test_only_better_follow_ups_at_no_cost_promote(follow: float, alone: float, promotes: bool, says: str) -> None:
+    needing, standing = [question(n, needs=True) for n in range(60)], [question(n, needs=False) for n in range(60, 120)]
+    before = measured(needing + standing, 0.5, 1)
+    after = merged(measured(needing, follow, 2), measured(standing, alone, 3))
+    verdict = judge(needing + standing, before, after)
+    assert verdict.promote is promotes
+    assert says in verdict.reason
+
+
+def test_few_questions_decide_nothing() -> None:
+    asked = [question(n, needs=True) for n in range(5)]
+    verdict = judge(asked, measured(asked, 0.1, 1), measured(asked, 0.9, 1))
+    assert not verdict.promote
+    assert "too few" in verdict.reason
+
+
+def test_a_threshold_leaves_the_runs_own_only_for_a_gain() -> None:
+    flat = [ThresholdPoint(t / 20, 0.5 + (0.001 if t == 3 else 0), 0.5) for t in range(1, 20)]
+    assert best(flat, 0.5).threshold == 0.5
+    peaked = [ThresholdPoint(t / 20, 0.6 if t in (3, 4) else 0.5, 0.5, 0.05) for t in range(1, 20)]
+    assert best(peaked, 0.5).threshold == 0.2
+    unsure = [replace(point, error=0.11) for point in peaked]
+    assert best(unsure, 0.5).threshold == 0.5
+
+
+def test_the_error_of_a_gain_counts_conversations_and_not_questions() -> None:
+    gains = np.array([0.2, 0.2, 0.0, 0.0, 0.0, 0.0])
+    apart = standard_error(gains, ["a", "b", "c", "d", "e", "f"])
+    assert apart == pytest.approx(float(np.std(gains, ddof=1)) / 6**0.5)
+    assert standard_error(gains, ["a", "a", "c", "c", "e", "e"]) > apart
+    assert standard_error(gains, ["a"] * 6) == float("inf")
+
+
+def test_a_hit_counts_as_the_places_it_holds() -> None:
+    from index.query import Passage
+
+    def hit(key: str, document: str, start: int, end: int) -> Hit:
+        passage = Passage(key, document, "", "x" * (end - start), "section", start, end)
+        return Hit(passage, 1.0, {})
+
+    asked = question(1, needs=True, place=AnswerSpan("d", 10, 20))
+    hits = [hit("p1", "e", 10, 20), hit("p2", "d", 0, 10), hit("p3", "d", 15, 40), hit("p4", "d", 19, 25)]
+    assert ranking(asked, hits) == ["p1", "p2", asked.places[0].id]
+
+
+def test_a_state_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{", "utf-8")
+    with pytest.raises(RecipeError, match="Delete it to begin again"):
+        AdaptationState(tmp_path, {})
+
+
+def test_doing_a_step_again_undoes_the_later_ones(tmp_path: Path) -> None:
+    progress = AdaptationState(tmp_path, {"a": 1})
+    for step in ("index", "pairs", "train"):
+        progress.finish(step, {"n": 1})
+    progress.finish("pairs", {"n": 2})
+    again = AdaptationState(tmp_path, {"a": 1})
+    assert again.result("index") == {"n": 1}
+    assert again.result("pairs") == {"n": 2}
+    assert again.result("train") is None
+
+
+@dataclass
+class FakeTools:
+    """Notes what it is asked to do; trains nothing but a description."""
+
+    writes_dialogs: bool = False
+    done: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    failing: bool = False
+
+    def index(self) -> tuple[int, int]:
+        self.done.append("index")
+        return 3, 7
+
+    def write_dialogs(self, folder: Folder) -> None:
+        self.done.append("dialogs")
+
+    def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
+        self.done.append("train")
+        if self.failing:
+            raise OSError("the power went out")
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "rewriter.json").write_text('{"family": "terms", "format": 1}', "utf-8")
+
+    def serving(self) -> Rewriter:
+        raise AssertionError("nothing is measured")
+
+    def searching(self, rewriter: Rewriter) -> AbstractContextManager[TurnSearch]:
+        raise AssertionError("nothing is measured")
+
+    def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(lambda: None)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def rows(folder: Path) -> Path:
+    path = folder / "rows.jsonl"
+    write_examples(path, [question(n, needs=True).example for n in range(4)])
+    return path
+
+
+def test_without_dialogs_rows_or_a_model_it_says_what_to_give(tmp_path: Path) -> None:
+    tools = FakeTools()
+    with pytest.raises(EvaluationError, match=r"llm\.model .* --dialogs, .* --also"):
+        Adaptation(tmp_path, AdaptationPlan("town", (), "terms"), tools).run()
+    assert not tools.done
+
+
+def test_rows_alone_are_trained_on_and_never_promoted(tmp_path: Path) -> None:
+    tools = FakeTools()
+    plan = AdaptationPlan("town", (), "terms", also=(rows(tmp_path),))
+    assert Adaptation(tmp_path, plan, tools).run() is None
+    assert tools.done == ["index", "train"]
+    assert "nothing to measure on" in tools.said[-1]
+    assert len(list(read_examples(tmp_path / "adapt/town/data/train.jsonl"))) == 4
+    assert not (tmp_path / "rewriters" / "promoted.json").exists()
+
+
+def test_what_was_stopped_goes_on_with_the_step_it_was_in(tmp_path: Path) -> None:
+    plan = AdaptationPlan("town", (), "terms", also=(rows(tmp_path),))
+    with pytest.raises(OSError, match="power"):
+        Adaptation(tmp_path, plan, FakeTools(failing=True)).run()
+    tools = FakeTools()
+    Adaptation(tmp_path, plan, tools).run()
+    assert tools.done == ["train"]
+    with pytest.raises(RecipeError, match="begun with other recipe"):
+        Adaptation(tmp_path, replace(plan, recipe="t5-small-data"), tools)
+
+
+def test_unfinished_dialogs_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "synth"
+    folder.mkdir()
+    (folder / "dialogs.train.jsonl").write_text("", "utf-8")
+    with pytest.raises(EvaluationError, match=r"not finished .*dialogs\.dev\.jsonl"):
+        write_pairs(tmp_path / "data", Folder(folder), ())
+
+
+def test_of_a_review_only_what_is_marked_for_use_is_trained_on(tmp_path: Path) -> None:
+    row = {"history": [{"role": "user", "text": "What is it?"}], "question": "and then?", "rewrite": "And then, thing?"}
+    lines = [
+        {**row, "turn_id": f"t{n}", "conversation_id": "c", "use": use} for n, use in enumerate((True, False, None))
+    ]
+    (tmp_path / "review.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    assert write_pairs(tmp_path / "data", None, [tmp_path / "review.jsonl"]) == (1, 0)
+    (example,) = read_examples(tmp_path / "data" / "train.jsonl")
+    assert (example.id, example.source) == ("c#t0", "feedback")

@@ -32,8 +32,8 @@ from filelock import FileLock, Timeout
 from index.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound, InvalidName, StorageError
 from index.manifest import Manifest, read_manifest
 from text.files import write_text
+from text.names import NAME_RULE, is_name
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _VERSION = re.compile(r"[0-9]{6,}-[0-9a-f]{8}")
 
 
@@ -57,11 +57,8 @@ class CollectionFolder:
     """The folder of one collection; whether it exists is asked where it matters."""
 
     def __init__(self, root: Path, name: str) -> None:
-        if not _NAME.fullmatch(name) or ".." in name:
-            raise InvalidName(
-                f"a collection cannot be called {name!r}: use 1 to 64 letters, digits, dots, dashes or underscores, "
-                "with a letter or digit at both ends"
-            )
+        if not is_name(name):
+            raise InvalidName(f"a collection cannot be called {name!r}: use {NAME_RULE}")
         self.root = root
         self.name = name
         self.path = root / name

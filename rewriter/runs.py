@@ -7,7 +7,6 @@ that did before it. Only this module writes it; `server.rewriters` reads it, and
 from __future__ import annotations
 
 import json
-import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +18,9 @@ from rewriter.errors import RunError
 from rewriter.gate import RewriteGate
 from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
 from text.files import write_json
+from text.names import NAME_RULE, is_name
 
 RUNS, PROMOTED = "rewriters", "promoted.json"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 KEPT = 50
 """So many earlier promotions are remembered."""
 
@@ -42,8 +41,8 @@ class RunInfo:
 
 def run_folder(home: Path, name: str) -> Path:
     """Where the run of that name lies or would lie. Raises RunError for what cannot be a name."""
-    if not NAME.fullmatch(name):
-        raise RunError(f"{name!r} cannot name a run: use letters, digits, `.`, `_` and `-`, at most 100.")
+    if not is_name(name):
+        raise RunError(f"{name!r} cannot name a run: use {NAME_RULE}; a folder of that name can be renamed.")
     return home / RUNS / name
 
 

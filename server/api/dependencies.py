@@ -6,7 +6,8 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Path, Request
 
-from server.chat import NAME_PATTERN, ChatService
+from server.chat import ChatService
+from text.names import NAME_CHARS, NAME_PATTERN
 
 
 async def _service(request: Request) -> ChatService:
@@ -16,5 +17,7 @@ async def _service(request: Request) -> ChatService:
 
 Service = Annotated[ChatService, Depends(_service)]
 
-CollectionName = Annotated[str, Path(description="The collection's name.", examples=["docs"], pattern=NAME_PATTERN)]
+CollectionName = Annotated[
+    str, Path(description="The collection's name.", examples=["docs"], pattern=NAME_PATTERN, max_length=NAME_CHARS)
+]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]

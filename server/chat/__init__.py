@@ -5,7 +5,6 @@ the events of a turn and every type that crosses the door are exported here.
 """
 
 from rewriter.conversation import Message
-from server.chat.collections import NAME_PATTERN
 from server.chat.errors import ChatError, Conflict, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
 from server.chat.service import ChatService, open_service
 from server.chat.turns import RunningTurn
@@ -49,7 +48,6 @@ from server.turn.events import (
 )
 
 __all__ = [
-    "NAME_PATTERN",
     "ChatError",
     "ChatService",
     "CitationEvent",

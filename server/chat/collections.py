@@ -5,7 +5,6 @@ Everything here blocks and may be called from any thread.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from server.chat.errors import InvalidRequest
 from server.chat.models import Models
 from server.chat.types import CollectionSummary
 from server.settings import Settings
+from text.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
     from index.collection import Collection
@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 1.0
 """How often, at most, a collection is asked whether another process has written a newer version."""
 
-NAME_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
-"""What a collection may be called: it becomes a folder and a part of addresses."""
-
 
 def checked_name(name: str) -> str:
     """`name` if a collection may be called so. Raises InvalidRequest."""
-    if not re.fullmatch(NAME_PATTERN.strip("^$"), name):
+    if not is_name(name):
         raise InvalidRequest(
-            "A collection's name has 1 to 64 letters, digits, dots, dashes or underscores, and begins and ends with "
-            "a letter or digit.",
+            f"This cannot be a collection's name: use {NAME_RULE}.",
             code="invalid_collection_name",
             param="collection",
         )

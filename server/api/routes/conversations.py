@@ -16,7 +16,6 @@ from index.query import Where
 from server.api.dependencies import ConversationId, Service
 from server.api.sse import TurnStream, event_bytes
 from server.chat import (
-    NAME_PATTERN,
     ConversationDetail,
     ConversationSummary,
     RunningTurn,
@@ -24,6 +23,7 @@ from server.chat import (
     Trace,
     TurnRequest,
 )
+from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
 
@@ -38,7 +38,10 @@ class NewConversation(_Strict):
     """A conversation to be made."""
 
     collection: str | None = Field(
-        default=None, description="The collection it is about; none: the default one.", pattern=NAME_PATTERN
+        default=None,
+        description="The collection it is about; none: the default one.",
+        pattern=NAME_PATTERN,
+        max_length=NAME_CHARS,
     )
     title: str = Field(default="", max_length=400, description="Empty: its first question becomes its title.")
 

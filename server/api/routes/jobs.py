@@ -8,7 +8,8 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from server.api.dependencies import Service
-from server.chat import NAME_PATTERN, Job
+from server.chat import Job
+from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Jobs"])
 
@@ -24,7 +25,9 @@ class JobList(BaseModel):
 @router.get("/v1/jobs", summary="List jobs")
 async def list_jobs(
     service: Service,
-    collection: Annotated[str | None, Query(description="Only jobs on this collection.", pattern=NAME_PATTERN)] = None,
+    collection: Annotated[
+        str | None, Query(description="Only jobs on this collection.", pattern=NAME_PATTERN, max_length=NAME_CHARS)
+    ] = None,
 ) -> JobList:
     """Newest first, those of earlier runs of the server too."""
     return JobList(data=await service.jobs(collection))

@@ -27,7 +27,7 @@ from server.registry import resolve
 from server.settings import Settings
 from server.turn.events import Evidence
 from server.turn.evidence import select_evidence
-from server.turn.extractive import MATCHES, best_match
+from server.turn.excerpts import MATCHES, best_match
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
 from text.words import negations, stems

@@ -53,6 +53,7 @@ KNOWN_ERRORS = {
     "server.registry.errors.DiskFull": ExitCode.STORAGE,
     "server.registry.errors.RegistryError": ExitCode.MODEL,
     "server.engines.errors.EngineError": ExitCode.LLM,
+    "server.turn.steps.TurnFailed": ExitCode.BUSY,
     "synth.errors.RunBusy": ExitCode.BUSY,
     "synth.errors.ModelFailed": ExitCode.LLM,
     "synth.errors.SynthError": ExitCode.BAD_INPUT,

@@ -131,7 +131,7 @@ def _engine(settings: Settings, state: State, measuring: Bench) -> Iterator[tupl
     from evaluation.answering import Listening
     from index.collection import Collection
     from server.engines import open_engine
-    from server.turn.pipeline import TurnEngine
+    from server.turn.pipeline import TurnEngine, TurnModels
 
     fetch_models(settings, state, encoder=False, reranker=False, llm=True)
     opened: dict[str, Collection] = {}
@@ -147,13 +147,8 @@ def _engine(settings: Settings, state: State, measuring: Bench) -> Iterator[tupl
             running = stack.enter_context(open_engine(settings))
         model = running.chat_model()
         listening = Listening(model) if model is not None else None
-        engine = TurnEngine(
-            collection=collection,
-            rewriter=rewriter,
-            settings=settings,
-            chat_model=lambda: cast("Any", listening),
-            reranker=measuring.reranker,
-        )
+        models = TurnModels(rewriter, measuring.reranker, cast("Any", listening))
+        engine = TurnEngine(collection=collection, models=models, settings=settings)
         try:
             yield engine, listening, running.name
         finally:

@@ -17,7 +17,7 @@ BATCH = 512
 
 
 class CachedEncoder(AbstractContextManager["CachedEncoder"]):
-    """An encoder with a memory on disk; for one thread, and one process at a time."""
+    """An encoder with a memory on disk; for one thread at a time, and one process."""
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

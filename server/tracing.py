@@ -1,143 +1,70 @@
-"""What is kept of every turn: its steps with inputs, outputs and seconds; and their export to OpenTelemetry.
+"""The spans of a service: begun with OpenTelemetry where the work is done, kept for each turn, sent to a collector.
 
-`TurnRecorder` collects the steps of one turn and makes a `Trace` of them. `SpanExport` sends traces to a
-collector as spans with OpenInference attribute names. Storing traces is left to `server.store`.
+`Tracing` gives the tracer. What is stored of a turn (`Trace`) is made of the same spans that a collector receives;
+there they carry OpenInference's names. Spans of steps are begun in `server.turn.steps`, those of requests in
+`server.api.spans`. Storing traces is left to `server.store`.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from server.store.records import Trace, TraceStep, TurnStatus
-from server.turn.events import ErrorEvent, EvidenceEvent
-from server.turn.steps import TurnStep
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.trace import Status, StatusCode, get_current_span
+
+from server.store.records import Trace, TraceStep
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import Tracer
-    from opentelemetry.util.types import AttributeValue
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
+    from opentelemetry.trace import Span as ApiSpan
+    from opentelemetry.util.types import Attributes, AttributeValue
 
 TRACES_PATH = "/v1/traces"
 """Where a collector takes traces over HTTP; added to an endpoint that names no path."""
 
+TURN = "turn"
+_ID = "anaphora.turn_id"
 
-class TurnRecorder:
-    """Collects the steps of one turn, in the order they ended.
 
-    `content` says whether texts are kept; names, counts and seconds always are.
+class Tracing:
+    """Begins the spans of a service. `exporter` receives all of them, in the background and in batches.
+
+    `content` says whether spans hold texts. A collector that does not answer costs a warning in the log, never a turn.
     """
 
-    def __init__(self, *, content: bool) -> None:
-        self.created = time.time()
-        self._began = time.perf_counter()
-        self._content = content
-        self._steps: list[TraceStep] = []
-
-    def step(self, step: TurnStep) -> None:
-        """Keep a finished step."""
-        self._steps.append(
-            TraceStep(
-                name=step.name,
-                started=step.started,
-                seconds=step.seconds,
-                inputs=dict(step.inputs) if self._content else {},
-                outputs=dict(step.outputs) if self._content else {},
-                attributes=dict(step.attributes),
-            )
+    def __init__(self, *, content: bool, exporter: SpanExporter | None = None, batch_seconds: float = 5.0) -> None:
+        self.content = content
+        self.exports = exporter is not None
+        self._turns = _TurnSpans()
+        self._provider = TracerProvider(
+            sampler=_AsTheCallerSays(), resource=Resource.create({"service.name": "anaphora"}), shutdown_on_exit=False
         )
-
-    def admitted(self) -> None:
-        """The turn has waited for its place until now."""
-        self.step(TurnStep("wait", self.created, time.perf_counter() - self._began))
-
-    def evidence(self, event: EvidenceEvent) -> None:
-        """What the answerer was given to read."""
-        passages = [passage.model_dump(mode="json") for passage in event.passages]
-        attributes = {"passages": len(passages), "reranked": event.reranked}
-        self.step(TurnStep("evidence", time.time(), 0.0, outputs={"passages": passages}, attributes=attributes))
-
-    def failed(self, event: ErrorEvent) -> None:
-        """Why the turn ended badly; the message is ours and holds no content."""
-        attributes = {"error": event.code, "message": event.message}
-        self.step(TurnStep("error", time.time(), 0.0, attributes=attributes))
-
-    def trace(
-        self,
-        *,
-        turn_id: str,
-        conversation_id: str | None,
-        collection: str,
-        engine: str,
-        status: TurnStatus,
-    ) -> Trace:
-        """Everything kept until now."""
-        versions = [step.attributes["version"] for step in self._steps if "version" in step.attributes]
-        return Trace(
-            turn_id=turn_id,
-            conversation_id=conversation_id,
-            collection=collection,
-            collection_version=str(versions[0]) if versions else "",
-            engine=engine,
-            status=status,
-            created=self.created,
-            seconds=time.perf_counter() - self._began,
-            steps=tuple(self._steps),
-        )
-
-
-class SpanExport:
-    """Sends traces to an OpenTelemetry collector, in the background and in batches.
-
-    A collector that does not answer costs a warning in the log, never a turn.
-    """
-
-    def __init__(self, exporter: SpanExporter, *, batch_seconds: float = 5.0) -> None:
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-        self._provider = TracerProvider(resource=Resource.create({"service.name": "anaphora"}), shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=batch_seconds * 1000))
-        self._tracer: Tracer = self._provider.get_tracer("anaphora")
-
-    def send(self, trace: Trace) -> None:
-        """Queue a trace: a CHAIN span with a child for each step."""
-        from openinference.semconv.trace import OpenInferenceSpanKindValues, SpanAttributes
-        from opentelemetry.trace import Status, StatusCode, set_span_in_context
-
-        kinds = OpenInferenceSpanKindValues
-        root_attributes: dict[str, AttributeValue] = {
-            SpanAttributes.OPENINFERENCE_SPAN_KIND: kinds.CHAIN.value,
-            "anaphora.turn_id": trace.turn_id,
-            "anaphora.collection": trace.collection,
-            "anaphora.collection_version": trace.collection_version,
-            "anaphora.status": trace.status,
-        }
-        if trace.conversation_id is not None:
-            root_attributes[SpanAttributes.SESSION_ID] = trace.conversation_id
-        for step in trace.steps:
-            if "question" in step.inputs and step.name == "rewrite":
-                root_attributes[SpanAttributes.INPUT_VALUE] = str(step.inputs["question"])
-            if "answer" in step.outputs:
-                root_attributes[SpanAttributes.OUTPUT_VALUE] = str(step.outputs["answer"])
-        root = self._tracer.start_span("turn", start_time=_nanoseconds(trace.created), attributes=root_attributes)
-        context = set_span_in_context(root)
-        for step in trace.steps:
-            span = self._tracer.start_span(
-                step.name,
-                context=context,
-                start_time=_nanoseconds(step.started),
-                attributes=_attributes(step, trace.engine),
+        self._provider.add_span_processor(self._turns)
+        if exporter is not None:
+            self._provider.add_span_processor(
+                BatchSpanProcessor(_OpenInference(exporter), schedule_delay_millis=batch_seconds * 1000)
             )
-            if "error" in step.attributes:
-                span.set_status(Status(StatusCode.ERROR, str(step.attributes["error"])))
-            span.end(_nanoseconds(step.started + step.seconds))
-        if trace.status == "failed":
-            root.set_status(Status(StatusCode.ERROR))
-        root.end(_nanoseconds(trace.created + trace.seconds))
+        self.tracer = self._provider.get_tracer("anaphora")
+
+    def begin_turn(self, turn_id: str, conversation_id: str | None, collection: str, question: str) -> ApiSpan:
+        """The span of a turn, a child of what is current; the steps of the turn are its children."""
+        attributes: dict[str, AttributeValue] = {_ID: turn_id, "anaphora.collection": collection}
+        if conversation_id is not None:
+            attributes["session.id"] = conversation_id
+        if self.content:
+            attributes["input.value"] = question
+        return self.tracer.start_span(TURN, attributes=attributes)
+
+    def take(self, turn_id: str) -> Trace | None:
+        """What happened in a turn whose span has ended; given out once."""
+        return self._turns.take(turn_id)
 
     def close(self) -> None:
         """Send what is queued, and stop; blocks for a few seconds at most where nobody listens."""
@@ -145,52 +72,210 @@ class SpanExport:
         self._provider.shutdown()
 
 
-def open_export(endpoint: str) -> SpanExport:
-    """Export over HTTP to a collector such as `http://127.0.0.1:4318`."""
+def open_tracing(endpoint: str, *, content: bool) -> Tracing:
+    """Tracing with export over HTTP to a collector such as `http://127.0.0.1:4318`; without an endpoint, with none."""
+    if not endpoint:
+        return Tracing(content=content)
     from urllib.parse import urlsplit
 
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     address = endpoint if urlsplit(endpoint).path.strip("/") else endpoint.rstrip("/") + TRACES_PATH
-    return SpanExport(OTLPSpanExporter(endpoint=address, timeout=5))
+    return Tracing(content=content, exporter=OTLPSpanExporter(endpoint=address, timeout=5))
 
 
-_KINDS = {"search": "RETRIEVER", "evidence": "RETRIEVER", "rerank": "RERANKER", "generate": "LLM"}
+class _AsTheCallerSays(Sampler):
+    """Records everything, for the store; a caller that samples its trace out gets none of it sent."""
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        parent = get_current_span(parent_context).get_span_context()
+        unwanted = parent.is_valid and not parent.trace_flags.sampled
+        decision = Decision.RECORD_ONLY if unwanted else Decision.RECORD_AND_SAMPLE
+        return SamplingResult(decision, attributes, parent.trace_state)
+
+    def get_description(self) -> str:
+        return "AsTheCallerSays"
+
+
+class _TurnSpans(SpanProcessor):
+    """Gathers the spans of each turn until its own has ended; spans of nothing else are passed over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turn_of: dict[int, Span] = {}
+        """The turn's span by the id of every span in it."""
+        self._ended: dict[int, list[ReadableSpan]] = {}
+        self._finished: dict[str, tuple[ReadableSpan, list[ReadableSpan]]] = {}
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Find the turn of a span that begins."""
+        with self._lock:
+            if _ID in (span.attributes or {}):
+                turn: Span | None = span
+                self._ended[_id(span)] = []
+            else:
+                turn = self._turn_of.get(span.parent.span_id) if span.parent else None
+            if turn is not None:
+                self._turn_of[_id(span)] = turn
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span that has ended; one that outlives its turn is lost to it."""
+        with self._lock:
+            turn = self._turn_of.get(_id(span))
+            if turn is None:
+                return
+            if _id(span) != _id(turn):
+                self._ended[_id(turn)].append(span)
+                version = (span.attributes or {}).get("anaphora.version")
+                if version is not None:
+                    turn.set_attribute("anaphora.collection_version", version)
+                return
+            self._turn_of = {one: of for one, of in self._turn_of.items() if of is not turn}
+            self._finished[str((span.attributes or {})[_ID])] = span, self._ended.pop(_id(turn))
+
+    def take(self, turn_id: str) -> Trace | None:
+        with self._lock:
+            found = self._finished.pop(turn_id, None)
+        return _trace(*found) if found else None
+
+
+def _context(span: ReadableSpan) -> SpanContext:
+    context = span.get_span_context()
+    assert context is not None  # what the SDK hands out has one
+    return context
+
+
+def _id(span: ReadableSpan) -> int:
+    return _context(span).span_id
+
+
+def _seconds(span: ReadableSpan) -> tuple[float, float]:
+    """When it began, in Unix time, and how long it took."""
+    began, ended = span.start_time or 0, span.end_time or 0
+    return began / 1e9, (ended - began) / 1e9
+
+
+def _trace(turn: ReadableSpan, spans: Sequence[ReadableSpan]) -> Trace:
+    attributes: Mapping[str, Any] = turn.attributes or {}
+    created, seconds = _seconds(turn)
+    return Trace(
+        turn_id=attributes[_ID],
+        conversation_id=attributes.get("session.id"),
+        collection=attributes["anaphora.collection"],
+        collection_version=attributes.get("anaphora.collection_version", ""),
+        engine=attributes.get("anaphora.engine", ""),
+        status=attributes.get("anaphora.status", "interrupted"),
+        created=created,
+        seconds=seconds,
+        steps=tuple(_step(span) for span in sorted(spans, key=lambda span: span.start_time or 0)),
+        trace_id=f"{_context(turn).trace_id:032x}",
+        span_id=f"{_id(turn):016x}",
+    )
+
+
+def _step(span: ReadableSpan) -> TraceStep:
+    attributes: Mapping[str, Any] = span.attributes or {}
+    started, seconds = _seconds(span)
+    own = "anaphora."
+    return TraceStep(
+        name=span.name,
+        started=started,
+        seconds=seconds,
+        inputs=json.loads(attributes.get("input.value", "{}")),
+        outputs=json.loads(attributes.get("output.value", "{}")),
+        attributes={name.removeprefix(own): value for name, value in attributes.items() if name.startswith(own)},
+        span_id=f"{_id(span):016x}",
+        parent_id=f"{span.parent.span_id:016x}" if span.parent else "",
+    )
+
+
+_KINDS = {
+    TURN: "CHAIN",
+    "search": "RETRIEVER",
+    "evidence": "RETRIEVER",
+    "rerank": "RERANKER",
+    "generate": "LLM",
+}
 
 _RENAMED = {
-    "prompt_tokens": "llm.token_count.prompt",
-    "completion_tokens": "llm.token_count.completion",
-    "model": "llm.model_name",
+    "anaphora.prompt_tokens": "llm.token_count.prompt",
+    "anaphora.completion_tokens": "llm.token_count.completion",
+    "anaphora.model": "llm.model_name",
 }
 
 
-def _attributes(step: TraceStep, engine: str) -> dict[str, AttributeValue]:
+class _OpenInference(SpanExporter):
+    """Gives the spans of turns OpenInference's names on their way to a collector."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send spans; those of requests as they are."""
+        return self._exporter.export([span if span.kind.name == "SERVER" else _named(span) for span in spans])
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+
+def _named(span: ReadableSpan) -> ReadableSpan:
+    return ReadableSpan(
+        name=span.name,
+        context=span.get_span_context(),
+        parent=span.parent,
+        resource=span.resource,
+        attributes=_attributes(span.name, dict(span.attributes or {})),
+        events=span.events,
+        links=span.links,
+        kind=span.kind,
+        instrumentation_scope=span.instrumentation_scope,
+        status=span.status,
+        start_time=span.start_time,
+        end_time=span.end_time,
+    )
+
+
+def _attributes(name: str, told: dict[str, Any]) -> dict[str, AttributeValue]:
     from openinference.semconv.trace import MessageAttributes, RerankerAttributes, SpanAttributes
 
-    kind = _KINDS.get(step.name, "CHAIN")
-    attributes: dict[str, AttributeValue] = {SpanAttributes.OPENINFERENCE_SPAN_KIND: kind}
-    if kind == "LLM":
-        attributes[SpanAttributes.LLM_MODEL_NAME] = engine
-    for name, value in step.attributes.items():
-        attributes[_RENAMED.get(name, f"anaphora.{name}")] = value
-    messages = step.inputs.get("messages")
+    kind = _KINDS.get(name, "CHAIN")
+    attributes = {_RENAMED.get(key, key): value for key, value in told.items()}
+    attributes[SpanAttributes.OPENINFERENCE_SPAN_KIND] = kind
+    messages = _json(told, "input").get("messages")
     if isinstance(messages, list):
+        del attributes["input.value"], attributes["input.mime_type"]
         for i, message in enumerate(messages):
             prefix = f"{SpanAttributes.LLM_INPUT_MESSAGES}.{i}"
             attributes[f"{prefix}.{MessageAttributes.MESSAGE_ROLE}"] = message["role"]
             attributes[f"{prefix}.{MessageAttributes.MESSAGE_CONTENT}"] = message["content"]
-    elif step.inputs:
-        attributes |= _values(SpanAttributes.INPUT_VALUE, SpanAttributes.INPUT_MIME_TYPE, step.inputs)
-    passages = step.outputs.get("passages")
+    passages = _json(told, "output").get("passages")
     if isinstance(passages, list):
+        del attributes["output.value"], attributes["output.mime_type"]
         list_name = (
             RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS if kind == "RERANKER" else SpanAttributes.RETRIEVAL_DOCUMENTS
         )
         for i, passage in enumerate(passages):
             attributes |= _document(f"{list_name}.{i}", passage)
-    elif step.outputs:
-        attributes |= _values(SpanAttributes.OUTPUT_VALUE, SpanAttributes.OUTPUT_MIME_TYPE, step.outputs)
     return attributes
+
+
+def _json(told: Mapping[str, Any], side: str) -> dict[str, Any]:
+    if told.get(f"{side}.mime_type") != "application/json":
+        return {}
+    found: dict[str, Any] = json.loads(told[f"{side}.value"])
+    return found
 
 
 def _document(prefix: str, passage: Mapping[str, str | int | float]) -> dict[str, AttributeValue]:
@@ -202,17 +287,12 @@ def _document(prefix: str, passage: Mapping[str, str | int | float]) -> dict[str
     }
     if "text" in passage:
         attributes[f"{prefix}.{DocumentAttributes.DOCUMENT_CONTENT}"] = passage["text"]
-        attributes |= {
-            f"{prefix}.{DocumentAttributes.DOCUMENT_METADATA}": json.dumps(
-                {"document_id": passage["document_id"], "title": passage["title"], "page": passage["page"]}
-            )
-        }
+        attributes[f"{prefix}.{DocumentAttributes.DOCUMENT_METADATA}"] = json.dumps(
+            {"document_id": passage["document_id"], "title": passage["title"], "page": passage["page"]}
+        )
     return attributes
 
 
-def _values(value: str, mime_type: str, content: Mapping[str, object]) -> dict[str, AttributeValue]:
-    return {value: json.dumps(content, ensure_ascii=False), mime_type: "application/json"}
-
-
-def _nanoseconds(seconds: float) -> int:
-    return int(seconds * 1e9)
+def failed(span: ApiSpan, code: str) -> None:
+    """Mark a span as one that ended badly."""
+    span.set_status(Status(StatusCode.ERROR, code))

@@ -62,6 +62,7 @@ class FakeLLM:
     die_after: int | None = None
     status: int = 200
     requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     left: threading.Event = field(default_factory=threading.Event)
     streaming: threading.Event = field(default_factory=threading.Event)
 
@@ -79,6 +80,7 @@ def _handler(llm: FakeLLM) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             llm.requests.append(request)
+            llm.headers.append({name.lower(): value for name, value in self.headers.items()})
             if llm.status != 200:
                 self._answer(llm.status, {"error": {"message": "told to fail", "type": "server_error"}})
                 return

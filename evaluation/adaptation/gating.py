@@ -15,6 +15,7 @@ import numpy as np
 from evaluation.adaptation.questions import HeldOutQuestion, ranking
 from evaluation.ranking import per_question
 from rewriter.protocol import Rewrite
+from server.turn.steps import Stopwatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,8 +113,6 @@ def chance(rewrite: Rewrite) -> float:
 
 def _precision(search: TurnSearch, collection: str, asked: HeldOutQuestion, rewrite: Rewrite) -> float:
     plan = search.plan(asked.example.question, asked.conversation, rewrite)
-    hits = search.retrieve(search.collection(collection), plan, k=100)
-    if search.reranks(plan) and hits:
-        hits = search.rerank(plan, hits)
+    hits, _ = search.hits(search.collection(collection), plan, Stopwatch(), k=100)
     run, qrels = {"q": ranking(asked, hits)}, {"q": {place.id: 1 for place in asked.places}}
     return per_question(run, qrels, ("AP",))["q"]["AP"] if asked.places else 0.0

@@ -22,6 +22,7 @@ from server.api.routes.jobs import router as jobs
 from server.api.routes.models import router as models
 from server.api.routes.search import router as search
 from server.api.security import OriginGuard, SecurityHeaders, is_loopback
+from server.api.spans import RequestSpans
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
@@ -46,6 +47,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         redoc_url=None,
         middleware=[
             Middleware(RequestCounter, metrics=service.metrics),
+            Middleware(RequestSpans, tracing=service.tracing),
             Middleware(SecurityHeaders),
             Middleware(OriginGuard, loopback_only=not needs_key),
             Middleware(BodyLimit, upload_bytes=settings.server.max_body_mb << 20),

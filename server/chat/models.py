@@ -1,15 +1,28 @@
-"""The models a service needs, loaded once and only when something asks for them."""
+"""The models of a service: loaded once and only when something asks for them, and given to every turn anew."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
+from contextvars import Context
 from typing import TYPE_CHECKING
 
+from index.errors import IndexingError
+from server.chat.errors import Unavailable
+from server.rewriters import RewriterKeeper
 from server.settings import Settings
+from server.turn.pipeline import TurnModels
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from index.encoders import Encoder
     from index.rerank import Reranker
+    from rewriter.protocol import Rewriter
+    from server.engines import Engine
+
+log = logging.getLogger(__name__)
 
 
 class Models:
@@ -51,3 +64,154 @@ class Models:
 
                 self._reranker = load_reranker(resolve(self._settings.retrieval.reranker, self._settings.home))
             return self._reranker
+
+
+class EngineKeeper:
+    """Starts the engine of the settings once; after a failure the next one who needs it tries again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._starting: asyncio.Task[Engine] | None = None
+        self._warming: asyncio.Task[None] | None = None
+
+    def begin(self) -> asyncio.Task[Engine]:
+        """Start in the background, unless that was done already and has not failed."""
+        task = self._starting
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            # In a context of its own: it outlives the turn that it begins in.
+            task = self._starting = asyncio.create_task(self._start(), name="engine", context=Context())
+        return task
+
+    async def _start(self) -> Engine:
+        from server.engines import open_engine
+
+        def start() -> Engine:
+            engine = open_engine(self._settings)
+            engine.start()
+            return engine
+
+        engine = await asyncio.to_thread(start)
+        self._warming = asyncio.create_task(self._warm(engine), name="engine-warming")
+        return engine
+
+    async def _warm(self, engine: Engine) -> None:
+        """Have a model that runs here read the instructions, which it then keeps for the first question."""
+        from langchain_core.messages import HumanMessage, SystemMessage
+
+        from server.turn.prompt import instructions
+
+        model = limited(engine.chat_model(), 1, self._settings)
+        if model is None or self._settings.llm.remote:
+            return
+        try:
+            await model.ainvoke([SystemMessage(instructions().text), HumanMessage("")])
+        except Exception as error:  # noqa: BLE001  (whatever a client raises: nothing was lost but a head start)
+            log.info("the language model did not read ahead: %s", error)
+
+    async def engine(self) -> Engine:
+        """The running engine. Raises Unavailable when it cannot be started."""
+        from server.engines import EngineError
+        from server.registry import RegistryError
+
+        try:
+            # Shielded: a reader who leaves must not stop the model for the others.
+            return await asyncio.shield(self.begin())
+        except (EngineError, RegistryError, OSError) as error:
+            log.warning("the language model could not be started: %s", error)
+            raise Unavailable(str(error), code="llm_unreachable") from error
+
+    @property
+    def running(self) -> Engine | None:
+        """The engine if it has started."""
+        task = self._starting
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()
+
+    @property
+    def problem(self) -> str:
+        """Why the last start failed, empty if it did not."""
+        task = self._starting
+        if task is None or not task.done() or task.cancelled():
+            return ""
+        error = task.exception()
+        return str(error) if error is not None else ""
+
+    async def close(self) -> None:
+        """Stop the engine, also one that is only starting."""
+        if self._starting is None:
+            return
+        await asyncio.wait({self._starting})
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait({self._warming})
+        if engine := self.running:
+            await engine.aclose()
+            await asyncio.to_thread(engine.stop)
+
+
+class ServiceModels(Models):
+    """All models of a running service; a `server.turn.pipeline.ModelSource`.
+
+    Another rewriter may be promoted, and the cross-encoder may be loaded at last, between two turns.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.keeper = EngineKeeper(settings)
+        self.rewriters = RewriterKeeper(settings)
+        self.reranker_problem = ""
+
+    async def of_turn(self, answer_tokens: int | None = None) -> TurnModels:
+        """Everything a turn needs. Raises Unavailable where the language model cannot be started."""
+        engine = await self.keeper.engine()
+        model = engine.chat_model()
+        return TurnModels(
+            await self._turn_rewriter(model),
+            await self._turn_reranker(),
+            limited(model, answer_tokens, self._settings),
+            engine.name,
+        )
+
+    async def of_search(self) -> TurnModels:
+        """What a search needs; the language model is waited for only where it rewrites."""
+        prompted = self._settings.rewriter.kind == "prompted"
+        model = (await self.keeper.engine()).chat_model() if prompted else None
+        return TurnModels(await self._turn_rewriter(model), await self._turn_reranker())
+
+    def warm(self) -> None:
+        """Load the rewriter and the cross-encoder. Blocks."""
+        self.rewriters.rewriter()
+        self.reranker_if_possible()
+
+    def reranker_if_possible(self) -> Reranker | None:
+        """The cross-encoder, or none where it cannot be loaded: a search without it is better than no search."""
+        from server.registry import RegistryError
+
+        try:
+            reranker = self.reranker()
+        except (IndexingError, RegistryError) as error:
+            if not self.reranker_problem:
+                log.warning("searching without the cross-encoder: %s", error)
+            self.reranker_problem = str(error)
+            return None
+        self.reranker_problem = ""
+        return reranker
+
+    # Neither takes the detour over a thread where there is nothing to load.
+    async def _turn_rewriter(self, model: BaseChatModel | None) -> Rewriter:
+        if self.rewriters.at_hand:
+            return self.rewriters.rewriter(model)
+        return await asyncio.to_thread(self.rewriters.rewriter, model)
+
+    async def _turn_reranker(self) -> Reranker | None:
+        if self.reranker_at_hand:
+            return self.reranker_if_possible()
+        return await asyncio.to_thread(self.reranker_if_possible)
+
+
+def limited(model: BaseChatModel | None, answer_tokens: int | None, settings: Settings) -> BaseChatModel | None:
+    """`model` with a shorter longest answer, where it has such a limit and a shorter one is asked for."""
+    if model is None or answer_tokens is None or "max_tokens" not in type(model).model_fields:
+        return model
+    return model.model_copy(update={"max_tokens": max(1, min(answer_tokens, settings.llm.answer_tokens))})

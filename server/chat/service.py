@@ -1,6 +1,6 @@
 """`ChatService`: the facade itself, and how one is opened.
 
-It checks, bounds and joins; conversations and documents are in the desks it is made of, and a running
+It checks, bounds and joins; conversations and documents are in the mixins it is made of, and a running
 turn is in `server.chat.turns`.
 """
 
@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from index.errors import IndexingError
 from index.query import Where
@@ -18,29 +17,22 @@ from rewriter.conversation import Conversation, Message
 from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.conversations import ConversationMixin, clean, store_errors
-from server.chat.documents import DocumentMixin, in_thread
-from server.chat.engine import EngineKeeper, limited
-from server.chat.errors import InvalidRequest, NotFound
-from server.chat.models import Models
+from server.chat.documents import DocumentMixin, in_thread, index_errors
+from server.chat.errors import InvalidRequest, NotFound, Unavailable
+from server.chat.models import ServiceModels
 from server.chat.retention import forget_old_traces
 from server.chat.turns import RunningTurn, TurnContext
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
-from server.rewriters import RewriterKeeper
 from server.settings import Settings
 from server.store import Database, Runner
-from server.tracing import SpanExport, open_export
+from server.tracing import Tracing, open_tracing
 from server.turn.events import Event
+from server.turn.evidence import numbered
 from server.turn.pipeline import TurnEngine
-from server.turn.search import TurnSearch
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from index.rerank import Reranker
-    from rewriter.protocol import Rewriter
+from server.turn.steps import TurnFailed
 
 log = logging.getLogger(__name__)
 
@@ -54,21 +46,22 @@ HISTORY_CHARS_PER_TURN = 8
 class ChatService(ConversationMixin, DocumentMixin):
     """Everything a reader of the chat can do. Every method may raise a `ChatError`."""
 
-    def __init__(
-        self, settings: Settings, database: Database, runner: Runner, export: SpanExport | None = None
-    ) -> None:
+    models: ServiceModels
+
+    def __init__(self, settings: Settings, database: Database, runner: Runner, tracing: Tracing) -> None:
         self.settings = settings
         self.database = database
         self.metrics = Metrics()
-        self.models = Models(settings)
+        self.tracing = tracing
+        self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
         self.runner = JobRunner(database, runner)
-        self.keeper = EngineKeeper(settings)
-        self.rewriters = RewriterKeeper(settings)
         self._admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
-        self._around = TurnContext(settings, database, runner, self.metrics, export, self._turn_engine)
-        self._reranker_problem = ""
+        self._engine = TurnEngine(
+            collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
+        )
+        self._context = TurnContext(settings, database, runner, self.metrics, self.tracing, self._engine)
 
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
         """Answer a question as typed events, ending with exactly one `done` or `error`.
@@ -91,7 +84,7 @@ class ChatService(ConversationMixin, DocumentMixin):
         result. Raises InvalidRequest, NotFound, QueueFull.
         """
         checked = await self._checked(request)
-        running = RunningTurn(self._around, checked, self._admission.enter())
+        running = RunningTurn(self._context, checked, self._admission.enter())
         try:
             if not await running.store():
                 raise NotFound(f"There is no conversation {checked.conversation_id!r}.", code="conversation_not_found")
@@ -111,8 +104,6 @@ class ChatService(ConversationMixin, DocumentMixin):
         search_for: str | None = None,
     ) -> SearchResult:
         """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
-        from server.chat.results import search_result
-
         request = await self._checked(
             TurnRequest(
                 question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
@@ -121,9 +112,9 @@ class ChatService(ConversationMixin, DocumentMixin):
         ticket = self._admission.enter()
         try:
             await ticket.wait()
-            search = await self._turn_search()
-            found = await in_thread(
-                lambda: search.find(
+            search = await self._engine.search()
+            with index_errors():
+                found = await search.search(
                     request.question,
                     collection=request.collection,
                     conversation=Conversation(request.history or ()),
@@ -131,26 +122,32 @@ class ChatService(ConversationMixin, DocumentMixin):
                     where=request.where,
                     search_for=request.search_for,
                 )
-            )
-            return search_result(found, search.rewriter.name)
+        except TurnFailed as error:
+            raise Unavailable(str(error), code=error.code) from error
         finally:
             ticket.release()
+        return SearchResult(
+            rewrite=found.plan.event(),
+            passages=[numbered(n, hit) for n, hit in enumerate(found.hits, start=1)],
+            reranked=found.reranked,
+            seconds=sum(found.seconds.values()),
+        )
 
     async def readiness(self) -> Readiness:
         """Whether a question to the default collection would be answered without waiting for anything to load."""
         name = self.settings.collection
         waiting, problems = list[str](), list[str]()
-        engine = self.keeper.running
-        if self.keeper.problem:
-            problems.append(self.keeper.problem)
+        engine = self.models.keeper.running
+        if self.models.keeper.problem:
+            problems.append(self.models.keeper.problem)
         elif engine is None:
             waiting.append("the language model")
         elif not await asyncio.to_thread(engine.healthy):
             problems.append("The language model does not answer.")
-        if self.rewriters.problem:
-            problems.append(self.rewriters.problem)
-        if self._reranker_problem:
-            problems.append(self._reranker_problem)
+        if self.models.rewriters.problem:
+            problems.append(self.models.rewriters.problem)
+        if self.models.reranker_problem:
+            problems.append(self.models.reranker_problem)
         if not self.opened.is_open(name):
             if await in_thread(lambda: self.opened.exists(name)):
                 waiting.append(f"the collection {name}")
@@ -166,62 +163,13 @@ class ChatService(ConversationMixin, DocumentMixin):
 
     async def warm(self) -> None:
         """Load what a first turn would load. What fails is tried again by whoever needs it."""
-        engine = self.keeper.begin()
+        engine = self.models.keeper.begin()
         try:
-            await asyncio.to_thread(self.rewriters.rewriter)
-            await asyncio.to_thread(self._reranker)
+            await asyncio.to_thread(self.models.warm)
             await asyncio.to_thread(self.opened.get, self.settings.collection)
         except IndexingError as error:
             log.info("%s", error)
         await asyncio.wait({engine})
-
-    async def _turn_engine(self, request: TurnRequest) -> tuple[TurnEngine, str]:
-        """What answers a request, and the name of the model at work."""
-        engine = await self.keeper.engine()
-        model = limited(engine.chat_model(), request.answer_tokens, self.settings)
-        turn_engine = TurnEngine(
-            collection=self.opened.get,
-            rewriter=await self._rewriter(engine.chat_model()),
-            settings=self.settings,
-            chat_model=lambda: model,
-            reranker=await self._loaded_reranker(),
-        )
-        return turn_engine, engine.name
-
-    async def _turn_search(self) -> TurnSearch:
-        """What searches as a turn does; the language model is waited for only where it rewrites."""
-        prompted = self.settings.rewriter.kind == "prompted"
-        model = (await self.keeper.engine()).chat_model() if prompted else None
-        return TurnSearch(
-            collection=self.opened.get,
-            rewriter=await self._rewriter(model),
-            settings=self.settings,
-            reranker=await self._loaded_reranker(),
-        )
-
-    async def _rewriter(self, model: BaseChatModel | None) -> Rewriter:
-        """The rewriter of now, without the detour over a thread where there is nothing to load."""
-        if self.rewriters.at_hand:
-            return self.rewriters.rewriter(model)
-        return await asyncio.to_thread(self.rewriters.rewriter, model)
-
-    async def _loaded_reranker(self) -> Reranker | None:
-        """`_reranker`, without the detour over a thread where there is nothing to load."""
-        return self._reranker() if self.models.reranker_at_hand else await asyncio.to_thread(self._reranker)
-
-    def _reranker(self) -> Reranker | None:
-        """The cross-encoder, or none where it cannot be loaded: a search without it is better than no search."""
-        from server.registry import RegistryError
-
-        try:
-            reranker = self.models.reranker()
-        except (IndexingError, RegistryError) as error:
-            if not self._reranker_problem:
-                log.warning("searching without the cross-encoder: %s", error)
-            self._reranker_problem = str(error)
-            return None
-        self._reranker_problem = ""
-        return reranker
 
     async def _checked(self, request: TurnRequest) -> TurnRequest:
         """The request within the bounds of the settings, its collection filled in."""
@@ -301,9 +249,9 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
     try:
         with store_errors():
             await database.write(runner.mark_interrupted)
-        endpoint = settings.trace.otlp_endpoint
-        export = await asyncio.to_thread(open_export, endpoint) if endpoint else None
-        service = ChatService(settings, database, runner, export)
+        trace = settings.trace
+        tracing = await asyncio.to_thread(open_tracing, trace.otlp_endpoint, content=trace.content)
+        service = ChatService(settings, database, runner, tracing)
         warming = asyncio.create_task(service.warm()) if warm else None
         forgetting = asyncio.create_task(forget_old_traces(database, settings.trace.days))
         try:
@@ -314,10 +262,9 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
             if warming is not None:
                 await asyncio.wait({warming})
             await asyncio.to_thread(service.runner.close)
-            await service.keeper.close()
+            await service.models.keeper.close()
             await asyncio.to_thread(service.opened.close)
-            if export is not None:
-                await asyncio.to_thread(export.close)
+            await asyncio.to_thread(tracing.close)
     finally:
         await asyncio.to_thread(runner.close)
         await asyncio.to_thread(database.close)

@@ -10,10 +10,13 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
+
+from opentelemetry import trace
+from opentelemetry.trace import Span
 
 from rewriter.conversation import Conversation
 from server.chat.admission import Ticket
@@ -23,9 +26,10 @@ from server.metrics import Metrics
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, conversations, turns
 from server.store.records import TurnStatus
-from server.tracing import SpanExport, TurnRecorder
+from server.tracing import Tracing, failed
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
 from server.turn.pipeline import TurnEngine
+from server.turn.steps import set_content
 
 T = TypeVar("T")
 
@@ -43,29 +47,30 @@ class TurnContext:
     database: Database
     runner: Runner
     metrics: Metrics
-    export: SpanExport | None
-    engine: Callable[[TurnRequest], Awaitable[tuple[TurnEngine, str]]]
-    """Gives the engine for a request and the name of the model at work."""
+    tracing: Tracing
+    engine: TurnEngine
 
 
 class RunningTurn(AsyncIterator[Event]):
     """A turn that has its place in the queue. Iterate it to run it, and close it in any case.
 
     Closing it early, or cancelling the task that iterates, stops the model; the turn is then kept as
-    interrupted.
+    interrupted. Its span belongs to what is current where it is made.
     """
 
-    def __init__(self, around: TurnContext, request: TurnRequest, ticket: Ticket) -> None:
+    def __init__(self, context: TurnContext, request: TurnRequest, ticket: Ticket) -> None:
         self.id = uuid.uuid4().hex
-        self._around = around
+        self._context = context
         self._request = request
         self._ticket = ticket
-        content = around.settings.trace.content
-        self._keeps_texts = content or request.conversation_id is not None
-        self._recorder = TurnRecorder(content=content)
-        self._engine_name = ""
+        self._content = context.settings.trace.content
+        self._keeps_texts = self._content or request.conversation_id is not None
+        self._span = context.tracing.begin_turn(self.id, request.conversation_id, request.collection, request.question)
+        self._waiting = self._step("wait")
         self._rewrite: RewriteEvent | None = None
         self._evidence: EvidenceEvent | None = None
+        self._evidence_step: Span | None = None
+        self._evidence_at = 0
         self._answer: list[str] = []
         self._checkpointed = time.monotonic()
         self._problem = ""
@@ -79,7 +84,7 @@ class RunningTurn(AsyncIterator[Event]):
         request = self._request
         question = request.question if self._keeps_texts else ""
         try:
-            return await self._around.database.write(
+            return await self._context.database.write(
                 lambda connection: turns.begin(
                     connection,
                     turn_id=self.id,
@@ -89,7 +94,7 @@ class RunningTurn(AsyncIterator[Event]):
                     search_for=request.search_for if self._keeps_texts else None,
                     regenerate_of=request.regenerate_of,
                     title=conversations.clean_title(request.question),
-                    runner=self._around.runner.id,
+                    runner=self._context.runner.id,
                 )
             )
         except StoreError as error:
@@ -113,11 +118,34 @@ class RunningTurn(AsyncIterator[Event]):
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _run(self) -> AsyncGenerator[Event, None]:
+        """The turn's events once it has its place, with an error of its own where it takes too long."""
+        context, request = self._context, self._request
         try:
             try:
-                async with aclosing(self._bounded()) as events:
-                    async for event in events:
+                await self._within(None, self._ticket.wait())
+                self._waiting.end()
+                deadline = asyncio.get_running_loop().time() + context.settings.server.turn_seconds
+                events = context.engine.run(
+                    request.question,
+                    collection=request.collection,
+                    conversation=await self._within(deadline, self._history()),
+                    search_for=request.search_for,
+                    where=request.where,
+                    turn_id=self.id,
+                    conversation_id=request.conversation_id,
+                    answer_tokens=request.answer_tokens,
+                )
+                async with aclosing(events):
+                    while (event := await self._within(deadline, anext(events, None))) is not None:
                         yield await self._note(event)
+            except TimeoutError:
+                limit = context.settings.server.turn_seconds
+                code, message = self._stopped or (
+                    "turn_timeout",
+                    f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise "
+                    "server.turn_seconds.",
+                )
+                yield await self._note(self._error(code, message))
             except ChatError as error:
                 yield await self._note(self._error(error.code, error.message))
             except Exception:
@@ -126,58 +154,27 @@ class RunningTurn(AsyncIterator[Event]):
         finally:
             await self._leave()
 
-    async def _bounded(self) -> AsyncGenerator[Event, None]:
-        """The turn's events once it has its place, with an error of its own where it takes too long."""
-        try:
-            await self._within(None, self._ticket.wait())
-            self._recorder.admitted()
-            deadline = asyncio.get_running_loop().time() + self._around.settings.server.turn_seconds
-            async with aclosing(self._pipeline()) as events:
-                while (event := await self._within(deadline, anext(events, None))) is not None:
-                    yield event
-        except TimeoutError:
-            limit = self._around.settings.server.turn_seconds
-            code, message = self._stopped or (
-                "turn_timeout",
-                f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise server.turn_seconds.",
-            )
-            yield self._error(code, message)
-
     async def _within(self, deadline: float | None, step: Awaitable[T]) -> T:
-        """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours."""
+        """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours.
+
+        Meanwhile the turn's span is the current one.
+        """
         if self._stopped:
             deadline = 0.0
-        async with asyncio.timeout_at(deadline) as self._limit:
-            try:
-                return await step
-            finally:
-                self._limit = None
-
-    async def _pipeline(self) -> AsyncGenerator[Event, None]:
-        request, around = self._request, self._around
-        engine, self._engine_name = await around.engine(request)
-        conversation = await self._history()
-        events = engine.run(
-            request.question,
-            collection=request.collection,
-            conversation=conversation,
-            search_for=request.search_for,
-            where=request.where,
-            turn_id=self.id,
-            conversation_id=request.conversation_id,
-            record=self._recorder.step,
-        )
-        async with aclosing(events):
-            async for event in events:
-                yield event
+        with trace.use_span(self._span, record_exception=False, set_status_on_exception=False):
+            async with asyncio.timeout_at(deadline) as self._limit:
+                try:
+                    return await step
+                finally:
+                    self._limit = None
 
     async def _history(self) -> Conversation:
-        request, limit = self._request, self._around.settings.server.max_history_turns
+        request, limit = self._request, self._context.settings.server.max_history_turns
         if request.conversation_id is None:
             return Conversation(request.history or ())
         conversation_id = request.conversation_id
         try:
-            return await self._around.database.read(
+            return await self._context.database.read(
                 lambda connection: turns.history(connection, conversation_id, before=request.regenerate_of, limit=limit)
             )
         except StoreError as error:
@@ -185,14 +182,14 @@ class RunningTurn(AsyncIterator[Event]):
 
     async def _note(self, event: Event) -> Event:
         """Remember and count an event; the last one is given out only when it is stored."""
-        metrics = self._around.metrics
+        metrics = self._context.metrics
         match event:
             case RewriteEvent():
                 self._rewrite = event
                 metrics.rewrites.labels(event.decision).inc()
             case EvidenceEvent():
                 self._evidence = event
-                self._recorder.evidence(event)
+                self._evidence_step, self._evidence_at = self._step("evidence"), time.time_ns()
             case TokenEvent():
                 self._answer.append(event.text)
                 self._checkpoint()
@@ -209,7 +206,10 @@ class RunningTurn(AsyncIterator[Event]):
                     return event.model_copy(update={"warning": self._problem})
             case ErrorEvent():
                 self._ended = True
-                self._recorder.failed(event)
+                step = self._step("error")
+                step.set_attributes({"anaphora.error": event.code, "anaphora.message": event.message})
+                failed(step, event.code)
+                step.end()
                 metrics.errors.labels(event.code).inc()
                 self._count("failed", event.seconds)
                 await self._finish("failed", event)
@@ -218,9 +218,9 @@ class RunningTurn(AsyncIterator[Event]):
         return event
 
     def _count(self, status: TurnStatus, seconds: dict[str, float]) -> None:
-        self._around.metrics.turns.labels(status).inc()
+        self._context.metrics.turns.labels(status).inc()
         for stage, value in seconds.items():
-            self._around.metrics.stage_seconds.labels(stage).observe(value)
+            self._context.metrics.stage_seconds.labels(stage).observe(value)
 
     def _checkpoint(self) -> None:
         now = time.monotonic()
@@ -228,23 +228,19 @@ class RunningTurn(AsyncIterator[Event]):
             return
         self._checkpointed = now
         answer = "".join(self._answer)
-        self._around.database.write_later(lambda connection: turns.checkpoint(connection, self.id, answer))
+        self._context.database.write_later(lambda connection: turns.checkpoint(connection, self.id, answer))
+
+    def _step(self, name: str) -> Span:
+        return self._context.tracing.tracer.start_span(name, trace.set_span_in_context(self._span))
 
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
-        trace = self._recorder.trace(
-            turn_id=self.id,
-            conversation_id=self._request.conversation_id,
-            collection=self._request.collection,
-            engine=self._engine_name,
-            status=status,
-        )
-        if self._around.export is not None:
-            self._around.export.send(trace)
+        self._end_span(status)
+        tracing = self._context.tracing
         if self._problem:
             return
         texts = self._keeps_texts
         try:
-            await self._around.database.write(
+            await self._context.database.write(
                 lambda connection: turns.finish(
                     connection,
                     self.id,
@@ -253,15 +249,31 @@ class RunningTurn(AsyncIterator[Event]):
                     rewrite=self._rewrite if texts else None,
                     evidence=self._evidence if texts else None,
                     ending=ending if texts else None,
-                    trace=trace,
+                    trace=tracing.take(self.id),
                 )
             )
         except StoreError as error:
             self._not_stored(error)
 
+    def _end_span(self, status: TurnStatus) -> None:
+        """End what is open of the turn's spans: what was given to read is written down only now, when nobody waits."""
+        self._waiting.end()
+        if (step := self._evidence_step) is not None and self._evidence is not None:
+            passages = [passage.model_dump(mode="json") for passage in self._evidence.passages]
+            step.set_attributes({"anaphora.passages": len(passages), "anaphora.reranked": self._evidence.reranked})
+            if self._content:
+                set_content(step, {}, {"passages": passages})
+            step.end(self._evidence_at)
+        self._span.set_attribute("anaphora.status", status)
+        if self._content and self._answer:
+            self._span.set_attribute("output.value", "".join(self._answer))
+        if status == "failed":
+            failed(self._span, "failed")
+        self._span.end()
+
     def _not_stored(self, error: StoreError) -> None:
         log.error("turn %s could not be stored: %s", self.id, error)
-        self._around.metrics.store_failures.inc()
+        self._context.metrics.store_failures.inc()
         self._problem = f"This turn was answered but not saved. {error}"
 
     def _error(self, code: str, message: str) -> ErrorEvent:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
 from server.settings import LLMSettings
 
 if TYPE_CHECKING:
@@ -71,6 +73,19 @@ class StartStop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _trace(request: httpx.Request) -> None:
+    TraceContextTextMapPropagator().inject(request.headers)
+
+
+async def _atrace(request: httpx.Request) -> None:
+    _trace(request)
+
+
+TRACED = {"request": [_trace]}
+ATRACED = {"request": [_atrace]}
+"""Event hooks of a client that tell the model's server which span a request belongs to (W3C `traceparent`)."""
 
 
 def openai_chat_model(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.engines.base import StartStop, openai_chat_model, request_timeout
+from server.engines.base import ATRACED, TRACED, StartStop, openai_chat_model, request_timeout
 from server.engines.errors import EngineFailed
 from server.engines.job import EngineJob
 from server.engines.supervisor import Supervisor
@@ -145,9 +145,17 @@ class LocalEngine(StartStop):
         return _Running(
             folder,
             supervisor,
-            httpx.Client(transport=SocketTransport(socket, supervisor, wait), timeout=timeout, trust_env=False),
+            httpx.Client(
+                transport=SocketTransport(socket, supervisor, wait),
+                timeout=timeout,
+                trust_env=False,
+                event_hooks=TRACED,
+            ),
             httpx.AsyncClient(
-                transport=AsyncSocketTransport(socket, supervisor, wait), timeout=timeout, trust_env=False
+                event_hooks=ATRACED,
+                transport=AsyncSocketTransport(socket, supervisor, wait),
+                timeout=timeout,
+                trust_env=False,
             ),
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from server.engines.base import StartStop, openai_chat_model, request_timeout
+from server.engines.base import ATRACED, TRACED, StartStop, openai_chat_model, request_timeout
 from server.engines.errors import EngineUnreachable
 from server.settings import Settings
 
@@ -48,7 +48,7 @@ class RemoteEngine(StartStop):
             if self._clients is not None:
                 return
             timeout = request_timeout(self._llm)
-            client = httpx.Client(timeout=timeout)
+            client = httpx.Client(timeout=timeout, event_hooks=TRACED)
             try:
                 self._base_url, listed = self._find(client)
                 if not self._model and not listed:
@@ -61,7 +61,7 @@ class RemoteEngine(StartStop):
             self._model = self._model or listed[0]
             # How many turns run at once is the service's decision: a pool of its own would let others starve.
             unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=50)
-            self._clients = (client, httpx.AsyncClient(timeout=timeout, limits=unbounded))
+            self._clients = (client, httpx.AsyncClient(timeout=timeout, limits=unbounded, event_hooks=ATRACED))
             self._chat_model = None
 
     def stop(self) -> None:

@@ -114,7 +114,10 @@ class Job(View):
 
 
 class TraceStep(View):
-    """One step of a turn. `inputs` and `outputs` are empty where content is not recorded."""
+    """One step of a turn. `inputs` and `outputs` are empty where content is not recorded.
+
+    `span_id` and `parent_id` are OpenTelemetry's, in hexadecimal; empty in traces kept before there were any.
+    """
 
     name: str
     started: float
@@ -122,10 +125,12 @@ class TraceStep(View):
     inputs: dict[str, object] = {}
     outputs: dict[str, object] = {}
     attributes: dict[str, str | int | float | bool] = {}
+    span_id: str = ""
+    parent_id: str = ""
 
 
 class Trace(View):
-    """What happened in a turn."""
+    """What happened in a turn. `trace_id` is the caller's where the request came with a `traceparent`."""
 
     turn_id: str
     conversation_id: str | None
@@ -136,3 +141,5 @@ class Trace(View):
     created: float
     seconds: float
     steps: tuple[TraceStep, ...]
+    trace_id: str = ""
+    span_id: str = ""

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
-from server.turn.headers import HeaderFilter
-from server.turn.preamble import PreambleFilter
+from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter
 from server.turn.prompt import examples
-from server.turn.refusal import RefusalFilter
 from server.turn.statements import Statement, StatementTracker
 from server.turn.support import ATTRIBUTED, SUPPORTED, Support, SupportScorer
 from text.unsafe import showable

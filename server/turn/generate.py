@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from server.turn.prompt import PromptMessage
+from server.turn.steps import RunningStep
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -55,9 +56,14 @@ class TokenUsage:
 
 
 async def generate(
-    chat_model: BaseChatModel, messages: Sequence[PromptMessage], *, first_token_seconds: float, total_seconds: float
+    chat_model: BaseChatModel,
+    messages: Sequence[PromptMessage],
+    *,
+    first_token_seconds: float,
+    total_seconds: float,
+    step: RunningStep,
 ) -> AsyncGenerator[GeneratedText, None]:
-    """The pieces of one answer as they come.
+    """The pieces of one answer as they come; the request for it belongs to `step`.
 
     Raises GenerationError. Closing the iterator, or cancelling the task that reads it, closes the request
     to the model at once.
@@ -67,13 +73,14 @@ async def generate(
     spoke = False
     before = _cancellations()
     try:
-        async with aclosing(_chunks(chat_model, messages)) as chunks:
+        stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages)))
+        async with aclosing(stream) as chunks:
             while True:
                 # Around each wait, never around a yield: a reader's pauses are not the model's.
-                async with asyncio.timeout_at(
-                    asyncio.get_running_loop().time() + deadline - time.monotonic() + started
-                ):
-                    chunk = await anext(chunks, None)
+                until = asyncio.get_running_loop().time() + deadline - time.monotonic() + started
+                with step.current():
+                    async with asyncio.timeout_at(until):
+                        chunk = await anext(chunks, None)
                 # A client that waits with asyncio.wait_for loses a cancellation that meets a chunk (Python 3.11).
                 if _cancellations() > before:
                     raise asyncio.CancelledError
@@ -106,13 +113,6 @@ def _cancellations() -> int:
     """How often the current task has been asked to stop."""
     task = asyncio.current_task()
     return task.cancelling() if task else 0
-
-
-async def _chunks(chat_model: BaseChatModel, messages: Sequence[PromptMessage]) -> AsyncGenerator[AIMessageChunk, None]:
-    stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages)))
-    async with aclosing(stream) as chunks:
-        async for chunk in chunks:
-            yield chunk
 
 
 def _langchain(messages: Sequence[PromptMessage]) -> list[BaseMessage]:

@@ -1,59 +1,108 @@
 """A turn from question to `done`: rewrite, search, rerank, evidence, reply, as one stream of typed events.
 
-`TurnEngine` joins what the other modules of this folder do and decides only the order, the time limits and
-what becomes of a failure. It keeps nothing between turns: conversations, traces and queues belong to its
-caller.
+`TurnEngine` joins what the other modules of this folder do and decides only the order, the time limits, what becomes
+of a failure, and what is said where no model speaks. It keeps nothing between turns: conversations, traces and queues
+belong to its caller.
 """
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from index.query import Hit, Where
+from opentelemetry.trace import get_current_span
+
+from index.errors import CollectionNotFound, IndexingError
+from index.query import Where
 from rewriter.conversation import Conversation
-from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
+from rewriter.protocol import Rewriter
 from server.settings import Settings
+from server.turn.answer import AnswerReader
 from server.turn.answerability import answerability
-from server.turn.events import ErrorEvent, Event, EvidenceEvent, Leg, RewriteEvent
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, NearestEvent, Quotation
 from server.turn.evidence import Selection, select_evidence
-from server.turn.failures import TurnFailed, in_thread
-from server.turn.prompt import evidence_budget
-from server.turn.reply import Reply
+from server.turn.excerpts import INTRODUCTION, best_sentences, excerpts
+from server.turn.generate import GenerationError, TokenUsage, generate
+from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import Searchable, SearchPlan, TurnSearch
-from server.turn.steps import Recorder, Stopwatch, forget
+from server.turn.steps import Stopwatch, TurnFailed, in_thread
+from server.turn.support import Support
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from opentelemetry.trace import Tracer
 
     from index.rerank import Reranker
 
 CANDIDATES = 3
 """Tokens of the evidence, as a multiple of what a model is shown of it."""
+UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
+NEAREST_INSTEAD = "What comes nearest in the documents:"
+"""Announces the sentences that are quoted below an answer nothing supports."""
+NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
+
+
+@dataclass(frozen=True, slots=True)
+class TurnModels:
+    """What works on one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces."""
+
+    rewriter: Rewriter
+    reranker: Reranker | None = None
+    chat_model: BaseChatModel | None = None
+    name: str = "none"
+
+    async def of_turn(self, answer_tokens: int | None = None) -> TurnModels:
+        """The same for every turn."""
+        return self
+
+    async def of_search(self) -> TurnModels:
+        """The same for every search."""
+        return self
+
+
+class ModelSource(Protocol):
+    """Gives what works on a turn, or a search, as it begins: models change under a running server."""
+
+    async def of_turn(self, answer_tokens: int | None = None) -> TurnModels:
+        """For an answer of at most `answer_tokens`, or as long as the settings allow."""
+
+    async def of_search(self) -> TurnModels:
+        """For a search alone, which needs no model that answers."""
 
 
 class TurnEngine:
-    """Answers questions over collections.
+    """Answers questions over collections; serves any number of turns at once.
 
-    `collection` opens one by name, `chat_model` gives the model in use or None (then sentences are quoted);
-    both are asked anew in every turn. Serves any number of turns at once.
+    `collection` opens one by name, `models` is asked anew in every turn; spans are begun at `tracer`.
     """
 
     def __init__(
         self,
         *,
         collection: Callable[[str], Searchable],
-        rewriter: Rewriter,
+        models: ModelSource,
         settings: Settings,
-        chat_model: Callable[[], BaseChatModel | None] = lambda: None,
-        reranker: Reranker | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        self.search = TurnSearch(collection=collection, rewriter=rewriter, settings=settings, reranker=reranker)
+        self._collection = collection
+        self._models = models
         self._settings = settings
-        self._chat_model = chat_model
+        self._tracer = tracer
+
+    async def search(self) -> TurnSearch:
+        """The searching half, with what would work on a turn that began now."""
+        return self._search(await self._models.of_search())
+
+    def _search(self, models: TurnModels) -> TurnSearch:
+        return TurnSearch(
+            collection=self._collection,
+            rewriter=models.rewriter,
+            settings=self._settings,
+            reranker=models.reranker,
+        )
 
     async def run(
         self,
@@ -65,161 +114,234 @@ class TurnEngine:
         where: Where | None = None,
         turn_id: str = "",
         conversation_id: str | None = None,
-        record: Recorder = forget,
+        answer_tokens: int | None = None,
     ) -> AsyncGenerator[Event, None]:
         """The events of one turn, ending with exactly one `done` or `error`.
 
         `search_for` is a search text written by a person: it stands in for the rewrite. Closing the
-        iterator, or cancelling the task that reads it, stops the model's request at once. `record` is told
-        each finished step.
+        iterator, or cancelling the task that reads it, stops the model's request at once.
         """
-        turn = _Turn(
-            search=self.search,
-            settings=self._settings,
-            chat_model=self._chat_model(),
-            question=question,
-            conversation=conversation,
-            ids=(turn_id or uuid.uuid4().hex, conversation_id),
-            record=record,
-        )
-        async with aclosing(turn.events(collection, search_for, where)) as events:
-            async for event in events:
+        models = await self._models.of_turn(answer_tokens)
+        get_current_span().set_attribute("anaphora.engine", models.name)
+        search, watch = self._search(models), Stopwatch(self._tracer, content=self._settings.trace.content)
+        ids = turn_id or uuid.uuid4().hex, conversation_id
+        turn = _Turn(self._settings, question, conversation, models, watch, ids)
+        try:
+            searched = await in_thread(lambda: search.collection(collection))
+            plan = await search.planned(question, conversation, search_for, watch)
+            yield plan.event()
+            ready = await in_thread(lambda: turn.prepared(search, searched, plan, where), lambda: watch.running)
+            yield EvidenceEvent(
+                passages=list(ready.selection.passages),
+                reranked=ready.reranked,
+                seconds=watch.of("search", "rerank"),
+            )
+            if ready.prompt is None or models.chat_model is None:
+                for event in turn.unasked(plan, ready):
+                    yield event
+                return
+            if ready.cut and ready.near:
+                yield NearestEvent(quotes=[Quotation(**asdict(one)) for one in ready.near])
+            step, llm, reader = watch.begin("generate"), self._settings.llm, turn.reader
+            usage, raw = TokenUsage(), ""
+            pieces = generate(
+                models.chat_model,
+                ready.prompt.messages,
+                first_token_seconds=llm.first_token_seconds,
+                total_seconds=llm.total_seconds,
+                step=step,
+            )
+            try:
+                async with aclosing(pieces):
+                    async for piece in pieces:
+                        raw += piece.text
+                        usage = usage.plus(piece)
+                        for event in reader.feed(piece.text):
+                            watch.first_token()
+                            yield event
+                        if reader.refused or reader.repeating:
+                            break
+                for event in reader.finish():
+                    watch.first_token()
+                    yield event
+            except GenerationError as error:
+                for event in reader.finish(whole=False):
+                    yield event
+                raise TurnFailed(error.code, str(error)) from error
+            finally:
+                step.tell(
+                    {"messages": [{"role": one.role, "content": one.text} for one in ready.prompt.messages]},
+                    {"text": raw, "answer": reader.shown},
+                    {
+                        "model": models.name,
+                        "prompt_version": ready.prompt.version,
+                        "prompt_tokens_expected": ready.prompt.tokens,
+                        "prompt_tokens": usage.prompt_tokens,
+                        "completion_tokens": usage.completion_tokens,
+                    },
+                )
+                step.end()
+            for event in await turn.ending(plan, ready, usage):
                 yield event
+        except (TurnFailed, IndexingError) as failure:
+            yield turn.failed(failure)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a turn knows before anything is said. `near` is None where nobody has looked yet.
+
+    `prompt` is None where no model is asked; `cut` says that it is shown less than everything.
+    """
+
+    selection: Selection
+    reranked: bool
+    unanswerable: bool
+    near: list[Support] | None
+    prompt: TurnPrompt | None
+    cut: bool
 
 
 class _Turn:
-    """The state of one turn while it runs."""
+    """One turn: what was asked, who works on it, and in `reader` what the user has been shown."""
 
     def __init__(
         self,
-        *,
-        search: TurnSearch,
         settings: Settings,
-        chat_model: BaseChatModel | None,
         question: str,
         conversation: Conversation,
+        models: TurnModels,
+        watch: Stopwatch,
         ids: tuple[str, str | None],
-        record: Recorder,
     ) -> None:
-        self._search = search
         self._settings = settings
         self._question = question
         self._conversation = conversation
+        self._models = models
+        self._watch = watch
         self._turn_id, self._conversation_id = ids
-        self._watch = Stopwatch(record)
-        self._unanswerable = False
-        self._reply = Reply(
-            question=question,
-            conversation=conversation,
-            llm=settings.llm,
-            chat_model=chat_model,
-            ids=ids,
-            watch=self._watch,
+        self.reader = AnswerReader(())
+
+    def prepared(self, search: TurnSearch, searched: Searchable, plan: SearchPlan, where: Where | None) -> _Prepared:
+        """Search, rerank, select, cut and stem the evidence and build the prompt. Blocks, and is one call in one
+        thread: each change of threads delays the first token."""
+        retrieval, llm = self._settings.retrieval, self._settings.llm
+        budget = evidence_budget(self._question, llm)
+        # Twice what is shown: passages too long for what is left of the budget give way to later ones.
+        hits, reranked = search.hits(searched, plan, self._watch, k=2 * retrieval.evidence, where=where)
+        # More than a model is shown: it reads the sentences of these that speak to the question.
+        selection = select_evidence(
+            hits, limit=retrieval.evidence, budget=CANDIDATES * budget, document=searched.document
         )
+        passages = selection.passages
+        unanswerable = bool(
+            retrieval.answerable > 0 and passages and answerability(plan.meaning, hits) < retrieval.answerable
+        )
+        self.reader = AnswerReader(passages)
+        if not passages or unanswerable or self._models.chat_model is None:
+            return _Prepared(selection, reranked, unanswerable, self._nearest(plan, selection), None, cut=False)
+        shown = excerpts(plan.matching, passages, self.reader.scorer, budget)
+        prompt = build_prompt(
+            self._question,
+            self._conversation,
+            passages,
+            llm,
+            meaning=plan.meaning,
+            about=[term.text for term in plan.rewrite.expansion],
+            excerpts=shown,
+        )
+        # A model that is shown less than everything is slow: readers see what is nearest before it has read its part.
+        cut = any(shown.get(passage.n) != passage.text for passage in passages)
+        return _Prepared(selection, reranked, False, self._nearest(plan, selection) if cut else None, prompt, cut)
 
-    async def events(self, collection: str, search_for: str | None, where: Where | None) -> AsyncGenerator[Event, None]:
-        """Everything in order; failures become the closing error event."""
-        try:
-            searched = await in_thread(lambda: self._search.collection(collection), "search")
-            plan = await self._plan(search_for)
-            yield self._rewrite_event(plan)
-            selection, event = await self._find(searched, plan, where)
-            yield event
-            async with aclosing(self._reply.events(plan, selection, unanswerable=self._unanswerable)) as reply:
-                async for said in reply:
-                    yield said
-        except TurnFailed as failure:
-            yield ErrorEvent(
-                turn_id=self._turn_id,
-                conversation_id=self._conversation_id,
-                code=failure.code,
-                message=str(failure),
-                answer=self._reply.reader.shown,
-                seconds=self._watch.all(),
-            )
+    def unasked(self, plan: SearchPlan, ready: _Prepared) -> list[Event]:
+        """The reply where no model is asked: quotations, or a refusal."""
+        near, selection = ready.near or [], ready.selection
+        if not selection.passages:
+            return [*self.reader.say(NOTHING_FOUND), self._done("refused", TokenUsage())]
+        if ready.unanswerable:
+            return self._refused(plan, selection, near, TokenUsage())
+        with self._watch.begin("generate") as step:
+            self._watch.first_token()
+            events = self._said(INTRODUCTION if near else no_answer(plan, selection), near)
+            step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
+        return [*events, self._done("quoted" if near else "refused", TokenUsage())]
 
-    async def _plan(self, search_for: str | None) -> SearchPlan:
-        """The rewrite, or the typed question where the rewriter is too slow."""
-        rewriter, limit = self._search.rewriter, self._settings.rewriter.timeout_seconds
-        step = self._watch.begin("rewrite")
-        if search_for and search_for.strip():
-            rewrite = Rewrite(self._question, "keep")
+    async def ending(self, plan: SearchPlan, ready: _Prepared, usage: TokenUsage) -> list[Event]:
+        """What follows what the model wrote: a refusal becomes a sentence of ours, doubts are said."""
+        support = self.reader.answer().support
+        refused = self.reader.refused or not self.reader.shown
+        doubtful = bool(support) and not any(one.supported for one in support)
+        if not (refused or doubtful):
+            return [self._done("answered", usage)]
+        near = ready.near
+        if near is None:
+            near = await in_thread(lambda: self._nearest(plan, ready.selection), lambda: "generate")
+        if refused:
+            return self._refused(plan, ready.selection, near, usage)
+        return [*(self._said(NEAREST_INSTEAD, near) if near else []), self._done("answered", usage, UNSUPPORTED)]
+
+    def failed(self, failure: TurnFailed | IndexingError) -> ErrorEvent:
+        """How the turn ends where it cannot go on."""
+        if isinstance(failure, TurnFailed):
+            code = failure.code
         else:
-            try:
-                # Half a second more than it has by itself, so that its own account of a timeout is heard.
-                async with asyncio.timeout(limit + 0.5):
-                    if isinstance(rewriter, AsyncRewriter):
-                        rewrite = await rewriter.arewrite(self._conversation, self._question)
-                    else:
-                        rewrite = await asyncio.to_thread(rewriter.rewrite, self._conversation, self._question)
-            except TimeoutError:
-                reason = f"The rewriter took longer than {limit:g} s."
-                rewrite = Rewrite(self._question, "failed", seconds=step.seconds, reason=reason)
-        plan = self._search.plan(self._question, self._conversation, rewrite, search_for)
-        step.end(
-            {
-                "question": self._question,
-                "history": [f"{turn.role}: {turn.text}" for turn in self._conversation.messages],
-            },
-            {"text": plan.rewrite.text, "reason": plan.rewrite.reason, "legs": [leg.text for leg in plan.legs.queries]},
-            {"rewriter": rewriter.name, "decision": plan.decision, "legs": len(plan.legs.queries)},
+            missing = isinstance(failure, CollectionNotFound)
+            code = "collection_not_found" if missing else f"{self._watch.running}_failed"
+        return ErrorEvent(
+            turn_id=self._turn_id,
+            conversation_id=self._conversation_id,
+            code=code,
+            message=str(failure),
+            answer=self.reader.shown,
+            seconds=self._watch.all(),
         )
-        return plan
 
-    async def _find(
-        self, searched: Searchable, plan: SearchPlan, where: Where | None
-    ) -> tuple[Selection, EvidenceEvent]:
-        retrieval = self._settings.retrieval
-        budget = evidence_budget(self._question, self._settings.llm)
-        step = self._watch.begin("search")
+    def _nearest(self, plan: SearchPlan, selection: Selection) -> list[Support]:
+        """The sentences that come nearest to the question."""
+        found = best_sentences(plan.meaning, selection.passages, self.reader.scorer)
+        return found or best_sentences(plan.matching, selection.passages, self.reader.scorer)
 
-        def select(found: list[Hit]) -> Selection:
-            # More than a model is shown: it reads the sentences of these that speak to the question.
-            return select_evidence(
-                found, limit=retrieval.evidence, budget=CANDIDATES * budget, document=searched.document
-            )
+    def _refused(
+        self, plan: SearchPlan, selection: Selection, near: Sequence[Support], usage: TokenUsage
+    ) -> list[Event]:
+        """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""
+        self._watch.first_token()
+        return [*self._said(no_answer(plan, selection, nearest=bool(near)), near), self._done("refused", usage)]
 
-        def search() -> tuple[list[Hit], Selection | None]:
-            # Twice what is shown: passages too long for what is left of the budget give way to later ones.
-            found = self._search.retrieve(searched, plan, k=2 * retrieval.evidence, where=where)
-            # In the same thread where nothing comes between: each change of threads delays the first token.
-            return found, None if found and self._search.reranks(plan) else select(found)
+    def _said(self, text: str, quotes: Sequence[Support]) -> list[Event]:
+        """Words of the server's own, and quotations below them."""
+        return [*self.reader.say(text), *(event for one in quotes for event in self.reader.quote(one))]
 
-        hits, selection = await in_thread(search, "search")
-        step.end(
-            {"queries": [query.text for query in plan.legs.queries]},
-            _hits(hits),
-            {"hits": len(hits), "version": searched.version},
-        )
-        reranked = selection is None
-        if selection is None:
-            step = self._watch.begin("rerank")
-            before = hits
-            hits = await in_thread(lambda: self._search.rerank(plan, before), "rerank")
-            asked = plan.legs.rerank_question or plan.question
-            step.end({"question": asked}, _hits(hits), {"hits": len(hits)})
-            selection = await in_thread(lambda: select(hits), "search")
-        if retrieval.answerable > 0 and selection.passages:
-            self._unanswerable = answerability(plan.meaning, hits) < retrieval.answerable
-        seconds = self._watch.of("search", "rerank")
-        return selection, EvidenceEvent(passages=list(selection.passages), reranked=reranked, seconds=seconds)
-
-    def _rewrite_event(self, plan: SearchPlan) -> RewriteEvent:
-        rewrite = plan.rewrite
-        return RewriteEvent(
-            question=self._question,
-            text=rewrite.text,
-            decision=plan.decision,
-            confidence=rewrite.confidence,
-            alternatives=list(rewrite.alternatives),
-            reason=rewrite.reason,
-            expansion=[term.text for term in rewrite.expansion],
-            needs_history=rewrite.needs_history,
-            rewriter=self._search.rewriter.name,
-            legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in plan.legs.shown],
-            seconds=self._watch.of("rewrite"),
+    def _done(
+        self, status: Literal["answered", "quoted", "refused"], usage: TokenUsage, warning: str = ""
+    ) -> DoneEvent:
+        answer = self.reader.answer()
+        return DoneEvent(
+            turn_id=self._turn_id,
+            conversation_id=self._conversation_id,
+            status=status,
+            answer=answer.text,
+            finish_reason="length" if usage.finish_reason == "length" else "stop",
+            citations=answer.citations,
+            support=answer.support,
+            dropped_citations=answer.dropped_citations,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            seconds=self._watch.all(),
+            warning=warning,
         )
 
 
-def _hits(hits: Sequence[Hit]) -> Mapping[str, object]:
-    return {"passages": [{"id": hit.passage.id, "score": hit.score, "ranks": dict(hit.ranks)} for hit in hits]}
+def no_answer(plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
+    """An honest refusal: what was searched for, and in how many passages of which documents it is not said.
+
+    With `nearest` it announces the sentences that come nearest, which are to follow.
+    """
+    titles = list(dict.fromkeys(passage.title or passage.document_id for passage in selection.passages))
+    shown = ", ".join(titles[:3]) + (" and others" if len(titles) > 3 else "")
+    read = "1 passage" if len(selection.passages) == 1 else f"{len(selection.passages)} passages"
+    return (
+        f"The documents do not seem to answer this. I searched for “{' '.join(plan.rewrite.text.split())}” and read "
+        f"{read}, from {shown}" + ("; this comes nearest:" if nearest else "; none of them says it.")
+    )

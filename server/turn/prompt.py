@@ -20,7 +20,6 @@ from rewriter.prompts import load_prompt
 from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
-from server.turn.headers import header
 from server.turn.tables import with_rows_said
 from server.turn.tokens import MESSAGE_OVERHEAD, count_tokens
 from text.escape import escape
@@ -31,6 +30,7 @@ HISTORY_TOKENS = 300
 """Budget of the history; the local engine reads some ninety tokens a second on two cores."""
 HISTORY_MESSAGE_TOKENS = 100
 """Longest message of the history; longer ones are cut at their end."""
+SEPARATOR = " › "
 _ROUNDING = 16
 
 _PLACEHOLDER = regex.compile(r"\{\{(question|passages)\}\}")
@@ -136,6 +136,12 @@ def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int)
     # Only where one passage alone is larger than the window: the selection keeps to the budget.
     share = room // max(len(evidence), 1)
     return "\n\n".join(clip(_passage(passage, texts[passage.n]), share) for passage in evidence)
+
+
+def header(passage: Evidence) -> str:
+    """What stands above a passage where a model reads it, without its number: title and heading path, escaped."""
+    parts = (passage.title, *passage.heading)
+    return escape_citations(escape(SEPARATOR.join(" ".join(part.split()) for part in parts if part.strip())))
 
 
 def _passage(passage: Evidence, text: str) -> str:

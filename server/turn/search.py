@@ -1,23 +1,25 @@
 """The searching half of a turn: rewrite, legs, fused search, rerank.
 
-The same code serves a chat turn, `/v1/search` and the batch commands, so that what is measured is what is
-served. Everything here blocks; time limits and threads are the pipeline's business.
+The same code, with the same time limits, serves a chat turn, `/v1/search` and the batch commands, so that what is
+measured is what is served. What becomes of the hits is the caller's business.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from index.documents import Document
 from index.query import Hit, Query, Where
 from rewriter.conversation import Conversation
-from rewriter.protocol import Rewrite, Rewriter
+from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import Settings
+from server.turn.events import Leg, RewriteEvent
 from server.turn.legs import Legs, build_legs
+from server.turn.steps import Stopwatch, in_thread
 
 if TYPE_CHECKING:
     from index.rerank import Reranker
@@ -44,12 +46,14 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """What will be searched for. `decision` is the rewriter's, or `edited`."""
+    """What will be searched for. `decision` is the rewriter's, or `edited`; `seconds` is what planning took."""
 
     question: str
     rewrite: Rewrite
     decision: str
     legs: Legs
+    rewriter: str
+    seconds: float = 0.0
 
     @property
     def meaning(self) -> str:
@@ -62,6 +66,23 @@ class SearchPlan:
         with_users = next((leg.text for leg in self.legs.queries if leg.name == "users"), self.question)
         return self.legs.rerank_question or with_users
 
+    def event(self) -> RewriteEvent:
+        """The plan as people see it."""
+        rewrite = self.rewrite
+        return RewriteEvent(
+            question=self.question,
+            text=rewrite.text,
+            decision=self.decision,
+            confidence=rewrite.confidence,
+            alternatives=list(rewrite.alternatives),
+            reason=rewrite.reason,
+            expansion=[term.text for term in rewrite.expansion],
+            needs_history=rewrite.needs_history,
+            rewriter=self.rewriter,
+            legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in self.legs.shown],
+            seconds=self.seconds,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -70,69 +91,122 @@ class Found:
     plan: SearchPlan
     hits: list[Hit]
     reranked: bool
-    seconds: dict[str, float]
+    seconds: Mapping[str, float]
 
 
+async def rewrite_within(
+    seconds: float, rewriter: Rewriter, conversation: Conversation, question: str, *, blocking: bool = False
+) -> Rewrite:
+    """The rewrite, or `failed` where it takes longer than `seconds`, and half a second that its own account may take.
+
+    With `blocking` an AsyncRewriter is asked in a thread too: its connections belong to one event loop.
+    """
+    try:
+        async with asyncio.timeout(seconds + 0.5):
+            if isinstance(rewriter, AsyncRewriter) and not blocking:
+                return await rewriter.arewrite(conversation, question)
+            return await asyncio.to_thread(rewriter.rewrite, conversation, question)
+    except TimeoutError:
+        reason = f"The rewriter took longer than {seconds:g} s."
+        return Rewrite(question, "failed", seconds=seconds + 0.5, reason=reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSearch:
     """Searches as a turn does. `collection` opens one by name and may raise an IndexingError."""
 
-    def __init__(
-        self,
-        *,
-        collection: Callable[[str], Searchable],
-        rewriter: Rewriter,
-        settings: Settings,
-        reranker: Reranker | None = None,
-    ) -> None:
-        self.rewriter = rewriter
-        self.settings = settings
-        self._collection = collection
-        self._reranker = reranker
-
-    def collection(self, name: str) -> Searchable:
-        """The collection of that name."""
-        return self._collection(name)
+    collection: Callable[[str], Searchable]
+    rewriter: Rewriter
+    settings: Settings
+    reranker: Reranker | None = None
 
     def plan(
         self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None
     ) -> SearchPlan:
         """The legs of a question. A `search_for` written by a person stands in for the rewrite."""
+        weights, name = self.settings.retrieval.legs, self.rewriter.name
         if search_for is not None and search_for.strip():
             text = search_for.strip()
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
-            legs = self._legs(conversation, question, edited)
-            return SearchPlan(question, edited, EDITED, Legs(legs.queries, text))
-        return SearchPlan(question, rewrite, rewrite.decision, self._legs(conversation, question, rewrite))
-
-    def retrieve(self, collection: Searchable, plan: SearchPlan, *, k: int, where: Where | None = None) -> list[Hit]:
-        """The fused list, at least as long as the cross-encoder reads where it will be asked."""
-        retrieval = self.settings.retrieval
-        wanted = max(k, retrieval.rerank_top) if self.reranks(plan) else k
-        return collection.search(
-            plan.legs.queries, k=wanted, where=where or None, depth=max(retrieval.depth, wanted), rrf_k=retrieval.rrf_k
+            queries = build_legs(conversation, question, edited, weights).queries
+            return SearchPlan(question, edited, EDITED, Legs(queries, text), name)
+        return SearchPlan(
+            question, rewrite, rewrite.decision, build_legs(conversation, question, rewrite, weights), name
         )
+
+    async def planned(
+        self,
+        question: str,
+        conversation: Conversation,
+        search_for: str | None,
+        watch: Stopwatch,
+        *,
+        blocking: bool = False,
+    ) -> SearchPlan:
+        """The plan of a question: rewritten within the time that the settings give it, else as typed."""
+        limit = self.settings.rewriter.timeout_seconds
+        with watch.begin("rewrite") as step:
+            if search_for and search_for.strip():
+                rewrite = Rewrite(question, "keep")
+            else:
+                rewrite = await rewrite_within(limit, self.rewriter, conversation, question, blocking=blocking)
+            plan = self.plan(question, conversation, rewrite, search_for)
+            step.tell(
+                {
+                    "question": question,
+                    "history": [f"{message.role}: {message.text}" for message in conversation.messages],
+                },
+                {
+                    "text": plan.rewrite.text,
+                    "reason": plan.rewrite.reason,
+                    "legs": [leg.text for leg in plan.legs.queries],
+                },
+                {"rewriter": plan.rewriter, "decision": plan.decision, "legs": len(plan.legs.queries)},
+            )
+        return replace(plan, seconds=watch.of("rewrite"))
+
+    def hits(
+        self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
+    ) -> tuple[list[Hit], bool]:
+        """The best hits, at least `k` where there are as many, and whether they were reranked. Blocks."""
+        retrieval = self.settings.retrieval
+        reranks = self.reranks(plan)
+        # At least as many as the cross-encoder reads.
+        wanted = max(k, retrieval.rerank_top) if reranks else k
+        with watch.begin("search") as step:
+            found = searched.search(
+                plan.legs.queries,
+                k=wanted,
+                where=where or None,
+                depth=max(retrieval.depth, wanted),
+                rrf_k=retrieval.rrf_k,
+            )
+            step.tell(
+                {"queries": [query.text for query in plan.legs.queries]},
+                _told(found),
+                {"hits": len(found), "version": searched.version},
+            )
+        if not reranks or not found or self.reranker is None:
+            return found, False
+        question = plan.legs.rerank_question or plan.question
+        belief = 0.0 if plan.rewrite.decision == "rewrite" else plan.rewrite.needs_history or 0.0
+        with watch.begin("rerank") as step:
+            found = self.reranker.rerank(
+                question,
+                found,
+                seconds=retrieval.rerank_seconds,
+                top=retrieval.rerank_top,
+                weight=math.exp(retrieval.rerank_leaning * belief),
+            )
+            step.tell({"question": question}, _told(found), {"hits": len(found)})
+        return found, True
 
     def reranks(self, plan: SearchPlan) -> bool:
         """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known."""
         how = self.settings.retrieval.rerank
-        return self._reranker is not None and (how == "always" or (how == "auto" and bool(plan.legs.rerank_question)))
+        return self.reranker is not None and (how == "always" or (how == "auto" and bool(plan.legs.rerank_question)))
 
-    def rerank(self, plan: SearchPlan, hits: list[Hit]) -> list[Hit]:
-        """`hits` with the top reordered by the cross-encoder, within its time budget."""
-        retrieval = self.settings.retrieval
-        if self._reranker is None or not hits:
-            return hits
-        question = plan.legs.rerank_question or plan.question
-        belief = 0.0 if plan.rewrite.decision == "rewrite" else plan.rewrite.needs_history or 0.0
-        return self._reranker.rerank(
-            question,
-            hits,
-            seconds=retrieval.rerank_seconds,
-            top=retrieval.rerank_top,
-            weight=math.exp(retrieval.rerank_leaning * belief),
-        )
-
-    def find(
+    async def search(
         self,
         question: str,
         *,
@@ -141,23 +215,41 @@ class TurnSearch:
         k: int = 20,
         where: Where | None = None,
         search_for: str | None = None,
+        blocking: bool = False,
     ) -> Found:
-        """Everything at once, for batch commands and the search endpoint: the best `k` hits."""
-        seconds: dict[str, float] = {}
-        started = time.perf_counter()
-        searched = self.collection(collection)
-        rewrite = Rewrite(question, "keep") if search_for else self.rewriter.rewrite(conversation, question)
-        plan = self.plan(question, conversation, rewrite, search_for)
-        seconds["rewrite"] = time.perf_counter() - started
-        started = time.perf_counter()
-        hits = self.retrieve(searched, plan, k=k, where=where)
-        seconds["search"] = time.perf_counter() - started
-        reranked = self.reranks(plan) and bool(hits)
-        if reranked:
-            started = time.perf_counter()
-            hits = self.rerank(plan, hits)
-            seconds["rerank"] = time.perf_counter() - started
+        """Everything at once: the best `k` hits. Raises IndexingError, and TurnFailed where it takes too long."""
+        watch = Stopwatch(content=self.settings.trace.content)
+        searched = await in_thread(lambda: self.collection(collection))
+        plan = await self.planned(question, conversation, search_for, watch, blocking=blocking)
+        hits, reranked = await in_thread(
+            lambda: self.hits(searched, plan, watch, k=k, where=where), lambda: watch.running
+        )
+        seconds = {name: watch.of(name) for name in ("rewrite", "search", *(["rerank"] if reranked else []))}
         return Found(plan, hits[:k], reranked, seconds)
 
-    def _legs(self, conversation: Conversation, question: str, rewrite: Rewrite) -> Legs:
-        return build_legs(conversation, question, rewrite, self.settings.retrieval.legs)
+    def find(
+        self,
+        question: str,
+        *,
+        collection: str,
+        conversation: Conversation = Conversation(),  # noqa: B008  (frozen)
+        k: int = 20,
+        search_for: str | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        """`search` for batch commands: blocks, and is called where no event loop runs."""
+        return asyncio.run(
+            self.search(
+                question,
+                collection=collection,
+                conversation=conversation,
+                k=k,
+                where=where,
+                search_for=search_for,
+                blocking=True,
+            )
+        )
+
+
+def _told(hits: Sequence[Hit]) -> Mapping[str, object]:
+    return {"passages": [{"id": hit.passage.id, "score": hit.score, "ranks": dict(hit.ranks)} for hit in hits]}

@@ -1,55 +1,79 @@
-"""The steps of a turn: timed, and told to whoever keeps traces."""
+"""The steps of a turn: timed, traced, and kept off the event loop within a limit.
+
+A step is a span of OpenTelemetry below the current one; without an SDK that is a few empty calls. Texts of the user,
+the documents and the model are in `input.value` and `output.value` only, and only where content is wanted; the other
+attributes are names, counts and settings. Keeping and sending spans is `server.tracing`'s business.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self, TypeAlias, TypeVar
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, Status, StatusCode, Tracer
+
+BLOCKING_SECONDS = 30.0
+"""Longest opening of a collection, search and rerank, before the turn is given up."""
 
 Attribute: TypeAlias = str | int | float | bool
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStep:
-    """One finished step: `rewrite`, `search`, `rerank` or `generate`.
+class TurnFailed(Exception):
+    """Ends a turn with an error event of this code; its text is for a person."""
 
-    `started` is Unix time, `seconds` wall time. Texts of the user, the documents and the model are in
-    `inputs` and `outputs` only, so that a trace without content can leave them out; `attributes` are
-    names, counts and settings.
-    """
-
-    name: str
-    started: float
-    seconds: float
-    inputs: Mapping[str, object] = field(default_factory=dict)
-    outputs: Mapping[str, object] = field(default_factory=dict)
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
-Recorder: TypeAlias = Callable[[TurnStep], None]
+async def in_thread(call: Callable[[], T], step: Callable[[], str] = lambda: "search") -> T:
+    """`call` in a thread. Raises TurnFailed after `BLOCKING_SECONDS`, in the name of the `step` under way."""
+    try:
+        async with asyncio.timeout(BLOCKING_SECONDS):
+            return await asyncio.to_thread(call)
+    except TimeoutError as error:
+        raise TurnFailed(
+            f"{step()}_timeout",
+            f"The {step()} took longer than {BLOCKING_SECONDS:g} s. Try again when less is going on.",
+        ) from error
 
 
-def forget(_: TurnStep) -> None:
-    """The recorder that keeps nothing."""
+def set_content(span: Span, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
+    """Say what a step was given and what it gave, as JSON."""
+    for name, content in (("input", inputs), ("output", outputs)):
+        if content and span.is_recording():
+            span.set_attribute(f"{name}.value", json.dumps(content, ensure_ascii=False))
+            span.set_attribute(f"{name}.mime_type", "application/json")
 
 
 class Stopwatch:
-    """The times of one turn: of each step, to the first token, in all. Seconds."""
+    """The times of one turn: of each step, to the first token, in all. Seconds.
 
-    def __init__(self, record: Recorder) -> None:
-        self._record = record
+    With `content` the spans of its steps hold texts.
+    """
+
+    def __init__(self, tracer: Tracer | None = None, *, content: bool = False) -> None:
+        self.tracer = tracer or trace.get_tracer("anaphora")
+        self.content = content
+        self.running = "search"
         self._began = time.perf_counter()
         self._seconds: dict[str, float] = {}
 
     def begin(self, name: str) -> RunningStep:
-        """A step begins; it is recorded when it ends."""
+        """A step begins, as a child of what is current."""
+        self.running = name
         return RunningStep(self, name)
 
-    def end(self, step: TurnStep) -> None:
+    def ended(self, name: str, seconds: float) -> None:
         """A step has ended."""
-        self._seconds[step.name] = step.seconds
-        self._record(step)
+        self._seconds[name] = seconds
 
     def first_token(self) -> None:
         """Something is shown; only the first time counts."""
@@ -65,19 +89,47 @@ class Stopwatch:
 
 
 class RunningStep:
-    """A step that has begun."""
+    """A step that has begun. In `with` it is what is current there, and has ended behind it."""
 
     def __init__(self, watch: Stopwatch, name: str) -> None:
         self._watch, self._name = watch, name
-        self._began, self._wall = time.perf_counter(), time.time()
+        self._span = watch.tracer.start_span(name)
+        self._began = time.perf_counter()
+        self._inside: AbstractContextManager[Span] | None = None
 
     @property
     def seconds(self) -> float:
         """Wall time since it began."""
         return time.perf_counter() - self._began
 
-    def end(
+    def current(self) -> AbstractContextManager[Span]:
+        """Within it, spans and requests belong to this step; not around a `yield`."""
+        return trace.use_span(self._span, record_exception=False, set_status_on_exception=False)
+
+    def tell(
         self, inputs: Mapping[str, object], outputs: Mapping[str, object], attributes: Mapping[str, Attribute]
     ) -> None:
-        """It has ended, with this to tell (see `TurnStep`)."""
-        self._watch.end(TurnStep(self._name, self._wall, self.seconds, inputs, outputs, attributes))
+        """What the step was given, what it gave, and what holds no text of anyone's."""
+        if self._span.is_recording():
+            self._span.set_attributes({f"anaphora.{name}": value for name, value in attributes.items()})
+            if self._watch.content:
+                set_content(self._span, inputs, outputs)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It has ended."""
+        if error is not None:
+            self._span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+        self._span.end()
+        self._watch.ended(self._name, self.seconds)
+
+    def __enter__(self) -> Self:
+        self._inside = self.current()
+        self._inside.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._inside is not None:
+            self._inside.__exit__(None, None, None)
+        self.end(error)

@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import regex
 
@@ -63,10 +62,20 @@ class _Window:
 
 
 class SupportScorer:
-    """Scores statements against the numbered evidence of one turn; used by one thread at a time."""
+    """Scores statements against the numbered evidence of one turn; used by one thread at a time.
+
+    The evidence is cut and stemmed here, which takes milliseconds: not on an event loop.
+    """
 
     def __init__(self, evidence: Sequence[Evidence]) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
+        self._sentences = {passage.n: list(_split(passage)) for passage in evidence}
+        self._numbers = {
+            passage.n: numbers(" ".join((passage.title, *passage.heading, passage.text))) for passage in evidence
+        }
+        every = [one for sentences in self._sentences.values() for one in sentences]
+        self._frequency = Counter(stem for one in every for stem in one.stems)
+        self._count = len(every)
 
     def best(self, statement: str, cited: Iterable[int]) -> Support | None:
         """The sentence of the cited passages that supports `statement` best; None where nothing is cited."""
@@ -144,25 +153,6 @@ class SupportScorer:
 
     def _weight(self, stem: str) -> float:
         return math.log(1 + self._count / (0.5 + self._frequency[stem]))
-
-    @cached_property
-    def _numbers(self) -> dict[int, set[str]]:
-        return {
-            n: numbers(" ".join((passage.title, *passage.heading, passage.text)))
-            for n, passage in self._evidence.items()
-        }
-
-    @cached_property
-    def _sentences(self) -> dict[int, list[_Sentence]]:
-        return {n: list(_split(passage)) for n, passage in self._evidence.items()}
-
-    @cached_property
-    def _frequency(self) -> Counter[str]:
-        return Counter(stem for sentences in self._sentences.values() for one in sentences for stem in one.stems)
-
-    @cached_property
-    def _count(self) -> int:
-        return sum(len(sentences) for sentences in self._sentences.values())
 
 
 def _split(passage: Evidence) -> Iterator[_Sentence]:

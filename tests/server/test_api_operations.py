@@ -113,24 +113,30 @@ def test_a_collector_that_is_away_costs_no_answer(serve: Any, settings_for: Any,
 
 def test_spans_without_content_hold_no_text() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.trace import use_span
 
-    from server.tracing import SpanExport, TurnRecorder
-    from server.turn.steps import TurnStep
+    from server.tracing import Tracing
+    from server.turn.steps import Stopwatch
 
-    recorder = TurnRecorder(content=False)
-    inputs = {"messages": [{"role": "user", "content": "a secret"}]}
-    recorder.step(TurnStep("rewrite", 1.0, 0.1, {"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"}))
-    recorder.step(TurnStep("generate", 2.0, 0.5, inputs, {"answer": "a secret"}, {"prompt_tokens": 3}))
-    trace = recorder.trace(turn_id="t", conversation_id=None, collection="docs", engine="x", status="answered")
     exporter = InMemorySpanExporter()
-    export = SpanExport(exporter)
-    export.send(trace)
-    export.close()
+    tracing = Tracing(content=False, exporter=exporter)
+    watch = Stopwatch(tracing.tracer, content=False)
+    inputs = {"messages": [{"role": "user", "content": "a secret"}]}
+    with use_span(tracing.begin_turn("t", None, "docs", "a secret"), end_on_exit=True):
+        with watch.begin("rewrite") as step:
+            step.tell({"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"})
+        with watch.begin("generate") as step:
+            step.tell(inputs, {"answer": "a secret"}, {"prompt_tokens": 3})
+    tracing.close()
+    kept = tracing.take("t")
     spans = exporter.get_finished_spans()
     assert {span.name for span in spans} == {"turn", "rewrite", "generate"}
     assert "secret" not in "".join(span.to_json() for span in spans)
     root = next(span for span in spans if span.name == "turn")
     assert all(span.parent.span_id == root.context.span_id for span in spans if span.parent is not None)
+    assert kept is not None
+    assert "secret" not in kept.model_dump_json()
+    assert [step.attributes for step in kept.steps] == [{"decision": "keep"}, {"prompt_tokens": 3}]
 
 
 def test_every_reference_in_the_description_of_the_api_resolves(running: Any) -> None:

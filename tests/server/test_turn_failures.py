@@ -12,11 +12,11 @@ import pytest
 from index.errors import CollectionNotFound, StorageError
 from rewriter import PassThroughRewriter, PromptedRewriter
 from server.settings import LLMSettings, Settings
-from server.turn import failures
+from server.turn import steps
 from server.turn.events import (
     TokenEvent,
 )
-from server.turn.pipeline import TurnEngine
+from server.turn.pipeline import TurnEngine, TurnModels
 from tests.server.turn_fakes import FakeCollection, ScriptedModel
 from tests.server.turn_playing import FOLLOW_UP, engine, failed, play
 
@@ -77,13 +77,13 @@ def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
     def missing(name: str) -> FakeCollection:
         raise CollectionNotFound(f"There is no collection {name}.")
 
-    turns = TurnEngine(collection=missing, rewriter=PassThroughRewriter(), settings=Settings())
+    turns = TurnEngine(collection=missing, models=TurnModels(PassThroughRewriter()), settings=Settings())
 
     assert [event.type for event in play(turns)] == ["error"]
 
 
 def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "BLOCKING_SECONDS", 0.1)
+    monkeypatch.setattr(steps, "BLOCKING_SECONDS", 0.1)
     slow = FakeCollection(before=lambda: time.sleep(0.5))
 
     assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"

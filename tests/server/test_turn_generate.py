@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from rewriter import PassThroughRewriter
 from server.settings import LLMSettings, Settings
 from server.turn.events import DoneEvent, ErrorEvent, Event, TokenEvent
-from server.turn.pipeline import TurnEngine
+from server.turn.pipeline import TurnEngine, TurnModels
 from tests.server.turn_fakes import FakeCollection
 
 if TYPE_CHECKING:
@@ -45,9 +45,8 @@ def engine(model: BaseChatModel | None, **llm: Any) -> TurnEngine:
     collection = FakeCollection()
     return TurnEngine(
         collection=lambda _: collection,
-        rewriter=PassThroughRewriter(),
+        models=TurnModels(PassThroughRewriter(), chat_model=model),
         settings=Settings(llm=LLMSettings(**llm)),
-        chat_model=lambda: model,
     )
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.turn.events import Evidence
-from server.turn.headers import HeaderFilter, header
+from server.turn.filters import HeaderFilter
+from server.turn.prompt import header
 
 
 def passage(n: int, title: str, *heading: str) -> Evidence:

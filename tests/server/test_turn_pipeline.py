@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessageChunk
+from opentelemetry.trace import use_span
 
 from rewriter import Conversation, PassThroughRewriter
 from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
+from server.tracing import Tracing
+from server.turn import support
 from server.turn.events import (
     DoneEvent,
     Event,
@@ -20,7 +24,6 @@ from server.turn.events import (
     TokenEvent,
 )
 from server.turn.search import TurnSearch
-from server.turn.steps import TurnStep
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, ScriptedModel
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
 
@@ -220,8 +223,13 @@ def test_a_filter_reaches_the_search() -> None:
 
 
 def test_the_steps_are_told_with_content_apart() -> None:
-    steps: list[TurnStep] = []
-    play(engine(["Ten weeks [1]."], reranker=Reversing()), record=steps.append)
+    tracing = Tracing(content=True)
+    turns = engine(["Ten weeks [1]."], reranker=Reversing(), tracer=tracing.tracer)
+    with use_span(tracing.begin_turn("t1", None, "docs", "?"), end_on_exit=True):
+        play(turns)
+    trace = tracing.take("t1")
+    assert trace is not None
+    steps = trace.steps
 
     assert [step.name for step in steps] == ["rewrite", "search", "rerank", "generate"]
     assert all(step.seconds >= 0 and step.started > 1e9 for step in steps)
@@ -273,3 +281,35 @@ def test_before_a_slow_model_has_read_the_nearest_sentences_are_told(tokens: int
             passage = evidence.passages[quoted.n - 1]
             assert passage.text[quoted.start - passage.start : quoted.end - passage.start] == quoted.quote
         assert nearest[0].quotes[0].quote == "Parental leave lasts ten weeks."
+
+
+@pytest.mark.parametrize("script", [None, ["Ten weeks [1]."], ["<cannot_answer>"]])
+def test_evidence_is_cut_and_stemmed_off_the_event_loop(
+    script: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cutting, threads = support.sentence_spans, set[threading.Thread]()
+
+    def slowly(text: str) -> list[tuple[int, int]]:
+        threads.add(threading.current_thread())
+        time.sleep(0.1)
+        return cutting(text)
+
+    monkeypatch.setattr(support, "sentence_spans", slowly)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    async def turn() -> Event:
+        ticking = asyncio.create_task(tick())
+        events = [event async for event in engine(script).run("How long is leave?", collection="docs")]
+        ticking.cancel()
+        return events[-1]
+
+    assert isinstance(asyncio.run(turn()), DoneEvent)
+    assert threads
+    assert threading.main_thread() not in threads
+    assert ticks > 5

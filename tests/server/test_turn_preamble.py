@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.turn.preamble import PreambleFilter
+from server.turn.filters import PreambleFilter
 
 
 def shown(text: str, cuts: list[int] | None = None, echoes: Sequence[str] = ()) -> tuple[str, bool]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.turn.refusal import RefusalFilter
+from server.turn.filters import RefusalFilter
 
 TOKENS = [
     "<cannot_answer>",

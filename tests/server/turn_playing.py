@@ -16,7 +16,7 @@ from server.turn.events import (
     SupportEvent,
     TokenEvent,
 )
-from server.turn.pipeline import TurnEngine
+from server.turn.pipeline import TurnEngine, TurnModels
 from tests.server.turn_fakes import FakeCollection, ScriptedModel
 
 FOLLOW_UP = Conversation((Message("user", "How long is parental leave?"), Message("assistant", "Ten weeks [1].")))
@@ -45,13 +45,8 @@ def engine(
     """An engine over a fake collection; without a script it has no model."""
     found = collection or FakeCollection()
     model = parts.pop("model", None) or (ScriptedModel(script=script) if script is not None else None)
-    return TurnEngine(
-        collection=lambda _: found,
-        rewriter=parts.pop("rewriter", PassThroughRewriter()),
-        settings=settings or Settings(),
-        chat_model=lambda: model,
-        **parts,
-    )
+    models = TurnModels(parts.pop("rewriter", PassThroughRewriter()), parts.pop("reranker", None), model)
+    return TurnEngine(collection=lambda _: found, models=models, settings=settings or Settings(), **parts)
 
 
 def play(turns: TurnEngine, question: str = "How long is leave?", **options: Any) -> list[Event]:

@@ -147,11 +147,18 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
 
 def check_llm(settings: Settings) -> Iterator[Finding]:
     """Something can write answers."""
+    from server.engines import EngineError, open_engine, plugin_name
+
     model = settings.llm.model
     if model == "none":
         yield Finding("answers", "ok", "no language model: the best sentences are quoted")
     elif settings.llm.remote:
         yield _remote(settings)
+    elif plugin_name(model):
+        try:
+            yield Finding("answers", "ok", open_engine(settings).name)
+        except EngineError as error:
+            yield Finding("answers", "fail", str(error), "Correct llm.model, or install what brings that engine.")
     else:
         from importlib.util import find_spec
 

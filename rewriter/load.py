@@ -1,7 +1,7 @@
 """Opening a trained rewriter from its folder, and the `rewriter.json` that describes one.
 
 A folder says in `rewriter.json` of which family it is; the family's own module does the rest and is imported only
-then. Which folder to open is the server's business.
+then. Other packages add families by entry points. Which folder to open is the server's business.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from rewriter.errors import RunError
 from text.files import write_json
+from text.plugins import PluginError, load_plugin, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,8 @@ FAMILIES = {
     "terms": "rewriter.terms:load",
 }
 """Family → `module:function`, called with the folder, its description and the serving options."""
+REWRITERS = "anaphora.rewriters"
+"""The entry points of other packages' families: called as ours are, and like them raising RunError."""
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
@@ -69,8 +72,12 @@ def describe(folder: Path) -> dict[str, Any]:
         raise RunError(f"{folder} is no finished rewriter: it has no {DESCRIPTION}.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}).") from error
-    if not isinstance(description, dict) or description.get("family") not in FAMILIES:
-        raise RunError(f"{path} names no family of rewriters this version knows ({', '.join(sorted(FAMILIES))}).")
+    known = sorted({*FAMILIES, *plugins(REWRITERS)})
+    if not isinstance(description, dict) or description.get("family") not in known:
+        raise RunError(
+            f"{path} names no family of rewriters that is known here ({', '.join(known)}). "
+            "Install the package that brings it, or choose another rewriter."
+        )
     if description.get("format") != FORMAT:
         raise RunError(f"{path} has format {description.get('format')!r}; this version reads format {FORMAT}.")
     return description
@@ -82,9 +89,16 @@ def load_rewriter(folder: Path, serving: Serving = Serving()) -> Rewriter:
     Raises RunError where the folder is unfinished, damaged, or its files do not fit together.
     """
     description = describe(folder)
-    module, _, function = FAMILIES[description["family"]].partition(":")
-    loader = cast("Callable[[Path, dict[str, Any], Serving], Rewriter]", getattr(import_module(module), function))
-    return loader(folder, description, serving)
+    family = description["family"]
+    if family in FAMILIES:
+        module, _, function = FAMILIES[family].partition(":")
+        loader = getattr(import_module(module), function)
+    else:
+        try:
+            loader = load_plugin(REWRITERS, family, kind="rewriter", builtin=FAMILIES)
+        except PluginError as error:
+            raise RunError(str(error)) from error
+    return cast("Callable[[Path, dict[str, Any], Serving], Rewriter]", loader)(folder, description, serving)
 
 
 def write_description(folder: Path, description: dict[str, Any], served: Iterable[Path]) -> None:

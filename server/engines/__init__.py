@@ -1,8 +1,11 @@
 """What writes the answers: a model on this machine, a server at a URL, or nothing.
 
-`open_engine` chooses by `llm.model`: `none`; an http(s) URL of an OpenAI-compatible server; else a GGUF file or
-the name of a fetched catalogue model, run here.
+`open_engine` chooses by `llm.model`: `none`; an http(s) URL of an OpenAI-compatible server; `NAME:…` for an engine
+that another package brings; else a GGUF file or the name of a fetched model of the registry, run here.
 """
+
+import re
+from pathlib import Path
 
 from server.engines.base import Engine
 from server.engines.errors import EngineError, EngineFailed, EngineUnreachable
@@ -10,16 +13,37 @@ from server.engines.local import LocalEngine
 from server.engines.none import NoEngine
 from server.engines.remote import RemoteEngine
 from server.settings import Settings
+from text.plugins import PluginError, load_plugin
+
+ENGINES = "anaphora.engines"
+"""The entry points of other packages' engines: callables that take the Settings and return an Engine, not started."""
+
+_NAMED = re.compile(r"([a-z][a-z0-9_-]*):")
 
 
 def open_engine(settings: Settings) -> Engine:
-    """The engine of these settings, not yet started: use it in `with`, or call `start` and `stop`."""
+    """The engine of these settings, not yet started: use it in `with`, or call `start` and `stop`.
+
+    Raises EngineError where the settings name another package's engine that is not there.
+    """
     model = settings.llm.model
     if model.casefold() == "none":
         return NoEngine()
     if settings.llm.remote:
         return RemoteEngine(settings)
+    if name := plugin_name(model):
+        try:
+            engine: Engine = load_plugin(ENGINES, name, kind="engine", builtin=("none", "http", "https"))(settings)
+        except PluginError as error:
+            raise EngineError(str(error)) from error
+        return engine
     return LocalEngine(settings)
+
+
+def plugin_name(model: str) -> str:
+    """The engine of another package that `llm.model` names before its colon; empty where it names none."""
+    named = _NAMED.match(model)
+    return named[1] if named and not Path(model).exists() else ""
 
 
 __all__ = [
@@ -31,4 +55,5 @@ __all__ = [
     "NoEngine",
     "RemoteEngine",
     "open_engine",
+    "plugin_name",
 ]

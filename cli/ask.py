@@ -39,7 +39,7 @@ def ask(
     where: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
     ] = None,
-    model: Annotated[str, typer.Option(help="Catalogue name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
+    model: Annotated[str, typer.Option(help="Registered name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
     json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
 ) -> None:
     """Chat with a collection in the terminal."""

@@ -83,9 +83,9 @@ def check_home(settings: Settings) -> Iterator[Finding]:
 
 def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there."""
-    from server.registry import catalogue
+    from server.registry import registered_models
 
-    known = catalogue()
+    known = registered_models()
     wanted = [("embedding model", settings.index.encoder)]
     if settings.retrieval.rerank != "never":
         wanted.append(("reranker", settings.retrieval.reranker))
@@ -110,7 +110,7 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
     from index.query import Query
     from server.chat.collections import Collections
     from server.chat.models import Models
-    from server.registry import catalogue
+    from server.registry import registered_models
 
     root = settings.home / "collections"
     infos = list_collections(root)
@@ -127,7 +127,7 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
                 f"Delete {pointer.parent} and index its documents again.",
             )  # fmt: skip
     encoder = settings.index.encoder
-    if encoder in (known := catalogue()) and not known[encoder].fetched(settings.home):
+    if encoder in (known := registered_models()) and not known[encoder].fetched(settings.home):
         return
     collections = Collections(settings, Models(settings))
     try:

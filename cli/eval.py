@@ -123,7 +123,7 @@ def dialogs(
     folder: Annotated[Path, typer.Option(help="Folder with propositions.jsonl and dialogs.<split>.jsonl.")],
     split: Annotated[str, typer.Option(help="Which dialogs.")] = "dev",
     encoder: Annotated[
-        str, typer.Option(help="QRelScore's encoder: hub id, folder or catalogue name; `none` leaves QRelScore out.")
+        str, typer.Option(help="QRelScore's encoder: hub id, folder or a registered name; `none` leaves QRelScore out.")
     ] = "",
     language_model: Annotated[str, typer.Option(help="QRelScore's causal model: hub id, folder, .gguf file.")] = "",
     every: Every = 1,

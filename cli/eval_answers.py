@@ -31,7 +31,7 @@ def answers(
     answer_tokens: Annotated[int | None, typer.Option(min=16, help="Longest answer (llm.answer_tokens).")] = None,
     minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,
     encoder: Annotated[
-        str, typer.Option(help="Encoder of BERTScore: a hub id, a folder, or a name of the catalogue; `none`.")
+        str, typer.Option(help="Encoder of BERTScore: a hub id, a folder, or a registered name; `none`.")
     ] = "",
     judge: Annotated[
         bool, typer.Option("--judge", help="Let the language model judge every answer, by the rubric.")

@@ -1,4 +1,4 @@
-"""`anaphora models`: what the catalogue has and what is fetched; which rewriters were trained and which one serves.
+"""`anaphora models`: which models are registered and fetched; which rewriters were trained and which one serves.
 
 The fetching itself is `server.registry`'s, promotion is `rewriter.runs`'s.
 """
@@ -28,14 +28,14 @@ def list_models(ctx: typer.Context) -> None:
         return
     from rich.table import Table
 
-    from server.registry import catalogue
+    from server.registry import registered_models
 
     state = state_of(ctx)
     home = _home(state)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "kind", "size", "licence", "fetched", "what it is"):
         table.add_column(column, justify="right" if column == "size" else "left", overflow="fold")
-    for model in catalogue().values():
+    for model in registered_models().values():
         fetched = "yes" if model.fetched(home) else "no"
         size = f"{model.size / 1e6:,.0f} MB"
         table.add_row(model.name, model.kind, size, model.licence, fetched, model.description)

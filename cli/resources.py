@@ -31,18 +31,18 @@ def fetch_models(
 ) -> None:
     """Fetch those of the settings' models that are asked for and that the home lacks.
 
-    Only what the catalogue knows by name is fetched; anything else is left to its loader.
+    Only what is registered is fetched; anything else is left to its loader.
 
     Raises FetchError or DiskFull when a model cannot be fetched.
     """
-    from server.registry import catalogue, ensure, progress_bar
+    from server.registry import ensure, progress_bar, registered_models
 
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":
         names.append(settings.retrieval.reranker)
     if llm:
         names.append(settings.llm.model)
-    known = catalogue()
+    known = registered_models()
     with progress_bar(state.err) as report:
         for name in names:
             if name in known:

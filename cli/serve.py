@@ -32,7 +32,7 @@ def serve(
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to serve.")] = "",
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs an API key.")] = "",
     port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default=False)] = None,
-    model: Annotated[str, typer.Option(help="Catalogue name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
+    model: Annotated[str, typer.Option(help="Registered name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""

@@ -38,7 +38,7 @@ class IndexSettings(_Group):
 
     encoder: str = Field(
         "all-minilm-l6-v2",
-        description="Catalogue name, sentence-transformers hub id, or folder of the embedding model.",
+        description="Registered name, sentence-transformers hub id, or folder of the embedding model.",
     )
     passage_tokens: int = Field(
         220, ge=32, le=8192, description="Longest passage, in the encoder's tokens; never above its window."
@@ -135,7 +135,7 @@ class RetrievalSettings(_Group):
     rerank: Literal["auto", "always", "never"] = Field(
         "auto", description="Cross-encoder over the top: `auto` only with a stand-alone question."
     )
-    reranker: str = Field("ms-marco-minilm-l12", description="Catalogue name, hub id or folder of the cross-encoder.")
+    reranker: str = Field("ms-marco-minilm-l12", description="Registered name, hub id or folder of the cross-encoder.")
     rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
     rerank_leaning: float = Field(
         0.0,
@@ -183,7 +183,8 @@ class LLMSettings(_Group):
 
     model: str = Field(
         "qwen2.5-coder-1.5b-instruct",
-        description="A catalogue name or GGUF file (runs here), an OpenAI-compatible base URL, or `none`.",
+        description="A registered name or GGUF file (runs here), an OpenAI-compatible base URL, `none`, "
+        "or `ENGINE:…` of another package.",
     )
     remote_name: str = Field("", description="Model name at the URL; empty takes the first it lists.")
     api_key: SecretStr = Field(SecretStr(""), description="Key for the URL; empty where it needs none.")

@@ -1,6 +1,6 @@
 """What every test may ask for: a clean environment, fetched models, a real encoder, a real small LLM.
 
-Models are fetched once, through the catalogue, into `ANAPHORA_TEST_HOME` (default: `.home` in the
+Models are fetched once, through the model registry, into `ANAPHORA_TEST_HOME` (default: `.home` in the
 repository) and shared by all runs. Nothing else is ever written there: collections, databases and logs
 of tests belong in `tmp_path`.
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.doctor import check_llm
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from server.engines import EngineError, open_engine
@@ -62,8 +63,11 @@ def load(folder, description, serving):
 
 def test_another_packages_engine_answers(declare: Declare, serve: Serve, settings_for: MakeSettings) -> None:
     (declare("anaphora.engines", "aviary", parrot="aviary_engine:Parrot") / "aviary_engine.py").write_text(ENGINE)
-    running = serve(settings_for("parrot:Parental leave lasts ten weeks. [1]"))
+    settings = settings_for("parrot:Parental leave lasts ten weeks. [1]")
+    running = serve(settings)
     request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+    (found,) = check_llm(settings)
+    assert (found.level, found.message) == ("ok", "parrot:Parental leave lasts ten weeks. [1]")
     with running.client() as client:
         answer = client.post("/v1/chat/completions", json=request).json()
     assert answer["choices"][0]["message"]["content"] == "Parental leave lasts ten weeks. [1]"

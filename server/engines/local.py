@@ -46,7 +46,7 @@ class _Running:
 
 
 class LocalEngine(StartStop):
-    """llama.cpp on this machine, for a catalogue name or a GGUF file."""
+    """llama.cpp on this machine, for a registered name or a GGUF file."""
 
     def __init__(self, settings: Settings) -> None:
         self._llm = settings.llm
@@ -65,7 +65,7 @@ class LocalEngine(StartStop):
         return self._running.supervisor.pid if self._running else None
 
     def start(self) -> None:
-        """Load the model. Raises ModelNotFetched (of the catalogue) or EngineFailed."""
+        """Load the model. Raises ModelNotFetched (for a registered name) or EngineFailed."""
         with self._lock:
             if self._running is None:
                 self._running = self._prepare()
@@ -166,7 +166,7 @@ def _model_file(reference: str, home: Path) -> Path:
     file = Path(resolve(reference, home))
     if not file.is_file():
         raise EngineFailed(
-            f"llm.model is {reference!r}, which is no model of the catalogue (`anaphora models`), no GGUF file, "
+            f"llm.model is {reference!r}, which is no model of the registry (`anaphora models`), no GGUF file, "
             "no URL and not `none`."
         )
     return file

@@ -8,7 +8,7 @@ resolve(reference, home)      the same without touching a network
 from server.registry.bar import progress_bar
 from server.registry.errors import DiskFull, FetchError, ModelNotFetched, RegistryError, UnknownModel, WrongHash
 from server.registry.fetching import FetchProgress, ensure, fetch, resolve
-from server.registry.models import RegisteredModel, catalogue, find
+from server.registry.models import RegisteredModel, find, registered_models
 
 __all__ = [
     "DiskFull",
@@ -19,10 +19,10 @@ __all__ = [
     "RegistryError",
     "UnknownModel",
     "WrongHash",
-    "catalogue",
     "ensure",
     "fetch",
     "find",
     "progress_bar",
+    "registered_models",
     "resolve",
 ]

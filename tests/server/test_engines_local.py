@@ -290,7 +290,7 @@ def test_a_model_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
         start("smollm2-135m-instruct")
     with pytest.raises(EngineFailed, match=r"There is no file .*missing\.gguf"):
         start(str(tmp_path / "missing.gguf"))
-    with pytest.raises(EngineFailed, match="'gpt-9', which is no model of the catalogue"):
+    with pytest.raises(EngineFailed, match="'gpt-9', which is no model of the registry"):
         start("gpt-9")
 
 

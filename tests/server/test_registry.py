@@ -25,14 +25,14 @@ from server.registry import (
     RegisteredModel,
     UnknownModel,
     WrongHash,
-    catalogue,
     ensure,
     fetch,
     find,
     packages,
+    registered_models,
     resolve,
 )
-from server.registry.models import load_catalogue
+from server.registry.models import load_registry
 
 PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
 WEIGHTS = b"".join(PARTS)
@@ -79,7 +79,7 @@ def entry(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tiny(entry: Path) -> RegisteredModel:
-    return load_catalogue(entry)["tiny"]
+    return load_registry(entry)["tiny"]
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_after_kill_9_finished_parts_are_not_fetched_again(
         import json, os, signal
         from pathlib import Path
         from server.registry import fetch
-        from server.registry.models import load_catalogue
+        from server.registry.models import load_registry
 
         def die_after_two_parts(_):
             state = Path({str(tmp_path)!r}, "models", ".partial", "tiny", "joined", "state.json")
@@ -150,7 +150,7 @@ def test_after_kill_9_finished_parts_are_not_fetched_again(
                     file.write(b"half of the next part")
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        fetch(load_catalogue(Path({str(entry)!r}))["tiny"], Path({str(tmp_path)!r}), die_after_two_parts)
+        fetch(load_registry(Path({str(entry)!r}))["tiny"], Path({str(tmp_path)!r}), die_after_two_parts)
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
     assert run.returncode == -signal.SIGKILL
@@ -164,7 +164,7 @@ def test_another_file_than_the_one_named_is_deleted_and_refused(
     tiny: RegisteredModel, registry: Path, tmp_path: Path
 ) -> None:
     wheel(registry, "tiny-part3", {"tiny_part3/part03.bin": b"x" * 3000})
-    with pytest.raises(WrongHash, match=r"tiny\.gguf of tiny came .* with SHA-256 [0-9a-f]{64}, but the catalogue"):
+    with pytest.raises(WrongHash, match=r"tiny\.gguf of tiny came .* SHA-256 [0-9a-f]{64}, but the model registry"):
         fetch(tiny, tmp_path)
     assert not (tmp_path / "models" / "tiny").exists()
     assert "tiny.gguf" not in leftovers(tmp_path)
@@ -172,7 +172,7 @@ def test_another_file_than_the_one_named_is_deleted_and_refused(
 
 def test_a_wheel_without_the_member_is_a_clear_error(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     wheel(registry, "tiny-part2", {"tiny_part2/other.bin": b"x"})
-    with pytest.raises(FetchError, match=r"tiny-part2==1.0 does not hold what the catalogue expects"):
+    with pytest.raises(FetchError, match=r"tiny-part2==1.0 does not hold what the model registry expects"):
         fetch(tiny, tmp_path)
 
 
@@ -316,8 +316,8 @@ def test_the_default_model_is_the_one_the_design_names() -> None:
     assert file.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def test_every_wheel_of_the_catalogue_is_pinned() -> None:
-    for model in catalogue().values():
+def test_every_wheel_of_the_registry_is_pinned() -> None:
+    for model in registered_models().values():
         wheels = model.wheels(frozenset(file.path for file in model.files))
         assert {path for each in wheels for path, _ in each.members} == {file.path for file in model.files}
         assert all("==" in each.requirement for each in wheels)

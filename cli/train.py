@@ -72,7 +72,8 @@ def with_fetched_base(state: State, recipe: Recipe) -> Recipe:
     """The recipe with the fetched files of its base, where that is one of the registry, by its name or its hub id."""
     from server.registry import registered_models, resolve
 
-    encoders = {model.hub.repo: name for name, model in registered_models().items() if model.hub and model.kind == "encoder"}
+    known = registered_models().items()
+    encoders = {model.hub.repo: name for name, model in known if model.hub and model.kind == "encoder"}
     base = resolve(encoders.get(recipe.model.base, recipe.model.base), state.settings().home)
     return recipe.model_copy(update={"model": recipe.model.model_copy(update={"base": base})})
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from server.chat.models import Models
     from server.settings import Settings
     from server.turn.search import TurnSearch
-    from synth.folder import Folder
+    from synth import Folder
 
 
 def adapt(
@@ -126,9 +126,9 @@ class _Tools:
         return next((one.documents, one.passages) for one in infos if one.name == self._settings.collection)
 
     def write_dialogs(self, folder: Folder) -> None:
-        from cli.asking import synthesise
+        from cli.asking import have_written
 
-        synthesise(self._state, self._settings, self._paths, self._models.encoder(), folder)
+        have_written(self._state, self._settings, self._paths, self._models.encoder(), folder)
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
         from rewriter.training import train

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from index.encoders import Encoder
     from server.settings import Settings
-    from synth.folder import Folder
+    from synth import Folder
     from synth.running import Settler, TaskProgress
     from synth.running.live import ChatAsker, Structured
     from synth.running.settling import Pending, Record
@@ -84,7 +84,7 @@ def open_settler(
         engine.stop()
 
 
-def synthesise(
+def have_written(
     state: State,
     settings: Settings,
     paths: Sequence[Path],
@@ -99,15 +99,14 @@ def synthesise(
     SettingsError where there is no model, and ModelFailed.
     """
     from cli.state import InputError
-    from synth.pipeline import SynthPlan, make, read_sources
-    from synth.running import Paused
+    from synth import Paused, SynthPlan, read_sources, synthesise
 
     documents = read_sources(
         paths, settings.index.include, settings.index.exclude, lambda name, why: left_out(state, name, why)
     )
     with open_settler(settings, state, folder) as settler:
         try:
-            facts = make(documents, SynthPlan(), settler, encoder, folder, dialogs=dialogs)
+            facts = synthesise(documents, SynthPlan(), settler, encoder, folder, dialogs=dialogs)
         except Paused as paused:
             raise InputError(f"{paused} Run the same command again to go on.") from None
     state.err.print(f"{facts.propositions:,} propositions from {len(documents):,} documents.")

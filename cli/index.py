@@ -165,11 +165,11 @@ def choose_pool(
         )
     path = Path(propositions).expanduser()
     if propositions == AUTO:
-        from cli.asking import synthesise
-        from synth.folder import Folder
+        from cli.asking import have_written
+        from synth import Folder
 
         folder = Folder(settings.home / "synth" / settings.collection)
-        synthesise(state, settings, given, encoder, folder, dialogs=False)
+        have_written(state, settings, given, encoder, folder, dialogs=False)
         path = folder.propositions
     elif not path.is_file():
         raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from index.documents import Document
     from index.encoders import Encoder
     from server.settings import Settings
-    from synth.facts import RunFacts
-    from synth.folder import Folder
-    from synth.pipeline import SynthPlan
+    from synth import Folder, RunFacts, SynthPlan
     from synth.running.batch import BatchAsker
 
 MAKE = "make"
@@ -110,11 +108,18 @@ def make(
     """Make propositions and dialogs from documents; what was answered is never asked again."""
     from cli.asking import left_out, open_settler
     from cli.resources import existing
-    from synth.folder import Folder
-    from synth.pipeline import SynthPlan, read_sources
-    from synth.pipeline import make as write
-    from synth.running import Journal, Paused, Sampling, Settler
-    from synth.running.batch import BatchAsker, read_responses
+    from synth import (
+        BatchAsker,
+        Folder,
+        Journal,
+        Paused,
+        Sampling,
+        Settler,
+        SynthPlan,
+        read_responses,
+        read_sources,
+        synthesise,
+    )
 
     state = state_of(context)
     batch = batch_out is not None or batch_in is not None
@@ -158,7 +163,7 @@ def make(
                 )
             )
         try:
-            write(
+            synthesise(
                 documents,
                 plan,
                 settler,
@@ -193,9 +198,8 @@ def compare(
 
     from evaluation.pools import compare as compare_pools
     from evaluation.pools import table
-    from synth.dialogs.rows import read_dialogs
+    from synth import read_dialogs, read_propositions
     from synth.folder import Folder, read_documents
-    from synth.propositions.store import read_propositions
     from text.files import write_text
 
     state = state_of(context)
@@ -221,8 +225,8 @@ def report(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", show_default=False)],
 ) -> None:
     """Write a run's reports again, from its files."""
+    from synth import Folder
     from synth.facts import read_facts
-    from synth.folder import Folder
     from synth.report.writing import write_reports
 
     folder = Folder(out.expanduser().absolute())

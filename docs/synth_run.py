@@ -32,14 +32,13 @@ proposition, with a favourite opening ("What is the process for …", "What are 
 or not, so that neighbouring questions rarely belong together. Some answers do not answer ("What can I do with
 FastAPI?", answered with registration fees). It repeated an answer 17 times, gave one that its propositions do not hold
 26 times, and misnumbered the propositions of 25 of the pairs. It left every question of 17 of 19 dialogs complete, as
-if each were the first. Rules then pointed at what had been named ("What are the requirements for using it to pay for
-classes?"), so a fifth of the questions need rewriting, where the paper's large model had a third. Most of these
-wordings are good; where the question itself is garbled, the wording is too ("… registering and title it in New York").
+if each were the first. Rules that have since been removed then pointed at what had been named ("What are the
+requirements for using it to pay for classes?"), so a fifth of the questions need rewriting, where the paper's large
+model had a third; today these questions stay complete.
 
-So use a larger model for dialogs (an endpoint or batch files), and the rule-made rows of [Triples](rules.md) where
-there is none. The comparison of pools below comes out as in the paper: propositions are found better than sentences,
-whichever way they are asked for. But these questions were written from propositions and favour them; people's
-questions find sentences better ([Evaluation](evaluation.md#beside-the-paper)).
+So use a larger model for dialogs (an endpoint or batch files). The comparison of pools below comes out as in the paper:
+propositions are found better than sentences, whichever way they are asked for. But these questions were written from
+propositions and favour them; people's questions find sentences better ([Evaluation](evaluation.md#beside-the-paper)).
 
 The run took 62 minutes on two cores with AVX2 only, four requests at once (`--concurrency 4`, `llm.parallel = 4`),
 beside other work at the lowest priority.

@@ -19,9 +19,8 @@ from index.indexer import index_documents
 from index.passages import split
 from index.pools import Pool, PoolKind, Stated
 from index.query import Query
+from synth import Dialog, DialogMessage, Proposition
 from synth.dialogs.beir import asked
-from synth.dialogs.rows import Dialog, DialogMessage
-from synth.propositions.store import Proposition
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
 WAYS = ("history + question", "contextualised", "stand-alone")

@@ -66,7 +66,7 @@ def read_sources(
     return documents
 
 
-def make(
+def synthesise(
     documents: Sequence[Document],
     plan: SynthPlan,
     settler: Settler,

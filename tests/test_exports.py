@@ -18,6 +18,11 @@ EXPORTS = {
         "Section", "StoreSpec", "VectorStore", "delete_collection", "delete_documents", "index_documents",
         "index_paths", "list_collections", "load_encoder", "load_reranker",
     },
+    "synth": {
+        "BatchAsker", "ChatAsker", "Dialog", "DialogMessage", "Folder", "Journal", "Paused", "Proposition", "RunFacts",
+        "Sampling", "Settler", "SynthError", "SynthPlan", "read_dialogs", "read_propositions", "read_responses",
+        "read_sources", "synthesise",
+    },
 }  # fmt: skip
 FOR_PROGRAMS = [REPOSITORY / "docs" / "langchain.md", *sorted((REPOSITORY / "docs" / "examples").glob("*.py"))]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from evaluation.adaptation.questions import HeldOutQuestion
 from evaluation.errors import EvaluationError
 from rewriter.examples import read_examples, write_examples
-from synth.folder import Folder
+from synth import Folder
 from text.files import replacing, write_text
 
 TRAIN, HELD = "train.jsonl", "held.jsonl"

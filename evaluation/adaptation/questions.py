@@ -61,8 +61,7 @@ def ranking(asked: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
 
 def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]:
     """The questions of a file of annotated dialogs, in order. Raises BadStore where a file is spoilt."""
-    from synth.dialogs.rows import read_dialogs
-    from synth.propositions.store import read_propositions
+    from synth import read_dialogs, read_propositions
 
     places = {
         proposition.id: tuple(AnswerSpan(s.document_id, s.start, s.end) for s in proposition.sources)

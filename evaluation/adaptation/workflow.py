@@ -20,7 +20,7 @@ from evaluation.adaptation.steps import AdaptationState
 from evaluation.errors import EvaluationError
 from rewriter.load import Serving, describe, load_rewriter
 from rewriter.runs import gate_threshold, promote, run_folder, set_gate_threshold
-from synth.folder import Folder
+from synth import Folder
 
 if TYPE_CHECKING:
     from rewriter.protocol import Rewriter

@@ -3,9 +3,8 @@
 As in the paper, a removed pair takes its follow-up's support away: the question after it is asked in its stand-alone
 form. A wording is judged against what is really said before it.
 
-Small models do two things badly, which are mended without them. They misnumber the facts an answer rests on: where
-those do not hold it, the ones it was written from are taken, or the one that plainly says it. And they leave all
-questions complete: then rules word them.
+Small models misnumber the facts an answer rests on: where those do not hold it, the ones it was written from are taken,
+or the one that plainly says it. They also leave questions complete, and complete they stay.
 """
 
 from __future__ import annotations

@@ -55,7 +55,6 @@ class Dialog(BaseModel):
     prompts: dict[str, str] = {}
     model: str = ""
     seed: int = 0
-    made_by: str = "model"
 
     def questions(self) -> list[DialogMessage]:
         """The user's questions, in order."""

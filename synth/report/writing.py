@@ -17,7 +17,6 @@ from synth.dialogs.assemble import Rejected
 from synth.dialogs.rows import Dialog, read_dialogs
 from synth.facts import RunFacts
 from synth.folder import SIDES, Folder
-from synth.report.charts import bars, columns
 from text.files import write_text
 
 EXAMPLES = 10
@@ -72,7 +71,7 @@ def render(name: str, found: Material) -> str:
     environment.filters["md"] = markdown
     environment.filters["duration"] = _duration
     return environment.get_template(name).render(
-        facts=found.facts, dialogs=found.dialogs, rejected=found.rejected, sides=SIDES, bars=bars, columns=columns
+        facts=found.facts, dialogs=found.dialogs, rejected=found.rejected, sides=SIDES
     )
 
 

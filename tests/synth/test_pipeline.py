@@ -94,7 +94,7 @@ def test_rows_name_their_model_seed_and_prompt_versions(run: Run, town: Any, fol
 
     run(town, SynthPlan(list_size=4, seed=7))
     for dialog in dialogs_of(folder):
-        assert (dialog.model, dialog.seed, dialog.made_by) == ("scripted", 7, "model")
+        assert (dialog.model, dialog.seed) == ("scripted", 7)
         assert dialog.prompts == {name: chat_prompt(name).version for name in NAMES}
 
 

@@ -150,7 +150,7 @@ def test_the_model_sees_the_newest_turns_only_and_one_line_each() -> None:
     turns = tuple(Message("user" if i % 2 == 0 else "assistant", f"turn {i}\nsecond line") for i in range(10))
     model = Scripted(pieces=["KEEP"])
 
-    ask(model, "and?", Conversation(turns), history_turns=2)
+    ask(model, "and?", Conversation(turns), history_messages=2)
 
     assert model.asked[0][-1].text == "User: turn 8 second line\nAssistant: turn 9 second line\nLast question: and?"
 

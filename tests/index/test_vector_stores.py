@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,6 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Docu
 
 
 def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(StoreUnavailable, match=r"install `anaphora\[chroma\]`"):
+    monkeypatch.setitem(sys.modules, "chromadb", None)
+    with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
         load_store(CHROMA)

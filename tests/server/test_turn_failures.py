@@ -110,15 +110,13 @@ def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    started = time.monotonic()
     asyncio.run(leave())
 
     assert model.closed == [True]
-    assert time.monotonic() - started < 10
 
 
 def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
-    model = ScriptedModel(script=[30.0, "REWRITE: x?"])
+    model = ScriptedModel(script=[FOREVER, "REWRITE: x?"])
     turns = engine(["x"], rewriter=PromptedRewriter(model))
 
     async def leave() -> None:

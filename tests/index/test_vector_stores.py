@@ -16,8 +16,9 @@ from index.indexer import index_documents, index_paths
 from index.query import Query
 from index.stores import EXACT, StoreSpec, VectorStore, load_store
 from index.versions import CollectionFolder
-from tests.index.conftest import WordEncoder, document
-from tests.index.vector_store_contract import VectorStoreContract
+from testing.encoder import WordEncoder
+from testing.vector_store import VectorStoreContract
+from tests.index.conftest import document
 
 CHROMA = StoreSpec("chroma")
 

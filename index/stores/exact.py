@@ -18,6 +18,9 @@ from index.stores.protocol import Earlier, Mask, Neighbours, Take
 
 FILE = "vectors.npy"
 _CHUNK = 4096
+_STRETCH = 1024
+# Below this share of rows it is faster to copy these together than to compare all.
+_GATHERED = 0.2
 
 
 class ExactStore:
@@ -63,7 +66,10 @@ class OpenMatrix:
         rows = np.arange(len(self._matrix)) if mask is None else np.flatnonzero(mask)
         if not len(rows) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        scores = vectors @ (self._matrix if len(rows) == len(self._matrix) else self._matrix[rows]).T
+        if len(rows) < _GATHERED * len(self._matrix):
+            scores = vectors @ self._matrix[rows].T
+        else:
+            scores = _cosines(self._matrix, vectors)[:, rows]
         found = []
         for line in scores:
             best = _best(line, k)
@@ -75,6 +81,16 @@ class OpenMatrix:
 
     def close(self) -> None:
         pass
+
+
+def _cosines(matrix: Vectors, vectors: Vectors) -> Vectors:
+    """`(len(vectors), rows)`, a stretch of rows at a time: what the first vector reads, the others find in the cache."""
+    scores = np.empty((len(vectors), len(matrix)), dtype=np.float32)
+    for start in range(0, len(matrix), _STRETCH):
+        stretch = matrix[start : start + _STRETCH]
+        for line, vector in zip(scores, vectors, strict=True):
+            line[start : start + len(stretch)] = stretch @ vector
+    return scores
 
 
 def _best(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.intp]:

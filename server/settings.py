@@ -52,8 +52,8 @@ class IndexSettings(_Group):
     )
     store: str = Field(
         "exact",
-        description="Where vectors are kept and searched: `exact` compares all of them, `chroma` asks Chroma, any "
-        "other name is a store that another package brings. Index again after changing it.",
+        description="Where vectors are kept and searched: `exact` compares all of them, `chroma` asks Chroma (extra "
+        "`chroma`), any other name is a store that another package brings. Index again after changing it.",
     )
     chroma_url: str = Field(
         "",

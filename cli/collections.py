@@ -32,7 +32,8 @@ def list_all(context: typer.Context) -> None:
         table.add_column(column, justify="right" if column in ("documents", "passages") else "left")
     for info in infos:
         updated = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
-        table.add_row(info.name, f"{info.documents:,}", f"{info.passages:,}", updated, info.version)
+        version = info.version or "cannot be read: index it again, or delete it"
+        table.add_row(info.name, f"{info.documents:,}", f"{info.passages:,}", updated, version)
     state.out.print(table)
 
 

@@ -119,13 +119,6 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
             "collections", "warn", f"there is no collection {settings.collection!r}, the one asked by default",
             f"Run `anaphora index PATH --collection {settings.collection}`.",
         )  # fmt: skip
-    listed = {info.name for info in infos}
-    for pointer in sorted(root.glob("*/current")):
-        if pointer.parent.name not in listed:
-            yield Finding(
-                f"collection {pointer.parent.name}", "fail", "what lies on disk cannot be read",
-                f"Delete {pointer.parent} and index its documents again.",
-            )  # fmt: skip
     encoder = settings.index.encoder
     if encoder in (known := registered_models()) and not known[encoder].fetched(settings.home):
         return
@@ -133,14 +126,20 @@ def check_collections(settings: Settings) -> Iterator[Finding]:
     try:
         for info in infos:
             try:
-                collections.get(info.name).search([Query("test")], k=1)
+                collection = collections.get(info.name)
+                collection.check()
+                collection.search([Query("test")], k=1)
             except Exception as error:  # noqa: BLE001  one broken collection must not hide the others
                 yield Finding(
                     f"collection {info.name}", "fail", describe(error),
                     f"Index it again, or delete it with `anaphora collections delete {info.name}`.",
                 )  # fmt: skip
             else:
-                yield Finding(f"collection {info.name}", "ok", f"{info.documents} documents, {info.passages} passages")
+                held = f"{info.documents} documents, {info.passages} passages"
+                if collection.problem:
+                    yield Finding(f"collection {info.name}", "warn", collection.problem, "Index it again.")
+                else:
+                    yield Finding(f"collection {info.name}", "ok", held)
     finally:
         collections.close()
 

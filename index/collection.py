@@ -6,6 +6,7 @@ until `refresh` moves it to a newer one.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path
 from index import clarity
 from index.documents import Document
 from index.encoders import CachedQueries, Encoder, Vectors
-from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError, InvalidName
+from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import DEFAULT_K, fuse
 from index.generation import Generation
 from index.query import Hit, Query, Where
@@ -26,18 +27,21 @@ from index.versions import CollectionFolder
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
 
+log = logging.getLogger(__name__)
+
 DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection on disk; `updated` in seconds since the epoch."""
+    """A collection on disk; `updated` in seconds since the epoch. `problem` says why nothing of it can be read."""
 
     name: str
     documents: int
     passages: int
     version: str
     updated: float
+    problem: str = ""
 
 
 class Collection:
@@ -50,29 +54,69 @@ class Collection:
         self._store = store
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
-        self._generation = self._open_current()
+        self._named: str | None = None
+        self.problem = ""
+        """Why an older version than the newest serves, and what to do; empty where none does."""
+        self._generation = self._open_best()
 
     @classmethod
     def open(cls, root: Path, name: str, encoder: Encoder, *, store: StoreSpec = EXACT) -> Collection:
-        """Open the version that serves.
+        """Open the version that serves; where it is damaged, the newest sound one, and `problem` says so.
 
         Raises CollectionNotFound, CollectionMismatch (built with another encoder or vector store), StoreUnavailable,
         StorageError (a server does not answer) or CollectionCorrupt.
         """
         return cls(_folder(root, name), encoder, store)
 
-    def _open_current(self) -> Generation:
+    def _open_best(self) -> Generation:
+        """The best candidate that can be read; `problem` says why it is not the one that should serve."""
         while True:
-            version = self._folder.current()
-            try:
-                return Generation(version, self._encoder, self._store)
-            except (CollectionCorrupt, OSError) as error:
-                # Two versions written meanwhile: the one being opened is gone, the newest is there.
-                if self._folder.current_id() != version.manifest.version:
+            named, problems = self._folder.named(), list[str]()
+            for candidate in self._folder.candidates():
+                try:
+                    generation = self._open_version(candidate)
+                except CollectionMismatch:
+                    if not problems:
+                        raise
                     continue
-                if isinstance(error, OSError):
-                    raise CollectionCorrupt(f"{version.folder} cannot be read ({error}): index again") from error
-                raise
+                except (CollectionCorrupt, OSError) as error:
+                    problems.append(str(error))
+                    continue
+                self._named = named
+                self.problem = ""
+                if not named:
+                    problems.append(f"the file `current` in {self._folder.path} is missing or damaged")
+                if problems:
+                    self.problem = (
+                        f"{problems[0]}; version {candidate} serves until the collection {self.name!r} is indexed again"
+                    )
+                    log.warning("%s", self.problem)
+                return generation
+            # Versions written meanwhile: those that were looked at are gone.
+            if self._folder.named() == named:
+                self._folder.require()
+                raise CollectionCorrupt(f"the collection {self.name!r} cannot be read ({problems[0]}): index again")
+
+    def _open_version(self, name: str) -> Generation:
+        try:
+            version = self._folder.version(name)
+        except FileNotFoundError as error:
+            raise CollectionCorrupt(f"version {name} is incomplete ({error})") from error
+        version.check()
+        return Generation(version, self._encoder, self._store)
+
+    def check(self) -> bool:
+        """Whether the files of the open version are as they were written; opens another one where they are not.
+
+        Reads them all. Raises CollectionCorrupt where there is no sound version.
+        """
+        try:
+            self._folder.version(self.version).check()
+        except (FileNotFoundError, CollectionCorrupt):
+            self._named = None
+            self.refresh()
+            return False
+        return True
 
     @property
     def name(self) -> str:
@@ -90,9 +134,9 @@ class Collection:
         version at hand stays.
         """
         with self._refreshing:
-            if self._folder.current_id() == self.version:
+            if self._folder.named() == self._named:
                 return False
-            newer = self._open_current()
+            newer = self._open_best()
             with self._lock:
                 older, self._generation = self._generation, newer
             older.retire()
@@ -161,17 +205,28 @@ class Collection:
 
 
 def list_collections(root: Path) -> list[CollectionInfo]:
-    """The collections under a root, by name; what cannot be read is left out."""
+    """The collections under a root, by name; of a damaged one the newest version that says what it holds."""
     found: list[CollectionInfo] = []
     for path in sorted(root.iterdir()) if root.is_dir() else []:
         try:
-            manifest = CollectionFolder(root, path.name).current().manifest
-        except (InvalidName, CollectionNotFound, CollectionCorrupt):
+            folder = CollectionFolder(root, path.name)
+        except InvalidName:
             continue
-        found.append(
-            CollectionInfo(path.name, manifest.documents, manifest.passages, manifest.version, manifest.created)
-        )
+        if folder.candidates():
+            found.append(_info(folder))
     return found
+
+
+def _info(folder: CollectionFolder) -> CollectionInfo:
+    problem = ""
+    for candidate in folder.candidates():
+        try:
+            made = folder.version(candidate).manifest
+        except (FileNotFoundError, CollectionCorrupt) as error:
+            problem = problem or str(error)
+            continue
+        return CollectionInfo(folder.name, made.documents, made.passages, made.version, made.created)
+    return CollectionInfo(folder.name, 0, 0, "", 0.0, problem)
 
 
 def delete_collection(root: Path, name: str) -> None:

@@ -176,7 +176,7 @@ def delete_documents(
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
-    folder.current()
+    folder.require()
     with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
         owners = writer.staged.owners()
         missing = [name for name in document_ids if name not in owners]

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from index.errors import CollectionCorrupt
+from index.integrity import checksums
 from index.stores import EXACT, StoreSpec
 from text.files import sync, write_text
 
@@ -44,15 +45,18 @@ class Manifest(BaseModel):
     documents: int
     passages: int
     terms: bool
+    files: dict[str, str] = {}
+    """SHA-256 of the version's files by relative path (`index.integrity`); empty in versions written without."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Force every file of the version to the disk, then the manifest, which makes it complete."""
+    """Force every file of the version to the disk, then the manifest with their checksums, which makes it complete."""
     for parent, _, names in os.walk(folder):
         for name in names:
             sync(Path(parent) / name)
         sync(Path(parent))
-    write_text(folder / _MANIFEST, manifest.model_dump_json(indent=2))
+    sealed = manifest.model_copy(update={"files": checksums(folder)})
+    write_text(folder / _MANIFEST, sealed.model_dump_json(indent=2))
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -22,7 +22,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from index.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound, InvalidName, StorageError
+from index.integrity import damaged
 from index.manifest import Manifest, read_manifest
 from text.files import write_text
 from text.names import NAME_RULE, is_name
@@ -52,6 +53,11 @@ class Version:
     def lexical(self) -> Path:
         return self.folder / "lexical"
 
+    def check(self, *only: str) -> None:
+        """Raise CollectionCorrupt where files are not as they were written; with `only`, those that begin so."""
+        if names := damaged(self.folder, self.manifest.files, only):
+            raise CollectionCorrupt(f"{', '.join(names[:3])} in {self.folder} changed since written, or is missing")
+
 
 class CollectionFolder:
     """The folder of one collection; whether it exists is asked where it matters."""
@@ -67,31 +73,39 @@ class CollectionFolder:
         self._pointer = self.path / "current"
         self._writer = self.path / "writer.json"
 
-    def current_id(self) -> str:
-        """The id of the version that serves; raises CollectionNotFound or CollectionCorrupt."""
+    def named(self) -> str:
+        """The id of the version that should serve; empty where the file `current` is missing or damaged."""
         try:
             version = self._pointer.read_text("ascii").strip()
-        except FileNotFoundError:
-            raise CollectionNotFound(f"there is no collection {self.name!r} in {self.root}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise CollectionCorrupt(f"{self._pointer} cannot be read: {error}") from error
-        if not _VERSION.fullmatch(version):
-            raise CollectionCorrupt(f"{self._pointer} names no version: delete the collection and index again")
-        return version
+        except (OSError, UnicodeDecodeError):
+            return ""
+        return version if _VERSION.fullmatch(version) else ""
 
-    def current(self) -> Version:
-        """The version that serves; raises CollectionNotFound or CollectionCorrupt."""
-        version = self.current_id()
+    def candidates(self) -> list[str]:
+        """Ids of what may serve, the best first: the version that is named, then all others, the newest first."""
+        named = self.named()
         try:
-            return self.version(version)
-        except FileNotFoundError as error:
-            # Another process may have written two versions since the pointer was read.
-            if self.current_id() != version:
-                return self.current()
-            raise CollectionCorrupt(
-                f"version {version} of collection {self.name!r} is incomplete ({error}): "
-                "delete the collection and index again"
-            ) from error
+            # A folder without a manifest is what a killed writer left.
+            there = [path.parent.name for path in self.versions.glob("*/manifest.json")]
+        except OSError:
+            there = []
+        return [
+            *filter(None, [named]),
+            *sorted((name for name in there if name != named and _VERSION.fullmatch(name)), reverse=True),
+        ]
+
+    def require(self) -> None:
+        """Raise CollectionNotFound where there is nothing of a collection."""
+        if not self.candidates():
+            raise CollectionNotFound(f"there is no collection {self.name!r} in {self.root}")
+
+    def sound(self, *only: str) -> Iterator[Version]:
+        """The candidates that are complete and as they were written; with `only`, as far as their files begin so."""
+        for name in self.candidates():
+            with suppress(FileNotFoundError, CollectionCorrupt):
+                version = self.version(name)
+                version.check(*only)
+                yield version
 
     def version(self, version: str) -> Version:
         """A complete version by id; raises FileNotFoundError where it is not."""
@@ -110,16 +124,22 @@ class CollectionFolder:
         write_text(self._pointer, version)
 
     def stale(self) -> list[Path]:
-        """Folders of versions that neither serve nor served last."""
+        """Folders of versions that neither serve nor served last; where it is not clear which, incomplete ones."""
         if not self.versions.is_dir():
             return []
+        named = self.named()
         try:
-            manifest = self.current().manifest
-        except CollectionNotFound:
-            kept: set[str] = set()
-        else:
-            kept = {manifest.version, manifest.previous}
+            kept = {named, self.version(named or "none").manifest.previous}
+        except (FileNotFoundError, CollectionCorrupt):
+            kept = {named, *(name for name in self.candidates() if self._complete(name))}
         return sorted(folder for folder in self.versions.iterdir() if folder.name not in kept)
+
+    def _complete(self, name: str) -> bool:
+        try:
+            self.version(name)
+        except (FileNotFoundError, CollectionCorrupt):
+            return False
+        return True
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, TypeAlias
 
 from index.encoders import Encoder, Vectors
-from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled, StorageError, StoreUnavailable
+from index.errors import CollectionCorrupt, IndexingCancelled, StorageError, StoreUnavailable
 from index.journal import VectorJournal, VectorSource
 from index.lexical import Bm25s
 from index.manifest import FORMAT, Manifest, write_manifest
@@ -64,7 +64,8 @@ class VersionWriter:
         self._store = load_store(store)
         self._progress = progress or (lambda _: None)
         self._cancelled = cancelled or (lambda: False)
-        self.before = _serving(folder)
+        # Its texts are enough to go on from: what is damaged besides is made again.
+        self.before = next(folder.sound("records"), None)
         self.embedded = 0
         self._previous: _Previous | None = None
 
@@ -94,15 +95,22 @@ class VersionWriter:
         """Whether the version that serves must be written again though no document changed."""
         if self.before is None:
             return False
+        if self.before.manifest.version != self._folder.named() or not self._sound(self.before):
+            return True
         made = self.before.manifest
         unreadable = made.passages > 0 and self._previous is None
         return unreadable or (made.encoder, made.store) != (self._encoder.name, self._spec)
 
-    def _serves(self) -> bool:
+    @staticmethod
+    def _sound(version: Version) -> bool:
         try:
-            return self._folder.current_id() == self._path.name
-        except (CollectionNotFound, CollectionCorrupt):
+            version.check()
+        except CollectionCorrupt:
             return False
+        return True
+
+    def _serves(self) -> bool:
+        return self._folder.named() == self._path.name
 
     def _sweep(self) -> None:
         """Remove what killed writers left, and versions that no reader can still need."""
@@ -143,24 +151,21 @@ class VersionWriter:
         return version.manifest.version
 
     def _open_previous(self) -> _Previous | None:
-        """The version before, for its vectors; None where it has none of this encoder that can be read."""
-        before = self.before
-        if before is None or not before.manifest.passages or before.manifest.encoder != self._encoder.name:
-            return None
-        records = Records(before.records)
-        try:
-            ids, keys = records.passage_ids(), records.keys()
-        finally:
-            records.close()
-        try:
-            vectors = load_store(before.manifest.store).open(before.folder, ids, before.manifest.dimension)
-        except (CollectionCorrupt, StorageError, StoreUnavailable) as error:
-            # A server that is away keeps its vectors; what is lost, or being left, is embedded again.
-            if isinstance(error, StorageError) and before.manifest.store == self._spec:
-                raise
-            _log.warning("embedding all passages again: %s", error)
-            return None
-        return _Previous(before, ids, keys, vectors)
+        """The newest version with vectors of this encoder that can be read, even if it is otherwise damaged."""
+        for candidate in self._folder.candidates():
+            try:
+                version = self._folder.version(candidate)
+                made = version.manifest
+                if not made.passages or made.encoder != self._encoder.name:
+                    continue
+                version.check("records", "vectors")
+                return _opened(version)
+            except (FileNotFoundError, CollectionCorrupt, StorageError, StoreUnavailable) as error:
+                # A server that is away keeps its vectors; what is lost, or being left, is embedded again.
+                if isinstance(error, StorageError) and made.store == self._spec:
+                    raise
+                _log.warning("vectors cannot be reused: %s", error)
+        return None
 
     def _embed(self, known: set[bytes], journal: VectorJournal) -> None:
         missing = [(key, text) for key, text in self.staged.texts_by_key() if key not in known]
@@ -231,8 +236,12 @@ class _Previous:
     vectors: OpenVectors
 
 
-def _serving(folder: CollectionFolder) -> Version | None:
+def _opened(version: Version) -> _Previous:
+    records = Records(version.records)
     try:
-        return folder.current()
-    except CollectionNotFound:
-        return None
+        ids, keys = records.passage_ids(), records.keys()
+    finally:
+        records.close()
+    return _Previous(
+        version, ids, keys, load_store(version.manifest.store).open(version.folder, ids, version.manifest.dimension)
+    )

@@ -5,11 +5,12 @@ Everything here blocks and may be called from any thread.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from index.errors import CollectionNotFound
+from index.errors import CollectionNotFound, IndexingError
 from server.chat.errors import InvalidRequest
 from server.chat.models import Models
 from server.chat.types import CollectionSummary
@@ -19,8 +20,12 @@ from text.names import NAME_RULE, is_name
 if TYPE_CHECKING:
     from index.collection import Collection
 
+log = logging.getLogger(__name__)
+
 REFRESH_SECONDS = 1.0
 """How often, at most, a collection is asked whether another process has written a newer version."""
+CHECK_SECONDS = 3600.0
+"""How often the files of a collection that is in use are read and compared with their checksums."""
 
 
 def checked_name(name: str) -> str:
@@ -44,6 +49,7 @@ class Collections:
         self._opening: dict[str, threading.Lock] = {}
         self._open: dict[str, Collection] = {}
         self._checked: dict[str, float] = {}
+        self._compared: dict[str, float] = {}
         self.root = settings.home / "collections"
 
     def get(self, name: str) -> Collection:
@@ -60,7 +66,10 @@ class Collections:
                 self._open[name] = collection
             elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
                 collection.refresh()
-            self._checked[name] = time.monotonic()
+            now = self._checked[name] = time.monotonic()
+            if now - self._compared.setdefault(name, now) > CHECK_SECONDS:
+                self._compared[name] = now
+                threading.Thread(target=_compare, args=(collection,), name=f"check-{name}", daemon=True).start()
             return collection
 
     def changed(self, name: str) -> None:
@@ -70,6 +79,11 @@ class Collections:
     def is_open(self, name: str) -> bool:
         """Whether a collection is open already; never blocks."""
         return name in self._open
+
+    def problem(self, name: str) -> str:
+        """Why an older version of an open collection serves; empty where none does. Never blocks."""
+        collection = self._open.get(name)
+        return collection.problem if collection is not None else ""
 
     def exists(self, name: str) -> bool:
         """Whether there is a collection of that name, without opening it."""
@@ -86,6 +100,7 @@ class Collections:
                 passages=info.passages,
                 version=info.version,
                 updated=info.updated,
+                problem=info.problem,
             )
             for info in sorted(list_collections(self.root), key=lambda info: info.name)
         ]
@@ -111,3 +126,10 @@ class Collections:
             for collection in self._open.values():
                 collection.close()
             self._open.clear()
+
+
+def _compare(collection: Collection) -> None:
+    try:
+        collection.check()
+    except IndexingError as error:
+        log.warning("%s", error)

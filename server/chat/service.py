@@ -153,6 +153,8 @@ class ChatService(ConversationMixin, DocumentMixin):
                 waiting.append(f"the collection {name}")
             else:
                 problems.append(f"There is no collection {name} yet. Index documents into it.")
+        elif problem := self.opened.problem(name):
+            problems.append(problem)
         return Readiness(
             ready=not waiting and (engine is not None and not problems),
             engine=engine.name if engine else "",

@@ -36,7 +36,7 @@ class TurnRequest(View):
 
 
 class CollectionSummary(View):
-    """A collection that can be asked. `busy` is the id of the job that is changing it, if any."""
+    """A collection. `busy` is the id of the job that is changing it, if any; with a `problem` nothing can be asked."""
 
     name: str
     documents: int
@@ -44,6 +44,7 @@ class CollectionSummary(View):
     version: str
     updated: float
     busy: str | None = None
+    problem: str = ""
 
 
 class DocumentSummary(View):

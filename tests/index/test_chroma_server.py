@@ -18,9 +18,8 @@ from index.errors import CollectionMismatch, StorageError
 from index.indexer import delete_documents, index_documents
 from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
-from testing.encoder import WordEncoder
-from testing.vector_store import VectorStoreContract
-from tests.index.conftest import document
+from tests.index.conftest import WordEncoder, document
+from tests.index.vector_store_contract import VectorStoreContract
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
 from index.versions import CollectionFolder
-from testing.encoder import WordEncoder
-from tests.index.conftest import document
+from tests.index.conftest import WordEncoder, document
 
 
 @pytest.fixture
@@ -289,7 +288,7 @@ def test_missing_parts_are_reported_as_a_corrupt_collection(
     tmp_path: Path, documents: list[Document], words: WordEncoder, part: str, store: StoreSpec
 ) -> None:
     index_documents(tmp_path, "docs", documents, words, store=store)
-    folder = CollectionFolder(tmp_path, "docs").current().folder
+    folder = next(CollectionFolder(tmp_path, "docs").sound()).folder
     (folder / part).rename(tmp_path / "taken")
     with pytest.raises(CollectionCorrupt, match="index again"):
         Collection.open(tmp_path, "docs", words, store=store)
@@ -300,7 +299,7 @@ def test_damaged_parts_are_reported_as_a_corrupt_collection(
     tmp_path: Path, documents: list[Document], words: WordEncoder, part: str
 ) -> None:
     index_documents(tmp_path, "docs", documents, words)
-    folder = CollectionFolder(tmp_path, "docs").current().folder
+    folder = next(CollectionFolder(tmp_path, "docs").sound()).folder
     (folder / part).write_bytes(b"\x00 nothing of use" * 300)
     with pytest.raises(CollectionCorrupt, match="index again"):
         Collection.open(tmp_path, "docs", words).search([Query("fax")])
@@ -333,7 +332,7 @@ from index.collection import Collection
 from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
-from testing.encoder import WordEncoder
+from tests.index.conftest import WordEncoder
 collection = Collection.open(Path(sys.argv[1]), "docs", WordEncoder())
 for line in sys.stdin:
     if line.strip() == "refresh":

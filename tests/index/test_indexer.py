@@ -13,8 +13,7 @@ from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled
 from index.indexer import IndexProgress, IndexReport, delete_documents, index_paths
 from index.query import Query
 from index.versions import CollectionFolder
-from testing.encoder import WordEncoder
-from tests.index.conftest import TEXTS
+from tests.index.conftest import TEXTS, WordEncoder
 
 Index = Callable[..., IndexReport]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,8 @@ from index.indexer import index_documents, index_paths
 from index.query import Query
 from index.stores import EXACT, StoreSpec, VectorStore, load_store
 from index.versions import CollectionFolder
-from testing.encoder import WordEncoder
-from testing.vector_store import VectorStoreContract
-from tests.index.conftest import document
+from tests.index.conftest import WordEncoder, document
+from tests.index.vector_store_contract import VectorStoreContract
 
 CHROMA = StoreSpec("chroma")
 
@@ -48,7 +46,7 @@ def test_vectors_lie_once_on_disk_and_move_with_the_setting(
     index_documents(tmp_path, "docs", documents, words, store=other)
     report = index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=store)
     assert report.embedded == 1, "the other vectors came over"
-    assert kept(CollectionFolder(tmp_path, "docs").current().folder) == files
+    assert kept(next(CollectionFolder(tmp_path, "docs").sound()).folder) == files
     collection = Collection.open(tmp_path, "docs", words, store=store)
     for text in ("zebra stripes", "fax"):
         hit = collection.search([Query(text, lexical=0.0)])[0]
@@ -65,7 +63,7 @@ def test_indexing_again_mends_vectors_that_are_lost(
     tmp_path: Path, folder: Path, words: WordEncoder, store: StoreSpec
 ) -> None:
     index_paths(tmp_path, "docs", [folder], words, store=store)
-    version = CollectionFolder(tmp_path, "docs").current().folder
+    version = next(CollectionFolder(tmp_path, "docs").sound()).folder
     for name in kept(version):
         (version / name).rename(tmp_path / name)
     with pytest.raises(CollectionCorrupt, match="index again"):
@@ -80,7 +78,7 @@ def test_a_collection_of_format_1_still_serves_and_is_brought_over(
     tmp_path: Path, folder: Path, words: WordEncoder
 ) -> None:
     index_paths(tmp_path, "docs", [folder], words)
-    version = CollectionFolder(tmp_path, "docs").current().folder
+    version = next(CollectionFolder(tmp_path, "docs").sound()).folder
     manifest = json.loads((version / "manifest.json").read_text("utf-8"))
     del manifest["store"]
     manifest |= {"format": 1, "lexical": "bm25s", "chroma_url": ""}
@@ -93,14 +91,14 @@ def test_a_collection_of_format_1_still_serves_and_is_brought_over(
     report = index_paths(tmp_path, "docs", [folder], words)
     assert sorted(file.status for file in report.files) == ["indexed", *["unchanged"] * 5]
     assert report.embedded == 1
-    assert kept(CollectionFolder(tmp_path, "docs").current().folder) == {"vectors.npy"}
+    assert kept(next(CollectionFolder(tmp_path, "docs").sound()).folder) == {"vectors.npy"}
 
 
 def test_a_collection_of_an_unknown_format_says_what_to_do(
     tmp_path: Path, documents: list[Document], words: WordEncoder
 ) -> None:
     index_documents(tmp_path, "docs", documents, words)
-    manifest = CollectionFolder(tmp_path, "docs").current().folder / "manifest.json"
+    manifest = next(CollectionFolder(tmp_path, "docs").sound()).folder / "manifest.json"
     manifest.write_text(manifest.read_text("utf-8").replace('"format": 2', '"format": 99'), "utf-8")
     with pytest.raises(CollectionCorrupt, match="format 99, and this program reads format 2: delete the collection"):
         Collection.open(tmp_path, "docs", words)
@@ -113,6 +111,6 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Docu
 
 
 def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(StoreUnavailable, match=r"install `anaphora\[chroma\]`"):
         load_store(CHROMA)

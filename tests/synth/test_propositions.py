@@ -19,8 +19,7 @@ from synth.propositions.store import Proposition, SourceSpan
 from synth.propositions.windows import DocumentWindow, list_items, windows
 from synth.references import reference
 from synth.running import InvalidAnswer
-from testing.encoder import WordEncoder
-from tests.synth.conftest import document
+from tests.synth.conftest import WordEncoder, document
 
 LIST = """Before you apply:
 

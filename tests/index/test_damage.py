@@ -1,0 +1,140 @@
+"""Broken disks: whatever happens to a file of a version, nothing wrong is served, and indexing again mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from index.collection import Collection, delete_collection, list_collections
+from index.documents import Document
+from index.errors import CollectionCorrupt, CollectionNotFound
+from index.indexer import index_documents, index_paths
+from index.query import Query
+from index.versions import CollectionFolder
+from tests.index.conftest import WordEncoder, document
+
+
+def truncate(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) * 2 // 3] ^= 0x40
+    path.write_bytes(data)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+Damage = Callable[[Path], None]
+DAMAGES = (truncate, flip, remove, empty)
+FILES = (
+    "records.sqlite", "vectors.npy", "manifest.json", "current", "lexical/data.csc.index.npy",
+    "lexical/indices.csc.index.npy", "lexical/indptr.csc.index.npy", "lexical/params.index.json",
+)  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path, documents: list[Document], words: WordEncoder) -> Path:
+    """A collection of two versions; the newer one has a document more."""
+    index_documents(tmp_path, "docs", documents, words)
+    index_documents(tmp_path, "docs", [document("visa", "A visa is issued by the consulate.")], words)
+    return tmp_path
+
+
+def damaged(root: Path, file: str, damage: Damage) -> None:
+    folder = CollectionFolder(root, "docs")
+    path = folder.path / file if file == "current" else folder.versions / folder.named() / file
+    damage(path)
+
+
+def found(collection: Collection, text: str) -> list[str]:
+    return [hit.passage.document_id for hit in collection.search([Query(text)], k=1)]
+
+
+def test_the_files_tried_here_are_those_of_a_version(root: Path) -> None:
+    folder = next(CollectionFolder(root, "docs").sound()).folder
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(FILES) - {"current"} <= there
+    assert {name.partition("/")[0] for name in there} == {name.partition("/")[0] for name in FILES} - {"current"}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", FILES)
+def test_the_version_before_serves_and_indexing_again_mends_it(
+    root: Path, file: str, damage: Damage, words: WordEncoder
+) -> None:
+    damaged(root, file, damage)
+    collection = Collection.open(root, "docs", words)
+    assert found(collection, "claims office fax number") == ["fax"]
+    # A damaged pointer costs nothing: the newest complete version is the one it named.
+    assert (found(collection, "visa consulate") == ["visa"]) == (file == "current")
+    assert "indexed again" in collection.problem
+    assert [info.name for info in list_collections(root)] == ["docs"]
+    collection.refresh()
+    assert "indexed again" in collection.problem
+    again = index_documents(root, "docs", [document("visa", "A visa is issued by the consulate.")], words)
+    assert collection.refresh()
+    assert collection.version == again.version
+    assert collection.problem == ""
+    assert found(collection, "visa consulate") == ["visa"]
+    delete_collection(root, "docs")
+    assert list_collections(root) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", FILES)
+def test_damage_to_the_only_version_is_one_clear_error(
+    tmp_path: Path, file: str, damage: Damage, documents: list[Document], words: WordEncoder
+) -> None:
+    index_documents(tmp_path, "docs", documents, words)
+    damaged(tmp_path, file, damage)
+    if file == "current":
+        assert found(Collection.open(tmp_path, "docs", words), "claims office fax number") == ["fax"]
+    else:
+        with pytest.raises((CollectionCorrupt, CollectionNotFound), match=r"index again|there is no collection"):
+            Collection.open(tmp_path, "docs", words)
+    index_documents(tmp_path, "docs", documents, words)
+    assert found(Collection.open(tmp_path, "docs", words), "claims office fax number") == ["fax"]
+
+
+def test_damage_while_it_is_open_is_seen_by_a_check(root: Path, words: WordEncoder) -> None:
+    collection = Collection.open(root, "docs", words)
+    before = collection.version
+    assert collection.check()
+    damaged(root, "vectors.npy", flip)
+    assert not collection.check()
+    assert collection.version != before
+    assert found(collection, "claims office fax number") == ["fax"]
+    assert "vectors.npy" in collection.problem
+
+
+def test_sound_vectors_of_a_damaged_version_are_not_computed_again(folder: Path, tmp_path: Path) -> None:
+    root, words = tmp_path / "collections", WordEncoder()
+    index_paths(root, "docs", [folder], words)
+    damaged(root, "lexical/data.csc.index.npy", flip)
+    report = index_paths(root, "docs", [folder], words)
+    assert report.embedded == 0
+    assert {file.status for file in report.files} == {"unchanged"}
+    assert found(Collection.open(root, "docs", words), "claims office fax number") == ["fax.md"]
+
+
+def test_a_version_whose_texts_are_lost_is_made_again_from_the_one_before(folder: Path, tmp_path: Path) -> None:
+    root, words = tmp_path / "collections", WordEncoder()
+    index_paths(root, "docs", [folder], words)
+    (folder / "visa.md").write_text("# Visa\n\nA visa is issued by the consulate.\n", "utf-8")
+    index_paths(root, "docs", [folder], words)
+    damaged(root, "records.sqlite", truncate)
+    report = index_paths(root, "docs", [folder], words)
+    changed = {file.document_id: file.status for file in report.files if file.status != "unchanged"}
+    assert changed == {"visa.md": "indexed"}
+    assert found(Collection.open(root, "docs", words), "visa consulate") == ["visa.md"]

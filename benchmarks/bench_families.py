@@ -1,11 +1,12 @@
 """Families of rewriters, and LoRA against full training: the same recipe, data, seed and steps, one after the other.
 
-    python benchmarks/bench_families.py --data DATA --runs RUNS [--rules N] [--pairs N] [--threads T] [--only NAME ...]
+    python benchmarks/bench_families.py --data DATA --runs RUNS [--steps N] [--rows N] [--threads T] [--only NAME ...]
 
-The recipe is `t5-small-data`, cut to `--rules` and `--pairs` steps; `--data` is the folder its paths start from. Each
-row is a run in a folder below `--runs`, so what was stopped goes on. T5 comes twice, with and without the copying
-circuit that only it has. LoRA and full training both start from the weights of a run on rule-made rows alone. Prints
-a Markdown table: text measures on held-out turns, beside those of copying the question, and the loss on them.
+`--data` is a folder with `synthetic/` and `rewriting/`: dialogs that a large model wrote, and pairs of people. The
+recipe is `t5-small-data`, cut to `--steps` steps, on at most `--rows` rows of each file. Each row of the table is a
+run in a folder below `--runs`, so what was stopped goes on. T5 comes twice, with and without the copying circuit that
+only it has. LoRA and full training both start from the weights of the T5 that copies, and go on for as many steps.
+Prints a Markdown table: text measures on held-out turns, beside those of copying the question, and the loss on them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rewriter.training.recipe import read_recipe
-from rewriter.training.run import train
-from rewriter.training.stages import Machine
+from rewriter.training import Machine, read_recipe, train
 
 RECIPE = "t5-small-data"
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -26,29 +25,25 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "GPT-2-like": {"family": "causal", "base": "config:gpt2-3m", "copies": False},
     "Mamba": {"family": "causal", "base": "config:mamba-3m", "copies": False},
 }
-BASE, FULL, LORA = "T5 that copies, rules only", "all weights, from that", "LoRA, from that"
+BASE, FULL, LORA = "T5 that copies", "all weights, from that", "LoRA, from that"
 LEARNING_RATE = {LORA: 3e-3}
 """Low rank wants a larger step; all others keep the recipe's."""
 
 
 def run(name: str, options: argparse.Namespace) -> Path:
     """Train one row, or find it trained."""
-    rules, pairs = [stage.model_dump(mode="json", exclude_none=True) for stage in read_recipe(RECIPE).stage]
-    for part in rules["data"]:
-        part["hold_out"] = 0.0  # so that every row is held against the same turns
-    if name == BASE:
-        pairs["learning_rate"] = 1e-9  # reads the pairs' held-out turns and learns nothing of the pairs
-    pairs["learning_rate"] = LEARNING_RATE.get(name, pairs["learning_rate"])
-    for stage, steps in ((rules, options.rules), (pairs, 1 if name == BASE else options.pairs)):
-        stage |= {"steps": steps, "evaluate_every": max(1, steps // 2), "save_every": max(1, steps // 2)}
-    changes: dict[str, Any] = {"dev_examples": 400, "stage": [rules, pairs]}
+    (stage,) = (stage.model_dump(mode="json", exclude_none=True) for stage in read_recipe(RECIPE).stage)
+    for part in stage["data"]:
+        part["limit"] = options.rows
+    every = max(1, options.steps // 2)
+    stage |= {"steps": options.steps, "evaluate_every": every, "save_every": every}
+    stage["learning_rate"] = LEARNING_RATE.get(name, stage["learning_rate"])
+    changes: dict[str, Any] = {"dev_examples": 400, "stage": [stage]}
     if name in FAMILIES:
         changes["model"] = FAMILIES[name]
-    elif name == BASE:
-        changes["model"] = FAMILIES["T5 that copies"]
     else:
         weights = options.runs / slug(BASE) / "weights"
-        changes |= {"model": {"family": "t5", "base": str(weights.resolve()), "copies": False}, "stage": [pairs]}
+        changes["model"] = {"family": "t5", "base": str(weights.resolve()), "copies": False}
         changes["lora"] = {} if name == LORA else None
     machine = Machine(cpu_only=options.cpu, threads=options.threads)
     return train(read_recipe(RECIPE, changes), options.data, options.runs / slug(name), machine=machine)
@@ -79,11 +74,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--rules", type=int, default=400)
-    parser.add_argument("--pairs", type=int, default=900)
+    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--cpu", action="store_true")
-    names = [*FAMILIES, BASE, FULL, LORA]
+    names = [*FAMILIES, FULL, LORA]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     options = parser.parse_args()
     folders = {name: run(name, options) for name in options.only}

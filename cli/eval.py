@@ -12,14 +12,12 @@ import typer
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
 from cli.eval_options import Data, Every, FailUnder, Name, Out, bench, collect, conclude, listed, runs_folder
-from cli.eval_paper import paper
 from cli.state import state_of
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
 
 app.command()(answers)
 app.command()(answerability)
-app.command()(paper)
 
 
 @app.command()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from server.turn.answerability import BASE, WITH_RELEVANCE, AnswerabilityModel
+from text.extras import need_extra
 
 FOLDS = 5
 RIDGE = 0.02
@@ -44,27 +45,19 @@ class OperatingPoint:
     """Share of answerable questions refused."""
 
 
-def fit(cases: Sequence[Case], names: Sequence[str], rounds: int = 30) -> AnswerabilityModel:
-    """Logistic regression by Newton's method, both classes weighing the same, weights held small."""
-    raw, y = _matrix(cases, names), np.array([float(case.answerable) for case in cases])
+def fit(cases: Sequence[Case], names: Sequence[str]) -> AnswerabilityModel:
+    """Logistic regression, both classes weighing the same, weights held small."""
+    need_extra("eval", "Fitting", "sklearn")
+    from sklearn.linear_model import LogisticRegression
+
+    raw, y = _matrix(cases, names), np.array([case.answerable for case in cases])
     mean, spread = raw.mean(axis=0), raw.std(axis=0) + 1e-9
-    x = np.hstack([np.ones((len(raw), 1)), (raw - mean) / spread])
-    share = max(1, int(y.sum())), max(1, int(len(y) - y.sum()))
-    weight = np.where(y > 0, 0.5 / share[0], 0.5 / share[1])
-    ridge = RIDGE * np.eye(x.shape[1])
-    ridge[0, 0] = 1e-6
-    beta = np.zeros(x.shape[1])
-    for _ in range(rounds):
-        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
-        gradient = x.T @ (weight * (y - p)) - ridge @ beta
-        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge
-        step = np.linalg.solve(hessian, gradient)
-        beta += step
-        if np.abs(step).max() < 1e-8:
-            break
-    slopes = beta[1:] / spread
+    model = LogisticRegression(C=1 / (RIDGE * len(y)), class_weight="balanced", solver="newton-cholesky", tol=1e-8)
+    model.fit((raw - mean) / spread, y)
+    slopes = model.coef_[0] / spread
     return AnswerabilityModel(
-        round(float(beta[0] - slopes @ mean), 4), {n: round(float(s), 4) for n, s in zip(names, slopes, strict=True)}
+        round(float(model.intercept_[0] - slopes @ mean), 4),
+        {n: round(float(s), 4) for n, s in zip(names, slopes, strict=True)},
     )
 
 
@@ -88,7 +81,7 @@ def cross_validated(cases: Sequence[Case], names: Sequence[str]) -> list[float]:
 def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[OperatingPoint]:
     """Every threshold that changes something, from refusing nobody to refusing everybody."""
     places = []
-    unanswerable = answerable.count(False) if isinstance(answerable, list) else sum(not a for a in answerable)
+    unanswerable = sum(not own for own in answerable)
     for threshold in (0.0, *sorted({round(p, 3) + 0.001 for p in probabilities})):
         refused = [not own for p, own in zip(probabilities, answerable, strict=True) if p < threshold]
         right = sum(refused)
@@ -105,12 +98,9 @@ def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[Op
 
 def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
     """Area under the ROC curve: the chance that an answerable question gets the higher probability."""
-    good = [p for p, own in zip(probabilities, answerable, strict=True) if own]
-    bad = [p for p, own in zip(probabilities, answerable, strict=True) if not own]
-    if not good or not bad:
-        return 0.5
-    wins = sum((a > b) + 0.5 * (a == b) for a in good for b in bad)
-    return wins / (len(good) * len(bad))
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(answerable, probabilities)) if len(set(answerable)) == 2 else 0.5
 
 
 def joined(

@@ -29,7 +29,7 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "agent": "a
 class RewriteExample:
     """One question in its conversation.
 
-    `history` holds the turns before it, oldest first; `rewrite` is the question that stands alone, equal to
+    `history` holds the messages before it, oldest first; `rewrite` is the question that stands alone, equal to
     `question` where nothing had to be added. `id` is unique within its file; `source` says where it comes from.
     """
 
@@ -93,7 +93,7 @@ def as_row(example: RewriteExample) -> dict[str, object]:
     """The example as the JSON row `read_examples` understands."""
     return {
         "id": example.id,
-        "history": [{"role": turn.role, "text": turn.text} for turn in example.history],
+        "history": [{"role": message.role, "text": message.text} for message in example.history],
         "question": example.question,
         "rewrite": example.rewrite,
         "source": example.source,
@@ -123,7 +123,7 @@ def _of_line(line: str, where: str, source: str) -> Iterator[RewriteExample]:
 
 
 def _of_row(row: dict[str, Any], where: str, source: str, *, id_key: str, question_key: str) -> RewriteExample:
-    history = tuple(_turn(turn, f"{where}, history {n}") for n, turn in enumerate(_list(row, "history", where), 1))
+    history = tuple(_message(one, f"{where}, history {n}") for n, one in enumerate(_list(row, "history", where), 1))
     return RewriteExample(
         id=str(row.get(id_key) or where),
         history=history,
@@ -139,13 +139,13 @@ def _of_dialog(row: dict[str, Any], where: str, source: str) -> Iterator[Rewrite
     history: list[Message] = []
     for n, raw in enumerate(_list(row, "turns", where), start=1):
         at = f"{where}, turn {n}"
-        turn = _turn(raw, at)
-        if turn.role == "user" and isinstance(raw, dict) and raw.get("rewrite") is not None:
-            yield RewriteExample(f"{dialog}#{n}", tuple(history), turn.text, _text(raw, "rewrite", at), source)
-        history.append(turn)
+        message = _message(raw, at)
+        if message.role == "user" and isinstance(raw, dict) and raw.get("rewrite") is not None:
+            yield RewriteExample(f"{dialog}#{n}", tuple(history), message.text, _text(raw, "rewrite", at), source)
+        history.append(message)
 
 
-def _turn(raw: object, where: str) -> Message:
+def _message(raw: object, where: str) -> Message:
     if not isinstance(raw, dict) or raw.get("role") not in _ROLES:
         raise ExampleError(f"{where} needs a `role` (user or assistant) and a `text`.")
     text = raw.get("text")

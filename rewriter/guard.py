@@ -71,7 +71,7 @@ def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterato
     elif _ASKS.search(question) and not _ASKS.search(rewrite) and rewrite.rstrip().endswith((".", "!", "。")):
         yield "The rewrite states something where the user asked."
     made, typed = words(rewrite), f" {' '.join(words(question))} "
-    said = [f" {' '.join(words(turn.text))} " for turn in conversation.messages if turn.role == "assistant"]
+    said = [f" {' '.join(words(one.text))} " for one in conversation.messages if one.role == "assistant"]
     for i in range(len(made) - MAX_REPEATED):
         run = f" {' '.join(made[i : i + MAX_REPEATED + 1])} "
         if run not in typed and any(run in text for text in said):
@@ -111,7 +111,7 @@ def _drift(conversation: Conversation, question: str, rewrite: str) -> Iterator[
 
 
 def _said(conversation: Conversation) -> str:
-    return "\n".join(turn.text for turn in conversation.messages)
+    return "\n".join(message.text for message in conversation.messages)
 
 
 _CHECKS: tuple[Callable[[Conversation, str, str], Iterator[str]], ...] = (

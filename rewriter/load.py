@@ -44,13 +44,13 @@ Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 class Serving:
     """How a rewriter is to be run.
 
-    `timeout_seconds` bounds one turn, waiting for others included. `history_turns` is how many turns it may see,
-    newest kept. `alternatives` is how many further forms it returns. `threshold` overrides the gate's: a question
+    `timeout_seconds` bounds one turn, waiting for others included. `history_messages` is how many messages it may
+    see, newest kept. `alternatives` is how many further forms it returns. `threshold` overrides the gate's: a question
     is rewritten where the calibrated probability that it needs it is at least this. `threads` is per request.
     """
 
     timeout_seconds: float = 2.0
-    history_turns: int = 6
+    history_messages: int = 6
     alternatives: int = 0
     threshold: float | None = None
     device: Device = "auto"

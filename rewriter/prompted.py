@@ -46,14 +46,14 @@ _QUOTES = "\"'`“”‘’«»* "
 class PromptedRewriter:
     """Asks `chat_model` whether a question needs its conversation, and for the question in full if so.
 
-    `timeout_seconds` bounds the whole of it; `history_turns` is how many turns the model sees, newest kept.
+    `timeout_seconds` bounds the whole of it; `history_messages` is how many messages the model sees, newest kept.
     Without a conversation the model is not asked.
     """
 
-    def __init__(self, chat_model: BaseChatModel, timeout_seconds: float = 8.0, history_turns: int = 6) -> None:
+    def __init__(self, chat_model: BaseChatModel, timeout_seconds: float = 8.0, history_messages: int = 6) -> None:
         self._model = chat_model
         self._timeout = timeout_seconds
-        self._turns = history_turns
+        self._history_messages = history_messages
 
     @property
     def name(self) -> str:
@@ -66,7 +66,7 @@ class PromptedRewriter:
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """Decide and resolve, blocking; never raises."""
-        if not conversation or not self._turns:
+        if not conversation or not self._history_messages:
             return Rewrite(question, "keep", confidence=1.0)
         started = time.perf_counter()
         call = _Call(self._model, self._messages(conversation, question), question)
@@ -81,7 +81,7 @@ class PromptedRewriter:
 
     async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """As `rewrite`; cancelling it closes the request to the model."""
-        if not conversation or not self._turns:
+        if not conversation or not self._history_messages:
             return Rewrite(question, "keep", confidence=1.0)
         started = time.perf_counter()
         said = ""
@@ -109,8 +109,8 @@ class PromptedRewriter:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         lines = [
-            f"{turn.role.capitalize()}: {_line(turn.text, USER_CHARS if turn.role == 'user' else ASSISTANT_CHARS)}"
-            for turn in conversation.messages[-self._turns :]
+            f"{one.role.capitalize()}: {_line(one.text, USER_CHARS if one.role == 'user' else ASSISTANT_CHARS)}"
+            for one in conversation.messages[-self._history_messages :]
         ]
         parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
         asked = _PLACEHOLDER.sub(lambda match: parts[match[1]], load_prompt(PACKAGE, "conversation").text)

@@ -130,7 +130,7 @@ def _trained(folder: Path, settings: Settings) -> Rewriter:
         folder,
         Serving(
             timeout_seconds=rewriter.timeout_seconds,
-            history_turns=rewriter.history_turns,
+            history_messages=rewriter.history_turns,
             alternatives=rewriter.alternatives,
             threshold=rewriter.threshold,
         ),

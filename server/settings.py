@@ -175,7 +175,9 @@ class RewriterSettings(_Group):
         0, ge=0, le=5, description="Further forms a rewriter that writes is asked for; each is one more leg."
     )
     timeout_seconds: float = Field(8.0, gt=0, description="After this the typed question is used, in seconds.")
-    history_turns: int = Field(6, ge=0, description="Turns of history a rewriter that writes sees, the newest kept.")
+    history_turns: int = Field(
+        6, ge=0, description="Messages of history that a rewriter which writes sees, newest kept."
+    )
 
 
 class LLMSettings(_Group):
@@ -220,7 +222,7 @@ class ServerSettings(_Group):
     port: int = Field(7860, ge=0, le=65535, description="Port of the page and the API.")
     max_body_mb: int = Field(64, ge=1, description="Largest request body, in MiB.")
     max_question_chars: int = Field(4000, ge=1, description="Longest question, in characters.")
-    max_history_turns: int = Field(50, ge=0, description="Longest history of a request, in turns.")
+    max_history_turns: int = Field(50, ge=0, description="Longest history of a request, in messages.")
     concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
     queue_length: int = Field(32, ge=0, description="Turns that may wait; one more is told 429 with Retry-After.")
     turn_seconds: float = Field(360.0, gt=0, description="Longest turn, waiting left out, in seconds.")

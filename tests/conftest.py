@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.engines import Engine
 
+pytest.register_assert_rewrite("testing.vector_store")
 pytest_plugins = ["tests.parallel", "tests.serving"]
 
 Declare = Callable[..., Path]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from testing.openai_server import FakeOpenAIServer
 
 if TYPE_CHECKING:
     import httpx
@@ -48,112 +48,11 @@ A lost badge must be reported within one hour. A new badge costs twenty euros an
 }
 
 
-@dataclass
-class FakeLLM:
-    """An OpenAI-compatible server: streams `pieces` with `pace` seconds between them.
-
-    `die_after` pieces it drops the connection. `left` is set when a client goes before the end.
-    """
-
-    url: str = ""
-    pieces: list[str] = field(default_factory=lambda: ["Parental leave ", "lasts ten ", "weeks. [1]"])
-    pace: float = 0.0
-    silence: float = 0.0
-    die_after: int | None = None
-    status: int = 200
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    left: threading.Event = field(default_factory=threading.Event)
-    streaming: threading.Event = field(default_factory=threading.Event)
-
-
-def _handler(llm: FakeLLM) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
-        def do_GET(self) -> None:
-            self._answer(200, {"object": "list", "data": [{"id": "fake", "object": "model"}]})
-
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            llm.requests.append(request)
-            llm.headers.append({name.lower(): value for name, value in self.headers.items()})
-            if llm.status != 200:
-                self._answer(llm.status, {"error": {"message": "told to fail", "type": "server_error"}})
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            try:
-                self._stream()
-            except OSError:
-                llm.left.set()
-                self.close_connection = True
-
-        def _stream(self) -> None:
-            self._wait(llm.silence)
-            for n, piece in enumerate(llm.pieces):
-                if n == llm.die_after:
-                    self.connection.shutdown(2)
-                    self.close_connection = True
-                    return
-                self._event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
-                llm.streaming.set()
-                self._wait(llm.pace)
-            self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-            self._event({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57}})
-            self._chunk(b"data: [DONE]\n\n")
-            self.wfile.write(b"0\r\n\r\n")
-
-        def _wait(self, seconds: float) -> None:
-            """Sleep, noticing within 20 ms that the client has gone."""
-            until = time.monotonic() + seconds
-            while (left := until - time.monotonic()) > 0:
-                self.connection.settimeout(min(left, 0.02))
-                try:
-                    if self.connection.recv(1) == b"":
-                        raise ConnectionResetError
-                except TimeoutError:
-                    pass
-                finally:
-                    self.connection.settimeout(None)
-
-        def _event(self, event: dict[str, object]) -> None:
-            whole = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "fake", **event}
-            self._chunk(b"data: " + json.dumps(whole).encode() + b"\n\n")
-
-        def _chunk(self, data: bytes) -> None:
-            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-            self.wfile.flush()
-
-        def _answer(self, status: int, body: dict[str, object]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-    return Handler
-
-
 @pytest.fixture
-def llm() -> Iterator[FakeLLM]:
+def llm() -> Iterator[FakeOpenAIServer]:
     """A fake language model on a real port."""
-    llm = FakeLLM()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(llm))
-    server.daemon_threads = True
-    llm.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield llm
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with FakeOpenAIServer() as llm:
+        yield llm
 
 
 @pytest.fixture(scope="session")
@@ -308,6 +207,6 @@ def _start(settings: Settings) -> Running:
 
 
 @pytest.fixture
-def running(serve: Serve, settings_for: MakeSettings, llm: FakeLLM) -> Running:
+def running(serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer) -> Running:
     """A server with the fake language model and the collection `docs`."""
     return serve(settings_for(llm.url))

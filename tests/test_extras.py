@@ -123,5 +123,5 @@ def test_the_extra_that_is_named_brings_the_library() -> None:
 
 
 def test_a_plain_installation_leaves_out_what_serving_does_without() -> None:
-    assert {"torch", "transformers", "sentence_transformers", "scipy", "langchain", "matplotlib"} <= left_out()
+    assert {"torch", "transformers", "sentence_transformers", "scipy", "langchain", "chromadb"} <= left_out()
     assert not {"onnxruntime", "ctranslate2", "tokenizers", "gradio", "langchain_core", "xllamacpp"} & left_out()

@@ -19,6 +19,7 @@ import numpy as np
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
 from index.stores.protocol import Earlier, Mask, Neighbours, Take
+from text.extras import need_extra
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
@@ -38,7 +39,7 @@ class ChromaStore:
     """A `VectorStore`; without `url` Chroma runs in this process and its files lie in the version's folder."""
 
     def __init__(self, url: str = "") -> None:
-        _need_chroma()
+        need_extra("chroma", "The vector store Chroma", "chromadb", error=StoreUnavailable)
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
@@ -232,16 +233,6 @@ def _name(folder: Path) -> str:
     """Versions share a server but no folder, so only there must the name tell them apart."""
     home = hashlib.sha256(str(folder.parent.absolute()).encode()).hexdigest()[:12]
     return f"anaphora-{home}-{folder.name}"
-
-
-def _need_chroma() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("chromadb") is None:
-        raise StoreUnavailable(
-            "the vector store is Chroma, and chromadb is not installed: install `anaphora[chroma]`, "
-            "or set `index.store` to exact and index again"
-        )
 
 
 def _client(folder: Path, url: str) -> Client:

@@ -32,9 +32,9 @@ class RunFolder:
     gate: RewriteGate
     exports: tuple[str, ...]
 
-    def form(self, folder: Path, *, turns: int | None = None) -> Form:
-        """The form of the run's tokenizer, seeing at most `turns` turns; raises RunError where it cannot be read."""
-        lengths = self.lengths if turns is None else replace(self.lengths, turns=min(turns, self.lengths.turns))
+    def form(self, folder: Path, *, messages: int | None = None) -> Form:
+        """The form of the run's tokenizer, seeing at most so many messages; raises RunError where it cannot be read."""
+        lengths = self.lengths if messages is None else replace(self.lengths, turns=min(messages, self.lengths.turns))
         return Form(read_tokenizer(folder / TOKENIZER), self.architecture, lengths, end=self.end)
 
     def as_dict(self) -> dict[str, Any]:

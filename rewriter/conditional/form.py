@@ -1,6 +1,6 @@
 """How a conversation and a question become tokens, and a target becomes tokens: the same in training and serving.
 
-The source is the newest turns that fit, roles marked, and the question last; the target is a gate token and, where
+The source is the newest messages that fit, roles marked, and the question last; the target is a gate token and, where
 it says `<rewrite>`, the stand-alone question. Texts are encoded with special tokens disabled, so nothing that
 people or documents write can pass for a gate or a role.
 """
@@ -29,7 +29,10 @@ Architecture: TypeAlias = Literal["seq2seq", "causal"]
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Bounds in tokens. `source` bounds the whole input; a turn longer than its bound keeps its beginning."""
+    """Bounds in tokens. `source` bounds the whole input; a message longer than its bound keeps its beginning.
+
+    `turns`, the name it has in recipes and runs, is how many messages are read, the newest kept.
+    """
 
     source: int = 192
     target: int = 48
@@ -62,22 +65,22 @@ class Form:
         self._user, self._assistant, self._question = self._id(USER), self._id(ASSISTANT), self._id(QUESTION)
 
     def source(self, conversation: Conversation, question: str) -> list[int]:
-        """Token ids of the input, at most `lengths.source`; the question is always there, the oldest turns give way."""
+        """Token ids of the input, at most `lengths.source`; the question is always there, old messages give way."""
         lengths = self.lengths
         tail = [self._question, *self._encoded(question, lengths.question)]
         if self.architecture == "seq2seq":
             tail.append(self.end)
         left = lengths.source - len(tail)
-        turns: list[list[int]] = []
-        for turn in reversed(conversation.messages[-lengths.turns :] if lengths.turns else ()):
-            user = turn.role == "user"
+        messages: list[list[int]] = []
+        for message in reversed(conversation.messages[-lengths.turns :] if lengths.turns else ()):
+            user = message.role == "user"
             role = self._user if user else self._assistant
-            ids = [role, *self._encoded(turn.text, lengths.user if user else lengths.assistant)][:left]
+            ids = [role, *self._encoded(message.text, lengths.user if user else lengths.assistant)][:left]
             if len(ids) < 2:
                 break
-            turns.append(ids)
+            messages.append(ids)
             left -= len(ids)
-        return [token for ids in reversed(turns) for token in ids] + tail
+        return [token for ids in reversed(messages) for token in ids] + tail
 
     def target(self, rewrite: str | None) -> list[int]:
         """Token ids of the output, the end token included; None stands for a question that is kept."""

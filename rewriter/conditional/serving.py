@@ -123,7 +123,7 @@ def load(folder: Path, description: dict[str, Any], serving: Serving) -> Conditi
     """The rewriter of a finished run folder. Raises RunError where its files are missing, damaged or of another run."""
     run = run_folder.read(folder, description)
     verify(folder, description)
-    form = run.form(folder, turns=serving.history_turns)
+    form = run.form(folder, messages=serving.history_messages)
     gate = run.gate if serving.threshold is None else replace(run.gate, threshold=serving.threshold)
     return ConditionalRewriter(
         open_engine(folder, run, form, serving),

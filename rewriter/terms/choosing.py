@@ -21,7 +21,7 @@ _JOINED = regex.compile(r"[\s\-‐–_/.'’&+]{1,2}")
 class _Run:
     """Marked words that stand side by side."""
 
-    turn: int
+    message: int
     words: tuple[Word, ...]
 
     @property
@@ -46,13 +46,13 @@ def choose(
     runs = _runs(conversation, [word for word in reading.words if word.stem in open_stems])
     chosen: list[_Run] = []
     while open_stems:
-        longest = max(runs, key=lambda run: (len(run.stems & open_stems), -len(run.words), run.turn))
+        longest = max(runs, key=lambda run: (len(run.stems & open_stems), -len(run.words), run.message))
         chosen.append(_trimmed(longest, open_stems))
         open_stems -= longest.stems
-    chosen.sort(key=lambda run: (run.turn, run.words[0].start))
+    chosen.sort(key=lambda run: (run.message, run.words[0].start))
     return tuple(
         Term(
-            conversation.messages[run.turn].text[run.words[0].start : run.words[-1].end],
+            conversation.messages[run.message].text[run.words[0].start : run.words[-1].end],
             round(sum(best[word.stem] for word in run.words) / len(run.words), 4),
         )
         for run in chosen
@@ -61,15 +61,15 @@ def choose(
 
 def _runs(conversation: Conversation, words: Sequence[Word]) -> list[_Run]:
     runs: list[list[Word]] = []
-    for word in sorted(words, key=lambda word: (word.turn, word.start)):
+    for word in sorted(words, key=lambda word: (word.message, word.start)):
         before = runs[-1][-1] if runs else None
-        if before is not None and before.turn == word.turn:
-            between = conversation.messages[word.turn].text[before.end : word.start]
+        if before is not None and before.message == word.message:
+            between = conversation.messages[word.message].text[before.end : word.start]
             if _JOINED.fullmatch(between) and ". " not in between:
                 runs[-1].append(word)
                 continue
         runs.append([word])
-    return [_Run(run[0].turn, tuple(run)) for run in runs]
+    return [_Run(run[0].message, tuple(run)) for run in runs]
 
 
 def _trimmed(run: _Run, wanted: set[str]) -> _Run:
@@ -79,4 +79,4 @@ def _trimmed(run: _Run, wanted: set[str]) -> _Run:
         words.pop(0)
     while words[-1].stem not in wanted:
         words.pop()
-    return _Run(run.turn, tuple(words))
+    return _Run(run.message, tuple(words))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 TYPES = 8
-"""Kinds of text a token can belong to: the question; user and assistant, one, two and more exchanges back;
+"""Kinds of text a token can belong to: the question; user and assistant, one, two and more turns back;
 the question the conversation began with."""
 
 _OPENING = 7
@@ -35,10 +35,10 @@ _CHARS_PER_TOKEN = 12
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """How many tokens are read: of the question, of all history, and of one turn of it.
+    """How many tokens are read: of the question, of all history, and of one message of it.
 
     Of a text that is too long the beginning is kept. The question that the conversation began with has its
-    place reserved, and of the rest the newest turns are kept.
+    place reserved, and of the rest the newest messages are kept.
     """
 
     question: int = 64
@@ -53,13 +53,13 @@ class TokenWindow:
 class Word:
     """A word of the history that could be appended.
 
-    `turn` is its turn's place in the conversation, `[start, end)` its characters in that turn's text,
+    `message` is its message's place in the conversation, `[start, end)` its characters in that message's text,
     `[first, last)` its tokens in the reading.
     """
 
     text: str
     stem: str
-    turn: int
+    message: int
     start: int
     end: int
     first: int
@@ -115,23 +115,23 @@ class ConversationReader:
         return Reading(tuple(ids), tuple(types), tuple(words))
 
     def _history(self, conversation: Conversation) -> list[tuple[int, int, list[_Token]]]:
-        """`(turn, type, tokens)` of what is read of the history, newest first."""
-        turns = conversation.messages
-        opening = next((index for index, turn in enumerate(turns) if turn.role == "user"), None)
-        begun = [] if opening is None else self._encode(turns[opening].text, self._window.user)
+        """`(message, type, tokens)` of what is read of the history, newest first."""
+        messages = conversation.messages
+        opening = next((index for index, message in enumerate(messages) if message.role == "user"), None)
+        begun = [] if opening is None else self._encode(messages[opening].text, self._window.user)
         room = self._window.history - len(begun)
         read: list[tuple[int, int, list[_Token]]] = []
-        for index, kind in _newest_first(turns):
+        for index, kind in _newest_first(messages):
             if index == opening:
                 read.append((index, kind if kind < _OPENING - 2 else _OPENING, begun))
             elif room > 0:
-                tokens = self._encode(turns[index].text, min(room, self._longest(turns[index], kind)))
+                tokens = self._encode(messages[index].text, min(room, self._longest(messages[index], kind)))
                 room -= len(tokens)
                 read.append((index, kind, tokens))
         return read
 
-    def _longest(self, turn: Message, kind: int) -> int:
-        if turn.role == "user":
+    def _longest(self, message: Message, kind: int) -> int:
+        if message.role == "user":
             return self._window.user
         return self._window.assistant if kind == 2 else self._window.older
 
@@ -143,18 +143,18 @@ class ConversationReader:
 _Token = tuple[int, tuple[int, int]]
 
 
-def _newest_first(turns: Sequence[Message]) -> list[tuple[int, int]]:
-    """Every turn's index and type. An exchange is a user's turn with the assistant's turns that follow it."""
+def _newest_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Every message's index and type. A turn is a user's message with the assistant's messages that follow it."""
     back, found = 1, list[tuple[int, int]]()
-    for index in range(len(turns) - 1, -1, -1):
-        role = turns[index].role
+    for index in range(len(messages) - 1, -1, -1):
+        role = messages[index].role
         found.append((index, 2 * min(back, 3) - (1 if role == "user" else 0)))
         if role == "user":
             back += 1
     return found
 
 
-def _words(text: str, spans: Sequence[tuple[int, int]], turn: int, offset: int, known: frozenset[str]) -> list[Word]:
+def _words(text: str, spans: Sequence[tuple[int, int]], message: int, offset: int, known: frozenset[str]) -> list[Word]:
     """The words that are read in full, carry content, and are not in the question."""
     found: list[Word] = []
     position = 0
@@ -174,5 +174,5 @@ def _words(text: str, spans: Sequence[tuple[int, int]], turn: int, offset: int, 
             continue
         stemmed = stem(plain)
         if stemmed not in known:
-            found.append(Word(match.group(), stemmed, turn, start, end, offset + first, offset + position))
+            found.append(Word(match.group(), stemmed, message, start, end, offset + first, offset + position))
     return found

@@ -90,7 +90,7 @@ class Mixture:
             for example in self.train(stage):
                 yield example.question
                 yield example.rewrite
-                yield from (turn.text for turn in example.history)
+                yield from (message.text for message in example.history)
 
     def _restored(self, path: Path) -> Iterator[RewriteExample]:
         return restored(path, self._recipe.seed)
@@ -149,7 +149,7 @@ def _paragraphs(path: Path) -> list[str]:
 def restored(path: Path, seed: int) -> Iterator[RewriteExample]:
     """Pairs from plain text, blank lines between paragraphs: a sentence that lost words its paragraph says elsewhere.
 
-    The paragraph up to the sentence is the assistant's turn. In half of the pairs the sentence is whole and kept.
+    The paragraph up to the sentence is the assistant's message. In half of the pairs the sentence is whole and kept.
     It teaches to copy and to look back before real pairs teach what to look for.
     """
     rng = random.Random(f"{seed}:{path.name}")

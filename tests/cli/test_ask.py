@@ -26,7 +26,7 @@ from cli.state import InputError
 from cli.transcript import Transcript
 from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent
 from server.turn.events import Evidence
-from tests.serving import FakeLLM
+from testing.openai_server import FakeOpenAIServer
 
 PROGRAM = "from cli import main; main()"
 Ask = Callable[..., Result]
@@ -46,7 +46,7 @@ def ask(home: Path) -> Ask:
     return run
 
 
-def test_one_question_is_answered_with_its_sources(ask: Ask, llm: FakeLLM) -> None:
+def test_one_question_is_answered_with_its_sources(ask: Ask, llm: FakeOpenAIServer) -> None:
     result = ask("--model", llm.url, "--once", "How long does parental leave last?")
     assert result.exit_code == 0, result.output
     assert "Parental leave lasts ten weeks. [1]\n" in result.stdout
@@ -60,7 +60,7 @@ def test_without_a_model_sentences_are_quoted(ask: Ask) -> None:
     assert "Parental leave lasts ten weeks." in result.stdout
 
 
-def test_events_are_printed_as_json_for_programs(ask: Ask, llm: FakeLLM) -> None:
+def test_events_are_printed_as_json_for_programs(ask: Ask, llm: FakeOpenAIServer) -> None:
     result = ask("--model", llm.url, "--once", "How long does parental leave last?", "--json")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [event["type"] for event in events[:2]] == ["rewrite", "evidence"]
@@ -69,7 +69,7 @@ def test_events_are_printed_as_json_for_programs(ask: Ask, llm: FakeLLM) -> None
     assert ask("--json").exit_code == ExitCode.BAD_INPUT
 
 
-def test_a_conversation_carries_its_history(ask: Ask, llm: FakeLLM) -> None:
+def test_a_conversation_carries_its_history(ask: Ask, llm: FakeOpenAIServer) -> None:
     typed = "How do I apply for parental leave?\nand by fax?\n/new\nand by fax?\n"
     result = ask("--model", llm.url, typed=typed)
     assert result.exit_code == 0, result.output
@@ -132,7 +132,7 @@ def test_a_missing_collection_is_named(ask: Ask) -> None:
     assert "nowhere" in result.output
 
 
-def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeLLM) -> None:
+def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpenAIServer) -> None:
     """In a pseudo-terminal, as a person would: Ctrl-C while the answer streams, then another question."""
     llm.pieces, llm.pace = ["Leave "] + ["and more "] * 200, 0.05
     controller, terminal = pty.openpty()
@@ -163,7 +163,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeLLM
         wait_for("and more and more")
         os.killpg(chat.pid, signal.SIGINT)
         wait_for("(stopped)")
-        assert llm.left.wait(10)
+        assert llm.disconnected.wait(10)
         llm.pieces, llm.pace = ["Ten weeks. [1]"], 0.0
         # The new prompt may have been read together with the remark.
         seen = seen.partition("(stopped)")[2]

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +61,9 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
             assert "Apply with form PL-7" in answer["choices"][0]["message"]["content"]
             assert answer["anaphora"]["rewrite"]["rewriter"] == "terms"
             assert answer["anaphora"]["rewrite"]["expansion"] == ["Parental leave"]
-        began = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         assert process.returncode == 0, err
-        assert time.monotonic() - began < 15
         assert "Traceback" not in out + err
         assert "Stopped." in err
         assert "evil]0;owned[2J error: all is lost fdp.pdf" in err

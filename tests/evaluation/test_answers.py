@@ -18,8 +18,8 @@ from evaluation.bertscore import BertScore
 from evaluation.errors import BadRow, EvaluationError
 from evaluation.sets import EvalSet, JudgedLevel, Question
 from server.settings import Settings
+from testing.openai_server import FakeOpenAIServer
 from tests.evaluation import evaluation_data as data
-from tests.serving import FakeLLM
 
 
 def turn(name: str, status: str, answer: str = "", **more: Any) -> AnsweredTurn:
@@ -57,7 +57,7 @@ def answers(tmp_path: Path, url: str, *options: str) -> Any:
     return CliRunner().invoke(app, [*words, "--name", "one", "--encoder", "none", *options])
 
 
-def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeLLM, tmp_path: Path) -> None:
+def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServer, tmp_path: Path) -> None:
     first = answers(tmp_path, llm.url, "--minutes", "0.0001")
     assert first.exit_code == 0, first.output
     assert "questions are left" in first.output

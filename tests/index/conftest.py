@@ -1,51 +1,16 @@
-"""An encoder that needs no model, and collections built with it."""
+"""Documents small enough to know by heart, and an encoder that needs no model."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from index.collection import Collection
 from index.documents import Document, Section
-from index.encoders import Vectors
-from text.tokenizer import tokenize
-
-
-@lru_cache(maxsize=100_000)
-def _direction(term: str, dimension: int) -> Vectors:
-    seed = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest())
-    return np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
-
-
-@dataclass
-class WordEncoder:
-    """Each term points its own way, a text where its terms do: alike words, alike vectors. Counts what it encodes."""
-
-    name: str = "words"
-    dimension: int = 48
-    max_tokens: int = 256
-    encoded: list[str] = field(default_factory=list)
-    calls: int = 0
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        self.calls += 1
-        self.encoded.extend(texts)
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, text in enumerate(texts):
-            for term in tokenize(text):
-                vectors[row] += _direction(term, self.dimension)
-        vectors[~vectors.any(axis=1)] = 1.0
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def count_tokens(self, text: str) -> int:
-        return len(text.split())
+from testing.encoder import WordEncoder
 
 
 @pytest.fixture(autouse=True)

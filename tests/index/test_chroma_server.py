@@ -18,8 +18,9 @@ from index.errors import CollectionMismatch, StorageError
 from index.indexer import delete_documents, index_documents
 from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
-from tests.index.conftest import WordEncoder, document
-from tests.index.vector_store_contract import VectorStoreContract
+from testing.encoder import WordEncoder
+from testing.vector_store import VectorStoreContract
+from tests.index.conftest import document
 
 
 @pytest.fixture(scope="module")

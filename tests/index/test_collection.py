@@ -19,7 +19,8 @@ from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
 from index.versions import CollectionFolder
-from tests.index.conftest import WordEncoder, document
+from testing.encoder import WordEncoder
+from tests.index.conftest import document
 
 
 @pytest.fixture
@@ -332,7 +333,7 @@ from index.collection import Collection
 from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
-from tests.index.conftest import WordEncoder
+from testing.encoder import WordEncoder
 collection = Collection.open(Path(sys.argv[1]), "docs", WordEncoder())
 for line in sys.stdin:
     if line.strip() == "refresh":

@@ -22,7 +22,8 @@ from index.indexer import IndexProgress, index_documents
 from index.query import Query
 from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
-from tests.index.conftest import WordEncoder, document
+from testing.encoder import WordEncoder
+from tests.index.conftest import document
 
 # Children start at once, with everything imported and no thread of ours: as cheap as a fork, as clean as a spawn.
 processes = multiprocessing.get_context("forkserver")

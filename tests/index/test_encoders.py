@@ -15,7 +15,7 @@ from index.documents import Document
 from index.encoders import CachedQueries, Encoder, load_encoder
 from index.errors import CollectionMismatch, ModelUnavailable
 from index.indexer import index_documents
-from tests.index.conftest import WordEncoder
+from testing.encoder import WordEncoder
 
 TEXTS = [
     "How do I send the form by fax?",

@@ -13,8 +13,8 @@ from index.indexer import index_paths
 from index.loaders import load, suffixes, walk
 from index.query import Query
 from index.stores import StoreSpec
+from testing.encoder import WordEncoder
 from tests.conftest import Declare
-from tests.index.conftest import WordEncoder
 
 STORE = '''
 import numpy as np

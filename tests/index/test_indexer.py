@@ -13,7 +13,8 @@ from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled
 from index.indexer import IndexProgress, IndexReport, delete_documents, index_paths
 from index.query import Query
 from index.versions import CollectionFolder
-from tests.index.conftest import TEXTS, WordEncoder
+from testing.encoder import WordEncoder
+from tests.index.conftest import TEXTS
 
 Index = Callable[..., IndexReport]
 

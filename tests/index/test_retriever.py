@@ -19,8 +19,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from index import Collection, Document, HybridRetriever, Section
 from index.indexer import index_documents
 from index.query import Hit
+from testing.encoder import WordEncoder
 from tests.heavy_imports import LATE
-from tests.index.conftest import WordEncoder
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from index.errors import IndexingCancelled, LoadError
 from index.indexer import IndexReport, index_paths
 from index.loaders import load
 from index.loaders.sandbox import Limits, ParserKilled, ParserPool
-from tests.index.conftest import WordEncoder
+from testing.encoder import WordEncoder
 from tests.index.hostile_files import HOSTILE, inline_markup, many_numbers
 
 # Far more than any honest file here takes, and far less than the hostile ones.

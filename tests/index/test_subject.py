@@ -11,7 +11,7 @@ from index.fusion import fuse
 from index.indexer import index_paths
 from index.query import Query
 from index.subject import subject
-from tests.index.conftest import WordEncoder
+from testing.encoder import WordEncoder
 
 DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}
 

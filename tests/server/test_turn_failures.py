@@ -17,7 +17,8 @@ from server.turn.events import (
     TokenEvent,
 )
 from server.turn.pipeline import TurnEngine, TurnModels
-from tests.server.turn_fakes import FakeCollection, ScriptedModel
+from testing.chat_model import FOREVER, ScriptedChatModel
+from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import FOLLOW_UP, engine, failed, play
 
 
@@ -91,7 +92,7 @@ def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("how", ["close", "cancel"])
 def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
-    model = ScriptedModel(script=["Parental leave ", "lasts ", 30.0, "ten weeks."])
+    model = ScriptedChatModel(script=["Parental leave ", "lasts ", FOREVER, "ten weeks."])
     turns = engine(model=model)
 
     async def read() -> None:
@@ -105,20 +106,18 @@ def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
         if how == "close":
             await task
         else:
-            await asyncio.to_thread(model.speaking.wait, 20)
+            await asyncio.to_thread(model.waiting.wait, 20)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    started = time.monotonic()
     asyncio.run(leave())
 
     assert model.closed == [True]
-    assert time.monotonic() - started < 10
 
 
 def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
-    model = ScriptedModel(script=[30.0, "REWRITE: x?"])
+    model = ScriptedChatModel(script=[FOREVER, "REWRITE: x?"])
     turns = engine(["x"], rewriter=PromptedRewriter(model))
 
     async def leave() -> None:
@@ -127,7 +126,7 @@ def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
                 pass
 
         task = asyncio.create_task(read())
-        await asyncio.to_thread(model.speaking.wait, 20)
+        await asyncio.to_thread(model.waiting.wait, 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -97,7 +97,7 @@ def test_a_server_that_stays_silent(llm: Any) -> None:
 
     assert isinstance(end, ErrorEvent)
     assert end.code == "llm_timeout"
-    assert llm.left.wait(5)
+    assert llm.disconnected.wait(5)
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])
@@ -111,7 +111,7 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
                     break
             # The turn's own closing must be enough; the client would close its connections soon after.
             await events.aclose()
-            assert await asyncio.to_thread(llm.left.wait, 2)
+            assert await asyncio.to_thread(llm.disconnected.wait, 2)
 
     async def leave() -> None:
         task = asyncio.create_task(read())
@@ -120,7 +120,7 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(llm.left.wait, 2)
+            assert await asyncio.to_thread(llm.disconnected.wait, 2)
         else:
             await task
 

@@ -1,18 +1,10 @@
-"""What tests of the turn are made of: evidence, a model that says its script, a collection that finds its list."""
+"""What tests of the turn are made of: evidence, a collection that finds its list."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from pydantic import ConfigDict, Field
 
 from index.documents import Document, Section
 from index.query import Hit, Passage, Query, Where
@@ -94,48 +86,3 @@ class Reversing:
     ) -> list[Hit]:
         self.asked.append(question)
         return list(reversed(hits))
-
-
-class ScriptedModel(BaseChatModel):
-    """Streams its pieces; a number among them is a pause in seconds, an exception is raised.
-
-    `speaking` is set when the first pause begins, `closed` is filled when the stream ends in any way.
-    """
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    script: list[Any]
-    asked: list[Any] = Field(default_factory=list)
-    closed: list[bool] = Field(default_factory=list)
-    speaking: threading.Event = Field(default_factory=threading.Event)
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:
-        raise NotImplementedError
-
-    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
-        raise NotImplementedError
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        self.asked.append(messages)
-        try:
-            for piece in self.script:
-                if isinstance(piece, Exception):
-                    raise piece
-                if isinstance(piece, float):
-                    self.speaking.set()
-                    await asyncio.sleep(piece)
-                    continue
-                message = piece if isinstance(piece, AIMessageChunk) else AIMessageChunk(content=piece)
-                yield ChatGenerationChunk(message=message)
-        finally:
-            self.closed.append(True)

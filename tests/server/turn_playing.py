@@ -17,7 +17,8 @@ from server.turn.events import (
     TokenEvent,
 )
 from server.turn.pipeline import TurnEngine, TurnModels
-from tests.server.turn_fakes import FakeCollection, ScriptedModel
+from testing.chat_model import ScriptedChatModel
+from tests.server.turn_fakes import FakeCollection
 
 FOLLOW_UP = Conversation((Message("user", "How long is parental leave?"), Message("assistant", "Ten weeks [1].")))
 
@@ -44,7 +45,7 @@ def engine(
 ) -> TurnEngine:
     """An engine over a fake collection; without a script it has no model."""
     found = collection or FakeCollection()
-    model = parts.pop("model", None) or (ScriptedModel(script=script) if script is not None else None)
+    model = parts.pop("model", None) or (ScriptedChatModel(script=script) if script is not None else None)
     models = TurnModels(parts.pop("rewriter", PassThroughRewriter()), parts.pop("reranker", None), model)
     return TurnEngine(collection=lambda _: found, models=models, settings=settings or Settings(), **parts)
 

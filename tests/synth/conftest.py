@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import pytest
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import Field
+from langchain_core.messages import BaseMessage
 
 from index.documents import Document, Section
-from index.encoders import Vectors
-from text.tokenizer import tokenize
-
-Reply = str | tuple[str, str] | Exception
-"""What a script says: a text, a text and its finish reason, or an error."""
-
-
-class ScriptedModel(BaseChatModel):
-    """Answers each request with what `script` makes of its messages; notes what it was asked and how."""
-
-    script: Callable[[list[BaseMessage]], Reply]
-    asked: list[list[BaseMessage]] = Field(default_factory=list)
-    options: list[dict[str, Any]] = Field(default_factory=list)
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        self.asked.append(messages)
-        self.options.append(kwargs)
-        reply = self.script(messages)
-        if isinstance(reply, Exception):
-            raise reply
-        text, finish = reply if isinstance(reply, tuple) else (reply, "stop")
-        usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-        message = AIMessage(text, usage_metadata=usage, response_metadata={"finish_reason": finish})
-        return ChatResult(generations=[ChatGeneration(message=message)])
+from testing.chat_model import ScriptedChatModel
+from testing.encoder import WordEncoder
 
 
 def step_of(messages: Sequence[BaseMessage]) -> str:
@@ -58,33 +18,6 @@ def step_of(messages: Sequence[BaseMessage]) -> str:
     from synth.prompts import NAMES, chat_prompt
 
     return next(name for name in NAMES if chat_prompt(name).system == messages[0].content)
-
-
-@dataclass
-class WordEncoder:
-    """Each word points its own way, a text where its words do: alike words, alike vectors."""
-
-    name: str = "words"
-    dimension: int = 64
-    max_tokens: int = 256
-    _seen: dict[str, Vectors] = field(default_factory=dict)
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, text in enumerate(texts):
-            for term in tokenize(text):
-                vectors[row] += self._direction(term)
-        vectors[~vectors.any(axis=1)] = 1.0
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def count_tokens(self, text: str) -> int:
-        return len(text.split())
-
-    def _direction(self, term: str) -> Vectors:
-        if term not in self._seen:
-            seed = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest())
-            self._seen[term] = np.random.default_rng(seed).standard_normal(self.dimension).astype(np.float32)
-        return self._seen[term]
 
 
 @pytest.fixture
@@ -175,6 +108,6 @@ def sensible(messages: list[BaseMessage]) -> str:
 
 
 @pytest.fixture
-def town() -> ScriptedModel:
+def town() -> ScriptedChatModel:
     """A model that answers everything sensibly."""
-    return ScriptedModel(script=sensible)
+    return ScriptedChatModel(script=sensible)

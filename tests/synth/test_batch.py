@@ -16,7 +16,8 @@ from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.running import Journal, Paused, Sampling, Settler
 from synth.running.batch import BatchAsker, read_responses
 from synth.running.live import ChatAsker
-from tests.synth.conftest import ScriptedModel, sensible
+from testing.chat_model import ScriptedChatModel
+from tests.synth.conftest import sensible
 
 SAMPLING = Sampling("big-model", 0.0, 1)
 PLAN = SynthPlan(list_size=4, seed=1)
@@ -78,7 +79,7 @@ def test_three_files_make_what_a_live_model_makes(
     assert asked == [3, 3, 6]
 
     live = Folder(tmp_path / "live")
-    with Journal(live.journal) as journal, ChatAsker(ScriptedModel(script=sensible), SAMPLING) as asker:
+    with Journal(live.journal) as journal, ChatAsker(ScriptedChatModel(script=sensible), SAMPLING) as asker:
         settler = Settler(journal, SAMPLING, asker)
         built, facts_live = make_propositions(documents, PLAN, settler, words, live)
         facts_live = make_dialogs(built, PLAN, settler, words, live, facts_live)

@@ -15,7 +15,7 @@ from synth.dialogs.lists import PropositionList, make_lists, sides
 from synth.dialogs.steps import Draft, Grounding, Pair, contextualising, grounding, writing
 from synth.propositions.store import Proposition, SourceSpan
 from synth.running import Completion, Sampling
-from tests.synth.conftest import WordEncoder
+from testing.encoder import WordEncoder
 
 
 def proposition(text: str, name: str = "d.md", *others: str) -> Proposition:

@@ -19,7 +19,8 @@ from synth.propositions.store import Proposition, SourceSpan
 from synth.propositions.windows import DocumentWindow, list_items, windows
 from synth.references import reference
 from synth.running import InvalidAnswer
-from tests.synth.conftest import WordEncoder, document
+from testing.encoder import WordEncoder
+from tests.synth.conftest import document
 
 LIST = """Before you apply:
 

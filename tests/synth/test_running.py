@@ -22,7 +22,7 @@ from synth.errors import ModelFailed, RunBusy
 from synth.running import InvalidAnswer, Journal, Paused, Sampling, Settler, Task, TaskProgress
 from synth.running.live import ChatAsker
 from synth.running.reading import Unreadable, read_json
-from tests.synth.conftest import ScriptedModel
+from testing.chat_model import ScriptedChatModel
 
 SAMPLING = Sampling("scripted", 0.0, 3)
 SCHEMA = {
@@ -56,8 +56,8 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def settle(journal: Journal) -> Settle:
-    def run(script: Any, *tasks: Task[Any], **options: Any) -> tuple[list[Any], ScriptedModel]:
-        model = ScriptedModel(script=script)
+    def run(script: Any, *tasks: Task[Any], **options: Any) -> tuple[list[Any], ScriptedChatModel]:
+        model = ScriptedChatModel(script=script)
         report = options.pop("report", None)
         attempts = options.pop("attempts", 3)
         with ChatAsker(model, SAMPLING, waits=(0.0,), **options) as asker:
@@ -240,7 +240,7 @@ def test_lines_that_are_no_answers_are_counted_and_passed_over(tmp_path: Path) -
 KILLED = """
 import sys, time
 from pathlib import Path
-from tests.synth.conftest import ScriptedModel
+from testing.chat_model import ScriptedChatModel
 from tests.synth.test_running import SAMPLING, task
 from synth.running import Journal, Settler
 from synth.running.live import ChatAsker
@@ -250,7 +250,8 @@ def script(messages):
     print("asked", flush=True)
     return '{"names": ["Ann"]}'
 
-with Journal(Path(sys.argv[1])) as journal, ChatAsker(ScriptedModel(script=script), SAMPLING, concurrency=2) as asker:
+model = ScriptedChatModel(script=script)
+with Journal(Path(sys.argv[1])) as journal, ChatAsker(model, SAMPLING, concurrency=2) as asker:
     Settler(journal, SAMPLING, asker).settle([task(str(number)) for number in range(200)])
 """
 
@@ -268,7 +269,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, how: signal.S
     with Journal(path) as journal:
         known = {answer.key for answer in journal}
         assert 4 <= len(known) < 200
-        model = ScriptedModel(script=lambda _: '{"names": ["Bo"]}')
+        model = ScriptedChatModel(script=lambda _: '{"names": ["Bo"]}')
         tasks = [task(str(number)) for number in range(200)]
         with ChatAsker(model, SAMPLING) as asker:
             outcomes = Settler(journal, SAMPLING, asker).settle(tasks)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.ui.scripted_model import ScriptedModel
+from testing.openai_server import FakeOpenAIServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -91,6 +92,24 @@ ANSWERS = {
 }
 
 
+def answer(request: dict[str, Any]) -> list[str]:
+    """The words of the answer whose key the question holds.
+
+    `[[some words]]` in it becomes the number of the passage of the prompt that holds them, as a model would cite it.
+    """
+    prompt = str(request["messages"][-1]["content"])
+    found = re.search(r"^Question: (.*)$", prompt, re.MULTILINE)
+    question = found[1] if found else prompt
+    passages = [(passage.start(), passage[1]) for passage in re.finditer(r"^\[(\d+)\] ", prompt, re.MULTILINE)]
+
+    def number(cited: re.Match[str]) -> str:
+        at = prompt.find(cited[1])
+        return next((f"[{n}]" for start, n in reversed(passages) if start < at), "[99]")
+
+    text = next((text for key, text in ANSWERS.items() if key in question), "<cannot_answer>")
+    return re.findall(r"\S+\s*", re.sub(r"\[\[(.+?)\]\]", number, text))
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's chromium, headless. Gone with its module: while it lives, its thread has a running event loop."""
@@ -113,7 +132,7 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (home / "models").symlink_to(model_home / "models")
     for name, text in {"kettle.md": DESCALING, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
         (documents / name).write_text(text, encoding="utf-8")
-    with running_site(home, documents, ScriptedModel(ANSWERS)) as running:
+    with FakeOpenAIServer(pieces=answer, pace=0.01) as llm, running_site(home, documents, llm.url) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""A whole Anaphora on a port of its own, in a thread: real service, real API, the page, a scripted model."""
+"""A whole Anaphora on a port of its own, in a thread: real service, real API, the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import ui
 from server.api.app import create_app
 from server.chat import ChatService, open_service
 from server.settings import LLMSettings, RetrievalSettings, ServerSettings, Settings
-from tests.ui.scripted_model import ScriptedModel
 
 T = TypeVar("T")
 
@@ -25,16 +24,15 @@ T = TypeVar("T")
 class Site:
     """The running server: its address, its service, and a way to ask the service something from a test."""
 
-    def __init__(self, home: Path, documents: Path, model: ScriptedModel) -> None:
-        self.model = model
+    def __init__(self, home: Path, documents: Path, model: str) -> None:
         self.service: ChatService
-        self._home, self._documents = home, documents
+        self._home, self._documents, self._model = home, documents, model
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._ready = threading.Event()
         self._leave = asyncio.Event()
         self._failure: BaseException | None = None
-        self._socket, self._model_socket = _listen(), _listen()
+        self._socket = _listen()
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
@@ -64,15 +62,13 @@ class Site:
             self._loop.call_soon_threadsafe(self._leave.set)
 
     async def _serve(self) -> None:
-        llm = LLMSettings(model=f"http://127.0.0.1:{self._model_socket.getsockname()[1]}/v1")
+        llm = LLMSettings(model=self._model)
         settings = Settings(
             home=self._home,
             llm=llm,
             retrieval=RetrievalSettings(rerank="never"),
             server=ServerSettings(max_body_mb=2),
         )
-        model = _server(self.model.app)
-        answering = asyncio.create_task(model.serve(sockets=[self._model_socket]))
         async with open_service(settings) as self.service:
             job = await self.service.index_paths("docs", [self._documents])
             while not job.finished:
@@ -87,8 +83,6 @@ class Site:
             await self._leave.wait()
             server.should_exit = True
             await serving
-        model.should_exit = True
-        await answering
 
 
 def _listen() -> socket.socket:
@@ -105,8 +99,8 @@ def _server(app: FastAPI) -> uvicorn.Server:
 
 
 @contextmanager
-def running_site(home: Path, documents: Path, model: ScriptedModel) -> Iterator[Site]:
-    """A site over `documents`, ended when the context is left."""
+def running_site(home: Path, documents: Path, model: str) -> Iterator[Site]:
+    """A site over `documents` with the model at the URL `model`, ended when the context is left."""
     site = Site(home, documents, model)
     thread = threading.Thread(target=site.run, daemon=True)
     thread.start()

@@ -151,11 +151,9 @@ class Slow:
 
 
 def test_a_turn_out_of_time_is_told_so_and_stops_the_engine(trained: Path) -> None:
-    engine = Slow(30)
+    engine = Slow(float("inf"))
     rewriter = ConditionalRewriter(engine, form_of(trained), RewriteGate(), timeout_seconds=0.1)
-    started = time.monotonic()
     made = rewriter.rewrite(TALK, "and then?")
-    assert time.monotonic() - started < 5
     assert (made.decision, made.text) == ("failed", "and then?")
     assert "longer than 0.1 s" in made.reason
     assert engine.stopped.wait(5)

@@ -1,4 +1,10 @@
-"""The core paper's result tables with our numbers beside its own, for whatever data is present.
+"""The core paper's result tables with our numbers beside its own, from runs of `anaphora eval`.
+
+    S=typed:rrf,context:rrf,typed:legs
+    anaphora eval retrieval --data DATA --out RUNS --name r --sets doc2dial,synthetic --systems $S,human:rrf,auto:legs
+    anaphora eval retrieval --data DATA --out RUNS --name u --sets doc2dial-spans,doc2dial-propositions --systems $S
+    anaphora eval rewriting --data DATA --out RUNS --name w --sets mtrag,synthetic --rewriters none,auto
+    python benchmarks/paper_tables.py RUNS/r RUNS/u RUNS/w
 
 The paper: Vlachos et al., "Building Open-Retrieval Conversational Question Answering Systems by Generating
 Synthetic Data and Decontextualizing User Questions". Only those of its figures are repeated here that stand in
@@ -8,12 +14,13 @@ from run folders, so that every one of them can be traced to its questions.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.adapters.rows import json_rows
-from evaluation.runs import EvaluationRun, Metric, slug
+from evaluation.runs import EvaluationRun, Metric, read_run, slug
 from evaluation.tables import HEADINGS, table
 
 NOT_AT_HAND = "not at hand"
@@ -203,7 +210,7 @@ def _measured(runs: Sequence[EvaluationRun], kind: str, title: str, theirs: str)
     )
     notes = tuple(dict.fromkeys(note for run in runs if run.kind == kind for note in run.notes))
     remark = f"The paper reports {theirs}; its figures are {NOT_AT_HAND}."
-    missing = () if rows else (f"No run of `anaphora eval {kind}` was given: add its folder with --runs.",)
+    missing = () if rows else (f"No run of `anaphora eval {kind}` was given: name its folder.",)
     return PaperSection(title, ("run", "set", "system", "measure", "ours", "n"), rows, (remark, *notes, *missing))
 
 
@@ -226,7 +233,12 @@ def text(runs: Sequence[EvaluationRun]) -> str:
     return "\n\n".join((head, *(section.markdown() for section in sections(runs)))) + "\n"
 
 
-def write(path: Path, runs: Sequence[EvaluationRun]) -> None:
-    """The page as a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(runs), "utf-8")
+def main() -> None:
+    """Print the page of the runs that are named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folder of a run of `anaphora eval`")
+    print(text([read_run(folder) for folder in parser.parse_args().runs]), end="")
+
+
+if __name__ == "__main__":
+    main()

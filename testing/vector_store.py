@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from index.encoders import Vectors
@@ -34,8 +35,9 @@ def passages(count: int = 300) -> tuple[list[str], Vectors]:
     return [f"passage {number}" for number in range(count)], normalised(vectors)
 
 
-def normalised(vectors: np.ndarray) -> Vectors:  # type: ignore[type-arg]
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+def normalised(vectors: npt.NDArray[np.floating]) -> Vectors:
+    unit: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 def nearest(vectors: Vectors, query: Vectors, k: int, rows: Sequence[int] | None = None) -> list[int]:

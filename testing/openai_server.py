@@ -1,0 +1,135 @@
+"""A server on a real port that speaks OpenAI's protocol and answers by a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+_USAGE = {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57}
+
+
+@dataclass
+class FakeOpenAIServer:
+    """`with FakeOpenAIServer() as llm:` serves at `llm.url` until the end of the block.
+
+    Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
+    seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
+    All of it may be changed while it serves. `requests` and `headers` keep what came in; `streaming` is set once a
+    piece was sent, `disconnected` when a client goes before the end.
+    """
+
+    pieces: Sequence[str] | Callable[[dict[str, Any]], Sequence[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
+    pace: float = 0.0
+    silence: float = 0.0
+    die_after: int | None = None
+    status: int = 200
+    url: str = field(default="", init=False)
+    requests: list[dict[str, Any]] = field(default_factory=list, init=False)
+    headers: list[dict[str, str]] = field(default_factory=list, init=False)
+    streaming: threading.Event = field(default_factory=threading.Event, init=False)
+    disconnected: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __enter__(self) -> FakeOpenAIServer:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Be quiet."""
+
+        def do_GET(self) -> None:
+            self._answer(200, {"object": "list", "data": [{"id": "fake", "object": "model"}]})
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            llm.requests.append(request)
+            llm.headers.append({name.lower(): value for name, value in self.headers.items()})
+            if llm.status != 200:
+                self._answer(llm.status, {"error": {"message": "told to fail", "type": "server_error"}})
+                return
+            pieces = llm.pieces(request) if callable(llm.pieces) else llm.pieces
+            try:
+                if request.get("stream"):
+                    self.send_response(200)
+                    self.send_header("Content-Type", "text/event-stream")
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    self._stream(pieces)
+                else:
+                    self._wait(llm.silence)
+                    message = {"role": "assistant", "content": "".join(pieces)}
+                    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                    self._answer(200, {**_frame("chat.completion"), "choices": [choice], "usage": _USAGE})
+            except OSError:
+                llm.disconnected.set()
+                self.close_connection = True
+
+        def _stream(self, pieces: Sequence[str]) -> None:
+            self._wait(llm.silence)
+            for n, piece in enumerate(pieces):
+                if n == llm.die_after:
+                    self.connection.shutdown(2)
+                    self.close_connection = True
+                    return
+                self._event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+                llm.streaming.set()
+                self._wait(llm.pace)
+            self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            self._event({"choices": [], "usage": _USAGE})
+            self._chunk(b"data: [DONE]\n\n")
+            self.wfile.write(b"0\r\n\r\n")
+
+        def _wait(self, seconds: float) -> None:
+            """Sleep, noticing within 20 ms that the client has gone."""
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0:
+                self.connection.settimeout(min(left, 0.02))
+                try:
+                    if self.connection.recv(1) == b"":
+                        raise ConnectionResetError
+                except TimeoutError:
+                    pass
+                finally:
+                    self.connection.settimeout(None)
+
+        def _event(self, event: dict[str, object]) -> None:
+            self._chunk(b"data: " + json.dumps({**_frame("chat.completion.chunk"), **event}).encode() + b"\n\n")
+
+        def _chunk(self, data: bytes) -> None:
+            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            self.wfile.flush()
+
+        def _answer(self, status: int, body: dict[str, object]) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler
+
+
+def _frame(kind: str) -> dict[str, object]:
+    return {"id": "x", "object": kind, "created": 1, "model": "fake"}

@@ -18,6 +18,7 @@ from cli import collections, config, feedback, keys, models, synth
 from cli import eval as evaluate
 from cli.adapt import adapt
 from cli.ask import ask
+from cli.backup import backup, restore
 from cli.calibrate import calibrate
 from cli.doctor import doctor
 from cli.error_handler import ErrorHandlerGroup, SafeFormatter
@@ -83,6 +84,8 @@ app.add_typer(synth.app, name="synth")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
 app.command()(calibrate)
+app.command()(backup)
+app.command()(restore)
 app.command()(doctor)
 
 

@@ -57,6 +57,7 @@ KNOWN_ERRORS = {
     "synth.errors.RunBusy": ExitCode.BUSY,
     "synth.errors.ModelFailed": ExitCode.LLM,
     "synth.errors.SynthError": ExitCode.BAD_INPUT,
+    "server.store.errors.HomeBusy": ExitCode.BUSY,
     "server.store.errors.StoreError": ExitCode.STORAGE,
     "server.api.running.AddressInUse": ExitCode.BUSY,
     "evaluation.errors.BelowThreshold": ExitCode.GATE,

@@ -38,6 +38,8 @@ def serve(
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
     from cli.resources import fetch_models
     from server.api.running import listen
+    from server.store.backup import unfinished
+    from server.store.home import hold_home
 
     state = state_of(context)
     if home is not None:
@@ -56,9 +58,13 @@ def serve(
     for path in paths:
         if not path.exists():
             raise InputError(f"There is no file or folder {path}; correct --docs.")
-    demand_key(settings)
-    # Before anything is fetched: a taken port is known at once.
-    with contextlib.closing(listen(settings.server)) as sock:
+    # Before anything is fetched: another server on this home and a taken port are known at once.
+    with contextlib.ExitStack() as held:
+        held.enter_context(hold_home(settings.home))
+        if unfinished(settings.home):
+            raise InputError(f"Restoring {settings.home} was cut short; run `anaphora restore FILE` again first.")
+        demand_key(settings)
+        sock = held.enter_context(contextlib.closing(listen(settings.server)))
         fetch_models(settings, state, llm=True)
         code = asyncio.run(_serve(settings, state, sock, paths))
     if code is not ExitCode.OK:

@@ -29,16 +29,7 @@ class Runner:
 
     def is_alive(self, runner: str) -> bool:
         """Whether the process that bears this mark still runs."""
-        if runner == self.id:
-            return True
-        path = self.folder / f"{runner}.lock"
-        if not path.exists():
-            return False
-        try:
-            with FileLock(path, timeout=0):
-                return False
-        except Timeout:
-            return True
+        return runner == self.id or _is_held(self.folder / f"{runner}.lock")
 
     def mark_interrupted(self, connection: sqlite3.Connection) -> int:
         """Mark the unfinished turns and jobs of dead processes; returns how many there were."""
@@ -69,3 +60,18 @@ class Runner:
             # A young file may belong to a process that has made it and not locked it yet.
             if time.time() - path.stat().st_mtime > YOUNG_SECONDS and not self.is_alive(path.stem):
                 path.unlink(missing_ok=True)
+
+
+def any_alive(folder: Path) -> bool:
+    """Whether any process bears a mark in this folder."""
+    return any(_is_held(path) for path in folder.glob("*.lock"))
+
+
+def _is_held(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path, timeout=0):
+            return False
+    except Timeout:
+        return True

@@ -87,6 +87,31 @@ def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_home_has_one_server_and_commands_beside_it(tmp_path: Path) -> None:
+    from server.store.home import hold_home
+
+    assert run(tmp_path, "keys", "create", "x").returncode == 0
+    with hold_home(tmp_path):
+        second = run(tmp_path, "serve", "--port", "0", "--model", "none")
+        assert second.returncode == 5
+        assert f"`anaphora serve`, process {os.getpid()}, since" in second.stderr
+        assert "--home" in second.stderr
+        assert "Traceback" not in second.stderr
+        assert run(tmp_path, "keys", "list").returncode == 0
+        assert run(tmp_path, "backup", str(tmp_path / "b.tar")).returncode == 0
+        refused = run(tmp_path, "restore", "--yes", str(tmp_path / "b.tar"))
+        assert refused.returncode == 5
+        assert f"process {os.getpid()}" in refused.stderr
+    made = run(tmp_path, "keys", "create", "later")
+    assert "later" in run(tmp_path, "keys", "list").stdout
+    assert run(tmp_path, "restore", str(tmp_path / "b.tar")).returncode != 0, "nobody said yes"
+    restored = run(tmp_path, "restore", "--yes", str(tmp_path / "b.tar"))
+    assert restored.returncode == 0, restored.stderr
+    listed = run(tmp_path, "keys", "list").stdout
+    assert made.stdout.split("_")[1] not in listed
+    assert " x " in listed
+
+
 def test_other_machines_are_not_served_without_a_key(tmp_path: Path) -> None:
     ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", "--model", "none")
     assert ended.returncode == 9

@@ -1,0 +1,48 @@
+"""`anaphora backup` and `anaphora restore`: a home in one file, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.state import state_of
+
+
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The file to write; compressed where it ends in .gz.")],
+    models: Annotated[
+        bool, typer.Option("--models", help="With the fetched models, which can be fetched again.")
+    ] = False,
+) -> None:
+    """Write collections, uploads, conversations, keys and settings into one file, also while a server runs."""
+    from server.store.backup import back_up
+
+    state = state_of(context)
+    file = file.expanduser().absolute()
+    back_up(state.settings().home, file, models=models)
+    state.err.print(
+        f"Wrote {file} ({file.stat().st_size / 1e6:.1f} MB). Keep it private: it holds conversations and settings.",
+        markup=False,
+    )
+
+
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that `anaphora backup` wrote; restore only your own.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Make the home what it was when the file was written. No server may run on it."""
+    from datetime import datetime
+
+    from server.store.backup import restore as restore_home
+
+    state = state_of(context)
+    home = state.settings().home
+    if not yes:
+        typer.confirm(f"Replace what is in {home}?", abort=True)
+    manifest = restore_home(home, file.expanduser().absolute())
+    made = datetime.fromtimestamp(manifest.created).astimezone()
+    state.err.print(f"{home} is as it was on {made:%Y-%m-%d %H:%M:%S %Z}.", markup=False)

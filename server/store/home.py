@@ -20,7 +20,7 @@ from text.files import write_text
 
 
 @contextmanager
-def hold_home(home: Path, *, claim: str = "server", doing: str = "anaphora serve") -> Iterator[None]:
+def hold_home(home: Path, *, claim: str = "home", doing: str = "anaphora serve") -> Iterator[None]:
     """Keep other processes from the same `claim` on a home; `doing` is what they are told this one does.
 
     Raises HomeBusy at once where another has it, OSError where the folder cannot be written to.

@@ -23,13 +23,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from index.errors import CollectionNotFound
 from index.versions import CollectionFolder
 from server.store.database import Database
 from server.store.errors import BackupError
 from server.store.home import hold_home
 from server.store.runners import any_alive
 from text.files import replacing
+from text.names import is_name
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +148,9 @@ def _copy_part(home: Path, draft: Path, part: str) -> None:
     if part == DATABASE and source.exists():
         _copy_database(source, target)
     elif part == COLLECTIONS:
-        for folder in sorted(source.glob("*/current")):
-            _copy_collection(CollectionFolder(source, folder.parent.name), target / folder.parent.name)
+        for name in sorted(folder.parent.name for folder in source.glob("*/versions")):
+            if is_name(name):
+                _copy_collection(CollectionFolder(source, name), target / name)
     elif source.is_dir():
         _copy_tree(source, target, link=part in ("uploads", MODELS))
     elif source.is_file():
@@ -171,17 +172,17 @@ def _copy_collection(folder: CollectionFolder, target: Path) -> None:
     """The version that serves and the small files beside it. A finished version never changes, but it may go."""
     for _ in range(_ATTEMPTS):
         try:
-            current = folder.current_id()
+            current = next(iter(folder.candidates()), "")
+            if not current:
+                return
             _copy_tree(folder.versions / current, target / "versions" / current, link=True, missing_ok=False)
             for file in sorted(folder.path.iterdir()):
                 if file.is_file() and not file.is_symlink() and not _passing(file.name) and file.suffix != ".sqlite":
                     shutil.copy2(file, target)
             (target / "current").write_text(current, "ascii")
             # While a version serves, nobody removes it.
-            if folder.current_id() == current:
+            if folder.candidates()[:1] == [current]:
                 return
-        except CollectionNotFound:
-            return
         except FileNotFoundError as error:
             log.info("the version of %s that was being copied is gone: %s", folder.name, error)
         shutil.rmtree(target, ignore_errors=True)

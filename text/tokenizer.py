@@ -1,8 +1,9 @@
-"""Words of a text for BM25: Unicode-aware, stemmed, without English stop words.
+"""How a text falls into words, how words are stemmed, and the terms of a text for BM25.
 
 A text is NFKC-normalised and case-folded. A word is a run of letters, marks and digits in any script;
-runs of scripts written without spaces become overlapping bigrams. An identifier such as `--dry-run`,
-`foo_bar` or `v1.2` is kept whole beside its parts, so that it is found either way.
+runs of scripts written without spaces become overlapping bigrams. BM25 leaves English stop words out, and keeps an
+identifier such as `--dry-run`, `foo_bar` or `v1.2` whole beside its parts, so that it is found either way.
+Comparing texts by their words is `text.words`'.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 _STOP_WORDS = """
@@ -40,21 +42,24 @@ _local = threading.local()
 
 def tokenize(text: str) -> list[str]:
     """The terms of a text, repeated as often as they occur; identifiers before their parts."""
+    terms: list[str] = []
+    for whole, parts in split(text):
+        if whole:
+            terms.append(whole)
+        terms.extend(parts)
+    return stemmed([term for term in terms if _is_term(term)])
+
+
+def split(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The words of a text in reading order, folded: each an identifier, or empty, and the words it is made of."""
     if text.isascii():
         runs = [(run, False) for run in _ascii_words().findall(text.lower())]
     else:
         text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE).casefold()
         runs = [(match.group(), match.lastgroup == "unspaced") for match in _unicode_words().finditer(text)]
-    terms: list[str] = []
     for run, unspaced in runs:
-        if unspaced:
-            terms.extend(_bigrams(run))
-            continue
-        parts = _PARTS.split(run)
-        if len(parts) > 1:
-            terms.append(run)
-        terms.extend(parts)
-    return _stem([term for term in terms if _is_term(term)])
+        parts = _bigrams(run) if unspaced else _PARTS.split(run)
+        yield run if len(parts) > 1 and not unspaced else "", parts
 
 
 def _is_term(term: str) -> bool:
@@ -66,14 +71,15 @@ def _bigrams(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
-def _stem(terms: list[str]) -> list[str]:
+def stemmed(words: Sequence[str]) -> list[str]:
+    """The stems of case-folded words, one each."""
     if not hasattr(_local, "stemmer"):
         import Stemmer
 
         # A stemmer keeps a cache inside and is not to be shared between threads.
         _local.stemmer = Stemmer.Stemmer("english")
-    stemmed: list[str] = _local.stemmer.stemWords(terms)
-    return stemmed
+    stems: list[str] = _local.stemmer.stemWords(words)
+    return stems
 
 
 @lru_cache(maxsize=1)

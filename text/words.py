@@ -1,20 +1,19 @@
 """The words of a text as they are compared: stems, numbers, negations, quoted terms.
 
-Made for judging whether two short texts say the same things, in any language: Unicode words, with
-pairs of characters standing in for words where a script writes none. It is not the index's tokenizer
-and never has to agree with it.
+Made for judging whether two short texts say the same things, in any language. Texts fall into words as
+`text.tokenizer` cuts them; only what is left out differs, for a comparison must not hang on `please` or `would`,
+while a search profits from them.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from functools import lru_cache
 
 import regex
-import Stemmer
 
-_WORD = regex.compile(r"\p{Han}+|\p{Hiragana}+|\p{Katakana}+|\p{Thai}+|[\p{L}\p{M}\p{N}_]+(?:['’][\p{L}]+)*")
-_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]")
+from text.tokenizer import STOP_WORDS, split, stemmed
+
+_CLITIC = regex.compile(r"(?<=\w)['’](?:s|t|re|ve|ll|d|m)\b", regex.IGNORECASE)
 _NUMBER = regex.compile(r"(?<![\p{L}_\p{N}])\p{Nd}+(?:[.,:]\p{Nd}+)*(?:%|\b)?")
 _UNITS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
@@ -31,43 +30,27 @@ _NEGATION = regex.compile(
     regex.IGNORECASE,
 )
 
-_FUNCTION_WORDS = """
-    a about above after again all also am an and any are as at be because been before being below between both but
-    by can could did do does doing done down during each either else ever every few for from further get gets give
-    had has have having he her here hers him his how i if in into is it its itself just know let like may me might
-    more most much must my need of off on once only or other our out over own please same shall she should so some
-    such tell than that the their them then there these they thing things this those through to too under until up
-    us use very want was we were what when where which while who whom whose why will with would yes you your
-    not no never none neither nor without cannot n't nothing s t re ve ll d m don doesn didn isn aren wasn won
+_MORE = """
+    also cannot could done either else ever every get gets give know let like may might much must need neither never
+    none nothing please shall tell thing things us use want whose without would yes
 """
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+FUNCTION_WORDS = STOP_WORDS.union(_MORE.split())
 """English words that carry little content; other languages are served by idf weights where it matters."""
 
 
-@lru_cache(maxsize=1)
-def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")
-
-
 def words(text: str) -> list[str]:
-    """Case-folded words in reading order; runs of unspaced scripts become overlapping pairs of characters."""
-    found: list[str] = []
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if _UNSPACED.match(word):
-            found.extend([word] if len(word) == 1 else [word[i : i + 2] for i in range(len(word) - 1)])
-        else:
-            found.append(word.split("'")[0].split("’")[0] or word)
-    return found
+    """Case-folded words in reading order, without what an apostrophe appends to them."""
+    return [word for _, parts in split(_CLITIC.sub("", text)) for word in parts]
 
 
 def stems(text: str) -> list[str]:
     """Stems of the words that carry content, in reading order, repeated as they repeat."""
-    return [str(stem) for stem in _stemmer().stemWords([word for word in words(text) if word not in FUNCTION_WORDS])]
+    return stemmed([word for word in words(text) if word not in FUNCTION_WORDS])
 
 
 def stem(word: str) -> str:
     """The stem of one case-folded word."""
-    return str(_stemmer().stemWord(word))
+    return stemmed([word])[0]
 
 
 def numbers(text: str) -> set[str]:

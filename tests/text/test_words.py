@@ -13,6 +13,20 @@ def test_stems_leave_out_function_words_and_endings() -> None:
 
 def test_unspaced_scripts_are_compared_by_pairs_of_characters() -> None:
     assert words("汽车保险") == ["汽车", "车保", "保险"]
+    assert set(words("도서관")) < set(words("도서관에서"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The driver’s form isn't", ["the", "driver", "form", "isn"]),
+        ("Call foo_bar or --dry-run", ["call", "foo", "bar", "or", "dry", "run"]),
+        ("soft\u00adware ﬁle", ["software", "file"]),
+        ("l'assurance d’O'Brien", ["l", "assurance", "d", "o", "brien"]),
+    ],
+)
+def test_words_are_what_the_index_finds(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ EXPORTS = {
         "AsyncRewriter", "Conversation", "Decision", "Message", "PassThroughRewriter", "PromptedRewriter", "Rewrite",
         "Rewriter", "RewriterError", "RunError", "Serving", "load_rewriter", "read_recipe", "train",
     },
+    "text": {
+        "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "showable", "stems",
+        "text_writer", "tokenize", "write_json", "write_text",
+    },
 }  # fmt: skip
 FOR_PROGRAMS = [REPOSITORY / "docs" / "langchain.md", *sorted((REPOSITORY / "docs" / "examples").glob("*.py"))]
 

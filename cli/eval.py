@@ -77,7 +77,7 @@ def retrieval(
                 timed=timed,
             )
     run = writer.finish(settings)
-    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    state.out.print(tables.summary(run), soft_wrap=True)
     conclude(run, state, gates)
 
 
@@ -111,7 +111,7 @@ def rewriting(
             measured.measure(Path(set_name).name, asked, made, measuring.encoder, writer)
         writer.notes.append(f"similarity is the cosine of embeddings by {measuring.plain.name}.")
     run = writer.finish(settings)
-    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    state.out.print(tables.summary(run), soft_wrap=True)
     conclude(run, state, gates)
 
 
@@ -159,7 +159,7 @@ def dialogs(
         if scorer is not None:
             writer.notes.append(f"QRelScore by {scorer.name}.")
     run = writer.finish(settings)
-    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    state.out.print(tables.summary(run), soft_wrap=True)
     conclude(run, state, gates)
 
 
@@ -179,7 +179,7 @@ def sets(context: typer.Context, data: Data = None) -> None:
                 line += f": {len(found.questions)} questions, {len(found.judged)} judged by {levels}"
             except EvaluationError as error:
                 line += f": {error}"
-        state.out.print(line, markup=False, soft_wrap=True)
+        state.out.print(line, soft_wrap=True)
 
 
 @app.command()
@@ -216,7 +216,7 @@ def compare(
         systems={old: new for old, new in pairs} or None,
         shown=shown,
     )
-    state.out.print(tables.table(reports.DIFFERENCE_HEAD, reports.difference_rows(found)), markup=False, soft_wrap=True)
+    state.out.print(tables.table(reports.DIFFERENCE_HEAD, reports.difference_rows(found)), soft_wrap=True)
     for title, changes in (("Winners", found.winners), ("Losers", found.losers)):
         for change in changes:
             state.out.print(
@@ -225,12 +225,11 @@ def compare(
                 *(f"  before | {line}" for line in change.before_evidence),
                 *(f"  after  | {line}" for line in change.after_evidence),
                 sep="\n",
-                markup=False,
                 soft_wrap=True,
             )
     if html is not None:
         _write(html, reports.html(found.after, found))
-        state.err.print(f"Wrote {html}.", markup=False)
+        state.err.print(f"Wrote {html}.")
     if fail_under is not None:
         lost = [one for one in found.differences if one.difference < fail_under]
         if lost:
@@ -252,7 +251,7 @@ def report(
 
     path = out or run / "report.html"
     _write(path, reports.html(read_run(run)))
-    state_of(context).err.print(f"Wrote {path}.", markup=False)
+    state_of(context).err.print(f"Wrote {path}.")
 
 
 def _write(path: Path, text: str) -> None:

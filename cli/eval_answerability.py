@@ -82,7 +82,7 @@ def answerability(
             )
     run = writer.finish(settings)
     head = ["unanswerable questions", "model", "AUC", *(f"refused rightly at {share:.0%} false" for share in SHOWN)]
-    state.out.print(tables.table(head, rows), markup=False, soft_wrap=True)
+    state.out.print(tables.table(head, rows), soft_wrap=True)
     if answers is not None:
         _show_joined(state, answers, chosen, cases, fitting.cross_validated(cases, fitting.KINDS["with relevance"]))
     ticks = [f"{step / 10:g}" for step in range(11)]
@@ -90,7 +90,7 @@ def answerability(
     (run.folder / "report.html").write_text(report.html(run, extra=[plot]), "utf-8")
     if weights is not None:
         weights.write_text(fitting.as_toml(models), "utf-8")
-    state.err.print(f"Wrote {run.folder}.", markup=False)
+    state.err.print(f"Wrote {run.folder}.")
 
 
 def _show_joined(
@@ -113,7 +113,7 @@ def _show_joined(
         for name, right, wrong, count in fitting.joined(cases, probabilities, refused, thresholds)
     ]
     head = ["refused by", "unanswerable refused", "answerable refused", "n"]
-    state.out.print("", tables.table(head, rows), sep="\n", markup=False, soft_wrap=True)
+    state.out.print("", tables.table(head, rows), sep="\n", soft_wrap=True)
 
 
 def _cases(chosen: Sequence[EvalSet], settings: Settings, measuring: Bench) -> Iterator[Case]:

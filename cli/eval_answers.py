@@ -112,12 +112,12 @@ def answers(
                 }
         missing = sum(len(one.questions) - len(turns[one.name]) for one in chosen)
         if missing:
-            state.err.print(f"{missing} questions are left: the same command goes on with them.", markup=False)
+            state.err.print(f"{missing} questions are left: the same command goes on with them.")
             return
         for one in chosen:
             measure(one, label, turns[one.name], writer, bert, judged.get(one.name))
     run = writer.finish(settings)
-    state.out.print(tables.summary(run), markup=False, soft_wrap=True)
+    state.out.print(tables.summary(run), soft_wrap=True)
     conclude(run, state, gates)
 
 

@@ -64,8 +64,8 @@ def conclude(run: EvaluationRun, state: State, gates: Sequence[Any]) -> None:
     from evaluation.gates import check
 
     for note in run.notes:
-        state.err.print(f"Note: {note}", style="yellow", markup=False)
-    state.err.print(f"Wrote {run.folder}.", markup=False)
+        state.err.print(f"Note: {note}", style="yellow")
+    state.err.print(f"Wrote {run.folder}.")
     check(run.metrics, gates)
 
 

@@ -56,7 +56,7 @@ def fetch(
     for model in [find(name) for name in names]:
         with progress_bar(state.err) as progress:
             path = fetch_model(model, home, progress)
-        state.out.print(str(path), soft_wrap=True, highlight=False, markup=False)
+        state.out.print(str(path), soft_wrap=True)
 
 
 @app.command()
@@ -68,7 +68,7 @@ def path(ctx: typer.Context, name: Name) -> None:
     model, home = find(name), _home(state)
     if not model.fetched(home):
         raise ModelNotFetched(f"{name} is not in {home}. Fetch it with `anaphora models fetch {name}`.")
-    state.out.print(str(model.path(home)), soft_wrap=True, highlight=False, markup=False)
+    state.out.print(str(model.path(home)), soft_wrap=True)
 
 
 @app.command()
@@ -106,7 +106,7 @@ def promote(ctx: typer.Context, run: Run) -> None:
 
     state = state_of(ctx)
     before = make_serve(_home(state), run)
-    state.err.print(f"{run} serves now, in place of {before or 'the packaged default'}.", markup=False)
+    state.err.print(f"{run} serves now, in place of {before or 'the packaged default'}.")
 
 
 @app.command()
@@ -116,7 +116,7 @@ def rollback(ctx: typer.Context) -> None:
 
     state = state_of(ctx)
     run = bring_back(_home(state))
-    state.err.print(f"{run or 'The packaged default'} serves again.", markup=False)
+    state.err.print(f"{run or 'The packaged default'} serves again.")
 
 
 @app.command()
@@ -126,7 +126,7 @@ def export(ctx: typer.Context, run: Run) -> None:
     from rewriter.training import export as export_run
 
     state = state_of(ctx)
-    export_run(run_folder(_home(state), run), lambda text: state.err.print(text, markup=False))
+    export_run(run_folder(_home(state), run), lambda text: state.err.print(text))
 
 
 def _home(state: State) -> Path:

@@ -60,12 +60,12 @@ def train(
         data,
         folder,
         machine=machine_of(state, cpu, threads),
-        callback=lambda text: state.err.print(f"{run}: {text}", markup=False, highlight=False),
+        callback=lambda text: state.err.print(f"{run}: {text}"),
     )
-    state.out.print(str(folder), soft_wrap=True, highlight=False, markup=False)
+    state.out.print(str(folder), soft_wrap=True)
     if promote:
         make_serve(home, run)
-        state.err.print(f"{run} serves now.", markup=False)
+        state.err.print(f"{run} serves now.")
 
 
 def with_fetched_base(state: State, recipe: Recipe) -> Recipe:

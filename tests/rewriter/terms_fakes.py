@@ -38,8 +38,8 @@ def recipe(base: Path, **model: object) -> Recipe:
         "batch": 4,
         "learning_rate": 3e-3,
         "warmup": 0.06,
-        "evaluate_every": 1,
-        "save_every": 3,
+        "evaluate_every": 2,
+        "save_every": 10,
     }
     settings = {"family": "terms", "base": str(base), "head_learning_rate": 1e-2, "longer_answers": 0.3, "shifted": 0.1}
     return Recipe.model_validate({"name": "tiny", "seed": 3, "model": settings | model, "stage": [stage]})

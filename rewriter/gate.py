@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-STEPS = 50
+STEPS = 200
 RIDGE = 1e-3
 """Keeps the fit finite where a dev set is separated perfectly."""
 
@@ -45,55 +45,35 @@ class RewriteGate:
         return asdict(self)
 
 
-def fit(differences: Sequence[float], needs: Sequence[bool], threshold: float = 0.5) -> RewriteGate:
-    """The gate that makes the log-likelihood of `needs` greatest, by Newton's method; the identity without both kinds.
+def fit(logits: Sequence[float], needs: Sequence[bool], threshold: float = 0.5) -> RewriteGate:
+    """The gate that makes the log-likelihood of `needs` greatest; the identity where they are all alike.
 
-    `differences`, the logits, and `needs` are parallel. Targets are smoothed as Platt (1999) does.
+    Targets are smoothed as Platt (1999) does. Needs torch, which is there where gates are fitted.
     """
     positive, negative = sum(needs), len(needs) - sum(needs)
     if not positive or not negative:
         return RewriteGate(threshold=threshold)
+    import torch
+
     high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
-    targets = [high if need else low for need in needs]
-    # Differences of an overconfident model run into the tens: scaled, Newton's steps stay sane.
-    spread = max(1.0, math.sqrt(sum(d * d for d in differences) / len(differences)))
-    inputs = [d / spread for d in differences]
-    scale, shift = spread, 0.0
-    best = _loss(inputs, targets, scale, shift)
-    for _ in range(STEPS):
-        gradient, hessian = [RIDGE * scale, 0.0], [RIDGE, 0.0, RIDGE]
-        for x, target in zip(inputs, targets, strict=True):
-            p = probability(scale * x + shift)
-            weight = p * (1 - p)
-            gradient[0] += (p - target) * x
-            gradient[1] += p - target
-            hessian[0] += weight * x * x
-            hessian[1] += weight * x
-            hessian[2] += weight
-        determinant = hessian[0] * hessian[2] - hessian[1] ** 2
-        if determinant <= 0:
-            break
-        step = (
-            (hessian[2] * gradient[0] - hessian[1] * gradient[1]) / determinant,
-            (hessian[0] * gradient[1] - hessian[1] * gradient[0]) / determinant,
-        )
-        rate = 1.0
-        while rate > 1e-4 and _loss(inputs, targets, scale - rate * step[0], shift - rate * step[1]) > best:
-            rate /= 2
-        scale, shift = scale - rate * step[0], shift - rate * step[1]
-        now = _loss(inputs, targets, scale, shift)
-        if best - now < 1e-9:
-            break
-        best = now
+    inputs = torch.tensor(logits, dtype=torch.float64)
+    targets = torch.tensor([high if need else low for need in needs], dtype=torch.float64)
+    # Logits of an overconfident model run into the tens: scaled, the steps stay sane.
+    spread = max(1.0, float(inputs.square().mean().sqrt()))
+    line = torch.tensor([spread, 0.0], dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([line], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimiser.zero_grad()
+        fitted = line[0] * inputs / spread + line[1]
+        value = torch.nn.functional.binary_cross_entropy_with_logits(fitted, targets, reduction="sum")
+        value = value + RIDGE / 2 * line[0] ** 2
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    scale, shift = line.tolist()
     return RewriteGate(max(scale / spread, 1e-3), shift, threshold)
-
-
-def _loss(inputs: Sequence[float], targets: Sequence[float], scale: float, shift: float) -> float:
-    total = 0.5 * RIDGE * scale * scale
-    for x, target in zip(inputs, targets, strict=True):
-        z = scale * x + shift
-        total += max(z, 0.0) + math.log1p(math.exp(-abs(z))) - target * z
-    return total
 
 
 def probability(logit: float) -> float:

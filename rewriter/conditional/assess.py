@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rewriter.conditional.engine import ConditionalEngine
@@ -22,27 +21,6 @@ if TYPE_CHECKING:
 BATCH = 16
 
 
-@dataclass(frozen=True, slots=True)
-class TextScores:
-    """Means over examples, 0 to 1; `gate_f1` is that of deciding to rewrite. Milliseconds are per turn."""
-
-    examples: int
-    rouge_l: float
-    exact: float
-    copy_rouge_l: float
-    copy_exact: float
-    gate_f1: float
-    gate_accuracy: float
-    refused: float
-    failed: float
-    p50_ms: float
-    p95_ms: float
-
-    def as_dict(self) -> dict[str, float]:
-        """For the run's description and card."""
-        return {key: round(value, 4) for key, value in asdict(self).items()}
-
-
 def fit_gate(engine: ConditionalEngine, form: Form, dev: Sequence[RewriteExample]) -> RewriteGate:
     """The gate calibrated on `dev`; questions without a conversation are left out, no gate is asked about them."""
     asked = [example for example in dev if example.history]
@@ -53,10 +31,13 @@ def fit_gate(engine: ConditionalEngine, form: Form, dev: Sequence[RewriteExample
     return fit(differences, [example.needs_rewrite for example in asked])
 
 
-def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> TextScores | None:
-    """Scores of a rewriter on examples, one turn at a time; None without any example."""
+def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> dict[str, float]:
+    """Means over examples, 0 to 1, one turn at a time; none without any example.
+
+    `gate_f1` is that of deciding to rewrite. Milliseconds are per turn.
+    """
     if not examples:
-        return None
+        return {}
     rouge, copied, exact, copied_exact = 0.0, 0.0, 0, 0
     right, hits, claimed, needed, refused, failed = 0, 0, 0, 0, 0, 0
     milliseconds = list[float]()
@@ -78,19 +59,20 @@ def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> TextScores
         failed += made.decision == "failed"
     n = len(examples)
     ordered = sorted(milliseconds)
-    return TextScores(
-        examples=n,
-        rouge_l=rouge / n,
-        exact=exact / n,
-        copy_rouge_l=copied / n,
-        copy_exact=copied_exact / n,
-        gate_f1=2 * hits / (claimed + needed) if claimed + needed else 1.0,
-        gate_accuracy=right / n,
-        refused=refused / n,
-        failed=failed / n,
-        p50_ms=ordered[n // 2],
-        p95_ms=ordered[min(n - 1, int(0.95 * n))],
-    )
+    found = {
+        "examples": n,
+        "rouge_l": rouge / n,
+        "exact": exact / n,
+        "copy_rouge_l": copied / n,
+        "copy_exact": copied_exact / n,
+        "gate_f1": 2 * hits / (claimed + needed) if claimed + needed else 1.0,
+        "gate_accuracy": right / n,
+        "refused": refused / n,
+        "failed": failed / n,
+        "p50_ms": ordered[n // 2],
+        "p95_ms": ordered[min(n - 1, int(0.95 * n))],
+    }
+    return {name: round(value, 4) for name, value in found.items()}
 
 
 def rouge_l(made: str, wanted: str) -> float:

@@ -37,17 +37,6 @@ class RunFolder:
         lengths = self.lengths if messages is None else replace(self.lengths, turns=min(messages, self.lengths.turns))
         return Form(read_tokenizer(folder / TOKENIZER), self.architecture, lengths, end=self.end)
 
-    def as_dict(self) -> dict[str, Any]:
-        """What `read` reads back."""
-        return {
-            "family": self.family,
-            "architecture": self.architecture,
-            "lengths": self.lengths.as_dict(),
-            "end": self.end,
-            "gate": self.gate.as_dict(),
-            "exports": list(self.exports),
-        }
-
 
 def read(folder: Path, description: dict[str, Any]) -> RunFolder:
     """The run a description tells of. Raises RunError, naming the field, where something is missing."""

@@ -106,7 +106,7 @@ class ConditionalFamily:
         served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0)
         scores = assess(served, test)
         served.close()
-        return gate, scores.as_dict() if scores else {}
+        return gate, scores
 
 
 class Conditional:

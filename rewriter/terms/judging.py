@@ -35,13 +35,8 @@ class Judgement:
 
     def gate_auc(self) -> float:
         """The chance that a question that needs its history scores above one that does not."""
-        order = np.argsort(self.gate, kind="stable")
-        ranks = np.empty(len(order))
-        ranks[order] = np.arange(1, len(order) + 1)
-        positive, negative = int(self.needed.sum()), int((~self.needed).sum())
-        if not positive or not negative:
-            return float("nan")
-        return float((ranks[self.needed].sum() - positive * (positive + 1) / 2) / (positive * negative))
+        above = self.gate[self.needed][:, None] - self.gate[~self.needed]
+        return float(((above > 0) + 0.5 * (above == 0)).mean()) if above.size else float("nan")
 
 
 def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:

@@ -27,12 +27,9 @@ class DataPart(_Part):
     """One file in a mixture. `weight` is how often each example comes by in an epoch; fractions draw a sample.
 
     `hold_out` is the share of conversations kept from training; one half of them is dev, the other is test.
-    Two tasks make pairs from plain text: `restore`, sentences that lost what their paragraph still says, and `words`,
-    drills in copying.
     """
 
     path: str
-    task: Literal["rewrite", "restore", "words"] = "rewrite"
     weight: float = Field(1.0, gt=0)
     limit: int | None = Field(None, ge=1)
     hold_out: float = Field(0.0, ge=0, lt=1)

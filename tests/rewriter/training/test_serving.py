@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -224,8 +223,7 @@ def test_a_tokenizer_of_another_model_is_refused(copied: Path) -> None:
 
 
 def test_weights_serve_where_there_is_no_export(copied: Path) -> None:
-    run = replace(run_folder.read(copied, describe(copied)), exports=())
-    description = run.as_dict() | {"format": 1}
+    description = describe(copied) | {"exports": [], "files": {}}
     rewriter = load(copied, description, Serving(timeout_seconds=60))
     assert rewriter.engine.name == "torch float32 cpu"
     assert rewriter.rewrite(TALK, "What does it cost?").decision in ("keep", "rewrite", "refused")

@@ -76,6 +76,8 @@ def scatter(title: str, x_name: str, y_name: str, points: Sequence[ChartPoint]) 
     """Points with labels; the x axis is logarithmic, for seconds and costs."""
     with _drawing(title, x_name, y_name) as (axes, drawn):
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
         for point in points:
             axes.plot(max(point.x, 1e-4), point.y, "o", color=f"C{point.colour}")
             axes.annotate(point.label, (max(point.x, 1e-4), point.y), (6, 0), textcoords="offset points", va="center")
@@ -87,7 +89,7 @@ def lines(title: str, x_name: str, y_name: str, ticks: Sequence[str], series: Se
     with _drawing(title, x_name, y_name) as (axes, drawn):
         for line in series:
             values = [float("nan") if value is None else value for value in line.values]
-            axes.plot(range(len(ticks)), values, label=line.label, color=f"C{line.colour}")
+            axes.plot(range(len(ticks)), values, ".-", label=line.label, color=f"C{line.colour}")
         axes.set_xticks(range(len(ticks)), ticks)
         if series:
             axes.legend(loc="upper left", bbox_to_anchor=(0, -0.15), frameon=False)

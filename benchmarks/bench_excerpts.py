@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from evaluation.adapters import load_set
+from evaluation.sets import load_set
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from bench_legs import Question, RememberingEncoder, WrittenRewriter, conversation, questions, rows
 
-from evaluation.ranking import Qrels, evaluate, read_qrels
+from evaluation.metrics.ranking import Qrels, evaluate, read_qrels
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths

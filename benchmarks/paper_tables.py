@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.adapters.rows import json_rows
-from evaluation.runs import EvaluationRun, Metric, read_run, slug
-from evaluation.tables import HEADINGS, table
+from evaluation.reports.runs import EvaluationRun, Metric, read_run, slug
+from evaluation.reports.tables import HEADINGS, table
+from evaluation.sets.rows import json_rows
 
 NOT_AT_HAND = "not at hand"
 SUBJECTS = (

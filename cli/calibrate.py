@@ -29,7 +29,7 @@ def calibrate(
     from cli.queries import read_queries
     from cli.resources import fetch_models, open_collection, open_rewriter
     from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
-    from evaluation.ranking import read_qrels
+    from evaluation.metrics.ranking import read_qrels
     from server.chat.models import Models
     from text.extras import need_extra
     from text.files import text_writer

@@ -38,12 +38,12 @@ def retrieval(
     fail_under: FailUnder = None,
 ) -> None:
     """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each."""
-    from evaluation import tables
-    from evaluation.adapters import beir, load_set
     from evaluation.errors import EvaluationError
-    from evaluation.gates import parse_gate
+    from evaluation.reports import tables
+    from evaluation.reports.gates import parse_gate
+    from evaluation.reports.runs import create_run
     from evaluation.retrieval import evaluate_set
-    from evaluation.runs import create_run
+    from evaluation.sets import beir, load_set
     from evaluation.systems import DEFAULT_SYSTEMS, parse
 
     state = state_of(context)
@@ -96,9 +96,9 @@ def rewriting(
 ) -> None:
     """Compare rewriters with what people wrote: text measures, the decision to rewrite, calibration, time."""
     from evaluation import rewriting as measured
-    from evaluation import tables
-    from evaluation.gates import parse_gate
-    from evaluation.runs import create_run
+    from evaluation.reports import tables
+    from evaluation.reports.gates import parse_gate
+    from evaluation.reports.runs import create_run
 
     state = state_of(context)
     gates = [parse_gate(gate) for gate in fail_under or ()]
@@ -131,10 +131,10 @@ def dialogs(
 ) -> None:
     """Measure written dialogs: QRelScore, coherence, repetition, grounding."""
     from evaluation import dialogs as measured
-    from evaluation import tables
-    from evaluation.gates import parse_gate
-    from evaluation.questions.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
-    from evaluation.runs import create_run
+    from evaluation.metrics.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
+    from evaluation.reports import tables
+    from evaluation.reports.gates import parse_gate
+    from evaluation.reports.runs import create_run
     from server.registry import resolve
 
     state = state_of(context)
@@ -166,7 +166,7 @@ def dialogs(
 @app.command()
 def sets(context: typer.Context, data: Data = None) -> None:
     """List the data sets, and which of them are in the folder of --data."""
-    from evaluation import adapters
+    from evaluation import sets as adapters
     from evaluation.errors import EvaluationError
 
     state = state_of(context)
@@ -199,11 +199,11 @@ def compare(
     ] = None,
 ) -> None:
     """Show what differs between two runs, how surely, and which questions won or lost most."""
-    from evaluation import report as reports
-    from evaluation import tables
-    from evaluation.compare import compare as compared
     from evaluation.errors import BelowThreshold, EvaluationError
-    from evaluation.runs import read_run
+    from evaluation.reports import page as reports
+    from evaluation.reports import tables
+    from evaluation.reports.compare import compare as compared
+    from evaluation.reports.runs import read_run
 
     state = state_of(context)
     pairs = [pair.rsplit("=", 1) for pair in listed(systems)]
@@ -246,8 +246,8 @@ def report(
     out: Annotated[Path | None, typer.Option(help="File to write; by default `report.html` in the run.")] = None,
 ) -> None:
     """Write a run as one HTML page with plots, which opens without internet."""
-    from evaluation import report as reports
-    from evaluation.runs import read_run
+    from evaluation.reports import page as reports
+    from evaluation.reports.runs import read_run
 
     path = out or run / "report.html"
     _write(path, reports.html(read_run(run)))

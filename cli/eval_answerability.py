@@ -16,7 +16,7 @@ from cli.state import State, state_of
 if TYPE_CHECKING:
     from evaluation.answerability import Case
     from evaluation.retrieval import Bench
-    from evaluation.sets import EvalSet
+    from evaluation.sets.base import EvalSet
     from server.settings import Settings
     from server.turn.answerability import AnswerabilityModel
 
@@ -40,9 +40,10 @@ def answerability(
     Questions of each set are also asked to the others, which cannot answer them.
     """
     from evaluation import answerability as fitting
-    from evaluation import charts, report, tables
-    from evaluation.adapters import load_set
-    from evaluation.runs import Metric, create_run
+    from evaluation.reports import charts, tables
+    from evaluation.reports import page as report
+    from evaluation.reports.runs import Metric, create_run
+    from evaluation.sets import load_set
 
     state = state_of(context)
     settings = state.settings()
@@ -98,9 +99,9 @@ def _show_joined(
 ) -> None:
     """Refusals of a run of answers, alone and together with the score's at some shares of false refusals."""
     from evaluation import answerability as fitting
-    from evaluation import tables
     from evaluation.answering import read_journal
-    from evaluation.runs import slug
+    from evaluation.reports import tables
+    from evaluation.reports.runs import slug
 
     turns = {
         name: turn for one in chosen for name, turn in read_journal(answers / slug(one.name) / "turns.jsonl").items()

@@ -45,15 +45,15 @@ def answers(
 
     Finished turns are kept: after an interruption, or with --minutes, the same command goes on.
     """
-    from evaluation import tables
-    from evaluation.adapters import load_set
-    from evaluation.answer_metrics import measure, open_bertscore
     from evaluation.answering import answer_all
-    from evaluation.gates import parse_gate
     from evaluation.judge import judge_all
     from evaluation.judge import rubric as read_rubric
+    from evaluation.metrics.answers import measure, open_bertscore
+    from evaluation.reports import tables
+    from evaluation.reports.gates import parse_gate
+    from evaluation.reports.runs import create_run
     from evaluation.retrieval import index_set
-    from evaluation.runs import create_run
+    from evaluation.sets import load_set
     from server.registry import resolve
 
     state = state_of(context)

@@ -12,8 +12,8 @@ import typer
 from cli.state import State
 
 if TYPE_CHECKING:
+    from evaluation.reports.runs import EvaluationRun
     from evaluation.retrieval import Bench
-    from evaluation.runs import EvaluationRun
     from rewriter.protocol import Rewriter
     from server.settings import Settings
 
@@ -61,7 +61,7 @@ def runs_folder(settings: Settings, out: Path | None) -> Path:
 
 def conclude(run: EvaluationRun, state: State, gates: Sequence[Any]) -> None:
     """Say where the run lies and what has to be known of it; then the gates."""
-    from evaluation.gates import check
+    from evaluation.reports.gates import check
 
     for note in run.notes:
         state.err.print(f"Note: {note}", style="yellow")

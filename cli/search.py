@@ -80,7 +80,7 @@ def search(
 
     from cli.progress import progress
     from cli.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.ranking import run_lines
+    from evaluation.metrics.ranking import run_lines
     from server.chat.models import Models
     from server.turn.search import TurnSearch
 

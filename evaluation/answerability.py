@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from server.turn.answerability import BASE, WITH_RELEVANCE, AnswerabilityModel
-from text.extras import need_extra
 
 FOLDS = 5
 RIDGE = 0.02
@@ -47,7 +46,6 @@ class OperatingPoint:
 
 def fit(cases: Sequence[Case], names: Sequence[str]) -> AnswerabilityModel:
     """Logistic regression, both classes weighing the same, weights held small."""
-    need_extra("eval", "Fitting", "sklearn")
     from sklearn.linear_model import LogisticRegression
 
     raw, y = _matrix(cases, names), np.array([case.answerable for case in cases])

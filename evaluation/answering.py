@@ -1,7 +1,7 @@
 """Answers as a chat gives them: every question of a set through the turn's own event stream, kept as it comes.
 
 Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on
-with. What the answers are worth is `evaluation.answer_metrics`' business.
+with. What the answers are worth is `evaluation.metrics.answers`' business.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.adapters.rows import json_rows
 from evaluation.errors import BadRow
-from evaluation.sets import Question
+from evaluation.sets.base import Question
+from evaluation.sets.rows import json_rows
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from evaluation.ranking import Qrels, evaluate
+from evaluation.metrics.ranking import Qrels, evaluate
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite
 from server.settings import LegWeights, Settings

@@ -1,4 +1,4 @@
-"""Written dialogs measured: relevance of the questions, coherence, repetition, grounding, by `evaluation.questions`."""
+"""Written dialogs measured: relevance of the questions, coherence, repetition, grounding, by `evaluation.metrics`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evaluation import scoring
-from evaluation.adapters import dialogs as rows
-from evaluation.adapters.rows import json_rows, present, text
-from evaluation.adapters.synthetic import WHERE
-from evaluation.questions import texture
-from evaluation.questions.relevance import QRelScore
-from evaluation.questions.texture import GroundedQuestion
-from evaluation.runs import Metric, RunWriter
-from evaluation.sets import Question
-from evaluation.significance import Estimate
+from evaluation.metrics import texture
+from evaluation.metrics.relevance import QRelScore
+from evaluation.metrics.significance import Estimate
+from evaluation.metrics.texture import GroundedQuestion
+from evaluation.reports.runs import Metric, RunWriter
+from evaluation.sets import dialogs as rows
+from evaluation.sets.base import Question
+from evaluation.sets.rows import json_rows, present, text
+from evaluation.sets.synthetic import WHERE
 from index.encoders import Encoder
 
 LEVEL = "dialog"

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
-from evaluation.adapters.rows import json_rows
 from evaluation.answering import AnsweredTurn
 from evaluation.errors import EvaluationError
-from evaluation.sets import Question
+from evaluation.sets.base import Question
+from evaluation.sets.rows import json_rows
 from rewriter.prompts import Prompt, load_prompt
 from text.escape import escape
 

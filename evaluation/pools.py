@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.ranking import by_document, evaluate
+from evaluation.metrics.ranking import by_document, evaluate
 from index.collection import Collection
 from index.documents import Document
 from index.encoders import Encoder

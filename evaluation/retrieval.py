@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from evaluation import scoring
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
-from evaluation.ranking import FULL_MEASURES, by_parent, per_question, run_lines
-from evaluation.runs import Latency, RunWriter
-from evaluation.sets import EvalSet, JudgedLevel, Question
+from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
+from evaluation.reports.runs import Latency, RunWriter
+from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from evaluation.systems import KnownRewrites, System, context_text, human_rewrite
 from index.collection import Collection
 from index.query import Hit
@@ -151,7 +151,7 @@ def index_set(chosen: EvalSet, bench: Bench) -> str:
     """Index the corpus of a set, if it is not yet; the collection's name."""
     import json
 
-    from evaluation.runs import slug
+    from evaluation.reports.runs import slug
     from index.indexer import index_paths
 
     name = slug(chosen.name)[:60]

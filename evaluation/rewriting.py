@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evaluation import overlap as measures
 from evaluation import scoring
-from evaluation.adapters import mtrag, synthetic
-from evaluation.adapters.rows import present
 from evaluation.errors import MissingSet
+from evaluation.metrics import overlap as measures
+from evaluation.metrics.significance import Estimate, estimate_of
+from evaluation.reports.runs import Latency, Metric, RunWriter
 from evaluation.retrieval import percentiles
-from evaluation.runs import Latency, Metric, RunWriter
-from evaluation.sets import Question
-from evaluation.significance import Estimate, estimate_of
+from evaluation.sets import mtrag, synthetic
+from evaluation.sets.base import Question
+from evaluation.sets.rows import present
 from index.encoders import Encoder
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from evaluation.runs import Metric, Scores, Test
-from evaluation.sets import Question, slices
-from evaluation.significance import Estimate, estimate, estimates, holm, randomisation
+from evaluation.metrics.significance import Estimate, estimate, estimates, holm, randomisation
+from evaluation.reports.runs import Metric, Scores, Test
+from evaluation.sets.base import Question, slices
 
 SMALLEST_PART = 5
 """Parts with fewer questions say nothing and are left out."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 from evaluation.errors import EvaluationError
-from evaluation.sets import Question
+from evaluation.sets.base import Question
 from index.documents import Document
 from index.query import Hit, Query, Where
 from rewriter.conversation import Conversation

@@ -18,6 +18,11 @@ EXPORTS = {
         "Section", "StoreSpec", "VectorStore", "delete_collection", "delete_documents", "index_documents",
         "index_paths", "list_collections", "load_encoder", "load_reranker",
     },
+    "evaluation": {
+        "Adaptation", "AdaptationPlan", "AdaptationResult", "AdaptationTools", "Bench", "EvalSet", "EvaluationError",
+        "EvaluationRun", "compare", "create_run", "estimate", "evaluate_set", "load_set", "per_question",
+        "randomisation", "read_run",
+    },
     "synth": {
         "BatchAsker", "ChatAsker", "Dialog", "DialogMessage", "Folder", "Journal", "Paused", "Proposition", "RunFacts",
         "Sampling", "Settler", "SynthError", "SynthPlan", "read_dialogs", "read_propositions", "read_responses",

@@ -75,8 +75,8 @@ def test_a_command_names_the_extra_it_needs(
 
 @pytest.mark.parametrize("missing", ["torch", "transformers"])
 def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluation.bertscore import BertScore
-    from evaluation.questions.relevance import QRelScore
+    from evaluation.metrics.bertscore import BertScore
+    from evaluation.metrics.relevance import QRelScore
     from index.errors import ModelUnavailable
     from index.rerank import load_reranker
     from rewriter.conditional.serving import open_engine

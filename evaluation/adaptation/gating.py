@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evaluation.adaptation.questions import HeldOutQuestion, ranking
-from evaluation.ranking import per_question
+from evaluation.metrics.ranking import per_question
 from rewriter.protocol import Rewrite
 from server.turn.steps import Stopwatch
 

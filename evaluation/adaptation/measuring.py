@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from evaluation.adaptation.questions import HeldOutQuestion, ranking
-from evaluation.ranking import per_question
-from evaluation.significance import randomisation
+from evaluation.metrics.ranking import per_question
+from evaluation.metrics.significance import randomisation
 
 if TYPE_CHECKING:
     from server.turn.search import TurnSearch

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from cli import app
 from cli.error_handler import ExitCode
 from cli.search import RankedUnit, ranked
-from evaluation.ranking import run_lines
+from evaluation.metrics.ranking import run_lines
 from index.query import Hit, Passage
 from rewriter.conversation import Conversation, Message
 from server.settings import Settings

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from evaluation import runs
-from evaluation.answer_metrics import measure, meteor, plain
 from evaluation.answering import AnsweredTurn, read_journal
-from evaluation.bertscore import BertScore
 from evaluation.errors import BadRow, EvaluationError
-from evaluation.sets import EvalSet, JudgedLevel, Question
+from evaluation.metrics.answers import measure, meteor, plain
+from evaluation.metrics.bertscore import BertScore
+from evaluation.reports import runs
+from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from server.settings import Settings
 from testing.openai_server import FakeOpenAIServer
 from tests.evaluation import evaluation_data as data

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from evaluation.questions import texture
-from evaluation.questions.relevance import QRelScore, Relevance
-from evaluation.questions.texture import GroundedQuestion
-from evaluation.runs import read_run
+from evaluation.metrics import texture
+from evaluation.metrics.relevance import QRelScore, Relevance
+from evaluation.metrics.texture import GroundedQuestion
+from evaluation.reports.runs import read_run
 from index.errors import ModelUnavailable
 from rewriter.conversation import Conversation, Message
 from tests.evaluation import evaluation_data as data

@@ -11,12 +11,12 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.error_handler import ExitCode
-from evaluation import runs
 from evaluation.errors import EvaluationError
-from evaluation.gates import parse_gate
-from evaluation.ranking import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.reports import runs
+from evaluation.reports.gates import parse_gate
 from evaluation.retrieval import collect_rewrites
-from evaluation.sets import Question
+from evaluation.sets.base import Question
 from evaluation.systems import System, parse
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite, Term
@@ -62,7 +62,7 @@ def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) 
 
 
 def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Path) -> None:
-    from evaluation.adapters import load_set
+    from evaluation.sets import load_set
     from index.collection import Collection
     from index.encoders import load_encoder
     from rewriter.passthrough import PassThroughRewriter

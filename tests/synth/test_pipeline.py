@@ -137,7 +137,7 @@ def test_what_is_answered_can_be_gone_on_with(run: Run, town: Any, folder: Folde
 
 
 def test_the_beir_files_hold_together(run: Run, town: Any, folder: Folder) -> None:
-    from evaluation.ranking import read_qrels
+    from evaluation.metrics.ranking import read_qrels
 
     run(town)
     corpus = rows_of(folder.beir / "corpus.jsonl").keys()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation import overlap as metrics
+from evaluation.metrics import overlap as metrics
 from rewriter.protocol import Rewrite
 
 TEXTS = ["How long does parental leave last?", "and by fax?", "What does a new badge cost in euros?", "Yes."]

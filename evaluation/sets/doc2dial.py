@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.adapters.rows import conversation, json_rows, names, optional, present, text
 from evaluation.errors import BadRow
-from evaluation.ranking import read_qrels
-from evaluation.sets import EvalSet, JudgedLevel, Question, Row
+from evaluation.metrics.ranking import read_qrels
+from evaluation.sets.base import EvalSet, JudgedLevel, Question, Row
+from evaluation.sets.rows import conversation, json_rows, names, optional, present, text
 
 WHERE = (
     "Doc2Dial 1.0.1 (CC BY 3.0) is published at https://doc2dial.github.io; docs/evaluation.md describes the files "

@@ -15,12 +15,12 @@ import regex
 
 from evaluation import scoring
 from evaluation.answering import AnsweredTurn
-from evaluation.bertscore import BertScore
-from evaluation.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
+from evaluation.metrics.bertscore import BertScore
+from evaluation.metrics.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
+from evaluation.metrics.significance import Estimate, estimate_of
+from evaluation.reports.runs import Latency, Metric, RunWriter, Scores
 from evaluation.retrieval import percentiles
-from evaluation.runs import Latency, Metric, RunWriter, Scores
-from evaluation.sets import EvalSet, Question, slices
-from evaluation.significance import Estimate, estimate_of
+from evaluation.sets.base import EvalSet, Question, slices
 from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.extras import need_extra

@@ -1,4 +1,4 @@
-"""Data sets by name: each adapter brings one kind of file into the form of `evaluation.sets`."""
+"""Data sets by name: each module brings one kind of file into the form of `evaluation.sets.base`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evaluation.errors import MissingSet
-from evaluation.sets import EvalSet
+from evaluation.sets.base import EvalSet
 
 NAMES = (
     "doc2dial",
@@ -24,7 +24,7 @@ NAMES = (
 
 def load_set(name: str, data: Path | None) -> EvalSet:
     """The set of that name below `data`, or in the folder after its colon. Raises MissingSet or BadRow."""
-    from evaluation.adapters import beir, doc2dial, mtrag, original, synthetic
+    from evaluation.sets import beir, doc2dial, mtrag, original, synthetic
 
     kind, _, folder = name.partition(":")
     if folder:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.adapters import dialogs
-from evaluation.adapters.rows import present
 from evaluation.errors import MissingSet
-from evaluation.ranking import read_qrels
-from evaluation.sets import EvalSet, JudgedLevel
+from evaluation.metrics.ranking import read_qrels
+from evaluation.sets import dialogs
+from evaluation.sets.base import EvalSet, JudgedLevel
+from evaluation.sets.rows import present
 
 WHERE = (
     "MTRAG (Apache-2.0) is published at https://github.com/IBM/mt-rag-benchmark; docs/evaluation.md describes the "

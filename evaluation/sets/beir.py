@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evaluation.adapters.rows import conversation, json_rows, names, optional, present, text
 from evaluation.errors import BadRow, MissingSet
-from evaluation.ranking import Qrels, read_qrels
-from evaluation.sets import EvalSet, JudgedLevel, Question
+from evaluation.metrics.ranking import Qrels, read_qrels
+from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from evaluation.sets.rows import conversation, json_rows, names, optional, present, text
 
 SHAPE = (
     '{"id": "q1", "text": "…", "history": [{"role": "user", "text": "…"}], "rewrite": "…", "relevant": ["passage id"], '

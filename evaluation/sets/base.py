@@ -1,6 +1,6 @@
 """What an evaluation is made over: questions in their conversations, a corpus, and what is relevant.
 
-Adapters (`evaluation.adapters`) bring every data set into this form; nothing here reads files.
+The other modules of the folder bring every data set into this form; nothing here reads files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from evaluation.ranking import Qrels
+from evaluation.metrics.ranking import Qrels
 from rewriter.conversation import Conversation
 from rewriter.examples import normalised
 

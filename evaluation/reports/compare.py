@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from evaluation.adapters.rows import json_rows
 from evaluation.errors import EvaluationError
-from evaluation.ranking import read_run as read_ranking
-from evaluation.runs import EvaluationRun, scores_path, slug
-from evaluation.significance import estimate, holm, randomisation
+from evaluation.metrics.ranking import read_run as read_ranking
+from evaluation.metrics.significance import estimate, holm, randomisation
+from evaluation.reports.runs import EvaluationRun, scores_path, slug
+from evaluation.sets.rows import json_rows
 
 PLACES = 3
 """Passages shown of a ranking."""

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from cli import app
 from cli.error_handler import ExitCode
-from evaluation import report, scoring
-from evaluation.compare import compare
+from evaluation import scoring
 from evaluation.errors import EvaluationError, MissingSet
-from evaluation.runs import EvaluationRun, Latency, create_run, read_run
-from evaluation.sets import Question
+from evaluation.reports import page as report
+from evaluation.reports.compare import compare
+from evaluation.reports.runs import EvaluationRun, Latency, create_run, read_run
+from evaluation.sets.base import Question
 from rewriter.conversation import Conversation, Message
 from server.settings import Settings
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from evaluation.errors import BelowThreshold, EvaluationError
-from evaluation.runs import Metric
+from evaluation.reports.runs import Metric
 
 
 @dataclass(frozen=True, slots=True)

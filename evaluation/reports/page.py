@@ -13,11 +13,11 @@ from importlib.resources import files
 
 from markupsafe import Markup, escape
 
-from evaluation import charts
-from evaluation.compare import Comparison
-from evaluation.runs import EvaluationRun, Metric
-from evaluation.sets import DEPTHS
-from evaluation.tables import HEADINGS, SHOWN, by_system, p_value
+from evaluation.reports import charts
+from evaluation.reports.compare import Comparison
+from evaluation.reports.runs import EvaluationRun, Metric
+from evaluation.reports.tables import HEADINGS, SHOWN, by_system, p_value
+from evaluation.sets.base import DEPTHS
 
 PLOTTED = ("AP", "R@5", "R@20", "nDCG@5")
 MOST_LINES = 8
@@ -35,7 +35,7 @@ def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequen
     """The page; with a comparison it shows that too. `extra` are further plots, made by `charts`."""
     from jinja2 import Environment
 
-    template = files("evaluation").joinpath("report.html").read_text("utf-8")
+    template = files(__package__).joinpath("report.html").read_text("utf-8")
     return (
         Environment(autoescape=True)
         .from_string(template)

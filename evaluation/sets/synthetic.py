@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.adapters import dialogs
-from evaluation.adapters.doc2dial import proposition_row
-from evaluation.adapters.rows import json_rows, present
-from evaluation.sets import EvalSet, JudgedLevel
+from evaluation.sets import dialogs
+from evaluation.sets.base import EvalSet, JudgedLevel
+from evaluation.sets.doc2dial import proposition_row
+from evaluation.sets.rows import json_rows, present
 
 WHERE = "`anaphora synth` writes such a folder from documents of yours; docs/evaluation.md describes its files."
 

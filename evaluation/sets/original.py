@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evaluation.adapters.rows import ROLES, json_document, present
 from evaluation.errors import BadRow
-from evaluation.sets import EvalSet, JudgedLevel, Question, Row
+from evaluation.sets.base import EvalSet, JudgedLevel, Question, Row
+from evaluation.sets.rows import ROLES, json_document, present
 from rewriter.conversation import Conversation, Message
 
 WHERE = "Doc2Dial and MultiDoc2Dial (CC BY 3.0 and Apache-2.0) are published at https://doc2dial.github.io."

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.ranking import (
+from evaluation.metrics.ranking import (
     FULL_MEASURES,
     by_document,
     by_parent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evaluation.runs import EvaluationRun, Metric
+from evaluation.reports.runs import EvaluationRun, Metric
 
 SHOWN = {
     "retrieval": ("AP", "R@1", "R@5", "R@10", "R@20", "nDCG@5", "RR"),

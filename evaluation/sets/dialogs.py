@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.adapters.rows import conversation, json_rows, names, optional, text
 from evaluation.errors import BadRow
-from evaluation.sets import Question
+from evaluation.sets.base import Question
+from evaluation.sets.rows import conversation, json_rows, names, optional, text
 from rewriter.conversation import Conversation
 
 

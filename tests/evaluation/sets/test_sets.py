@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.adapters import load_set
-from evaluation.adapters.beir import own_questions
 from evaluation.errors import BadRow, MissingSet
-from evaluation.sets import slices
+from evaluation.sets import load_set
+from evaluation.sets.base import slices
+from evaluation.sets.beir import own_questions
 from tests.evaluation import evaluation_data as data
 
 

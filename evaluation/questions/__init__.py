@@ -1,1 +1,0 @@
-"""How good written dialogs are: relevance of questions, coherence, repetition, grounding."""

@@ -1,0 +1,1 @@
+"""What is kept and shown of an evaluation: runs in folders, tables, plots, pages, comparisons, gates."""

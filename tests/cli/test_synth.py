@@ -173,7 +173,7 @@ def test_a_small_model_ends_with_valid_files_however_bad_its_text(
 
     monkeypatch.setenv("ANAPHORA_LLM__THREADS", "1")
     model = resolve("smollm2-135m-instruct", model_home)
-    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--attempts", 1, "--list-size", 2)
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--attempts", 1, "--list-size", 4)
     result = anaphora(*run)
     assert result.exit_code == 0, result.output
     folder = Folder(tmp_path / "run")

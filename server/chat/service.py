@@ -85,6 +85,10 @@ class ChatService(ConversationMixin, DocumentMixin):
         """
         checked = await self._checked(request)
         running = RunningTurn(self._context, checked, self._admission.enter())
+        if checked.conversation_id is None:
+            # No conversation can be missing, so nobody has to wait for the disk.
+            running.storing = asyncio.create_task(running.store())
+            return running
         try:
             if not await running.store():
                 raise NotFound(f"There is no conversation {checked.conversation_id!r}.", code="conversation_not_found")

@@ -78,6 +78,8 @@ class RunningTurn(AsyncIterator[Event]):
         self._limit: asyncio.Timeout | None = None
         self._stopped: tuple[str, str] | None = None
         self._events = self._run()
+        self.storing: asyncio.Task[bool] | None = None
+        """Storing the turn as begun, where nobody has waited for it."""
 
     async def store(self) -> bool:
         """Store the turn as begun; False if its conversation is gone. A full disk stops nothing."""
@@ -236,6 +238,8 @@ class RunningTurn(AsyncIterator[Event]):
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
         self._end_span(status)
         tracing = self._context.tracing
+        if self.storing is not None:
+            await asyncio.wait({self.storing})
         if self._problem:
             return
         texts = self._keeps_texts
@@ -257,7 +261,8 @@ class RunningTurn(AsyncIterator[Event]):
 
     def _end_span(self, status: TurnStatus) -> None:
         """End what is open of the turn's spans: what was given to read is written down only now, when nobody waits."""
-        self._waiting.end()
+        if self._waiting.is_recording():
+            self._waiting.end()
         if (step := self._evidence_step) is not None and self._evidence is not None:
             passages = [passage.model_dump(mode="json") for passage in self._evidence.passages]
             step.set_attributes({"anaphora.passages": len(passages), "anaphora.reranked": self._evidence.reranked})

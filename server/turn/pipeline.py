@@ -7,6 +7,7 @@ belong to its caller.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -126,9 +127,11 @@ class TurnEngine:
         search, watch = self._search(models), Stopwatch(self._tracer, content=self._settings.trace.content)
         ids = turn_id or uuid.uuid4().hex, conversation_id
         turn = _Turn(self._settings, question, conversation, models, watch, ids)
+        # Beside the rewriting: neither needs the other.
+        opening = asyncio.create_task(in_thread(lambda: search.collection(collection)))
         try:
-            searched = await in_thread(lambda: search.collection(collection))
             plan = await search.planned(question, conversation, search_for, watch)
+            searched = await opening
             yield plan.event()
             ready = await in_thread(lambda: turn.prepared(search, searched, plan, where), lambda: watch.running)
             yield EvidenceEvent(
@@ -185,6 +188,8 @@ class TurnEngine:
                 yield event
         except (TurnFailed, IndexingError) as failure:
             yield turn.failed(failure)
+        finally:
+            opening.cancel()
 
 
 @dataclass(frozen=True, slots=True)

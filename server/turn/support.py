@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import regex
 
@@ -69,7 +70,7 @@ class SupportScorer:
 
     def __init__(self, evidence: Sequence[Evidence]) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
-        self._sentences = {passage.n: list(_split(passage)) for passage in evidence}
+        self._sentences = {passage.n: _cut(passage.text) for passage in evidence}
         self._numbers = {
             passage.n: numbers(" ".join((passage.title, *passage.heading, passage.text))) for passage in evidence
         }
@@ -155,11 +156,15 @@ class SupportScorer:
         return math.log(1 + self._count / (0.5 + self._frequency[stem]))
 
 
-def _split(passage: Evidence) -> Iterator[_Sentence]:
-    for start, end in sentence_spans(passage.text) or [(0, len(passage.text))]:
-        text = passage.text[start:end]
+@lru_cache(512)
+def _cut(passage: str) -> tuple[_Sentence, ...]:
+    """The sentences of a passage, remembered: the turns of a conversation find the same passages."""
+    sentences = []
+    for start, end in sentence_spans(passage) or [(0, len(passage))]:
+        text = passage[start:end]
         clauses = tuple((frozenset(stems(clause)), negations(clause) > 0) for clause in _CLAUSE.split(text))
-        yield _Sentence(start, end, frozenset(stems(text)), clauses)
+        sentences.append(_Sentence(start, end, frozenset(stems(text)), clauses))
+    return tuple(sentences)
 
 
 def _penalised(score: float, *, lost: bool, flipped: bool) -> float:

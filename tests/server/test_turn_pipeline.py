@@ -295,6 +295,7 @@ def test_evidence_is_cut_and_stemmed_off_the_event_loop(
         return cutting(text)
 
     monkeypatch.setattr(support, "sentence_spans", slowly)
+    support._cut.cache_clear()
     ticks = 0
 
     async def tick() -> None:

@@ -20,6 +20,7 @@ from server.chat.conversations import ConversationMixin, clean, store_errors
 from server.chat.documents import DocumentMixin, in_thread, index_errors
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.models import ServiceModels
+from server.chat.probes import Probe, disk_problem, search_problem
 from server.chat.retention import forget_old_traces
 from server.chat.turns import RunningTurn, TurnContext
 from server.chat.types import Readiness, SearchResult, TurnRequest
@@ -56,6 +57,8 @@ class ChatService(ConversationMixin, DocumentMixin):
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
+        self._disk = Probe("Writing to the disk", lambda: disk_problem(settings.home))
+        self._searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.runner = JobRunner(database, runner)
         self._admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self._engine = TurnEngine(
@@ -152,13 +155,15 @@ class ChatService(ConversationMixin, DocumentMixin):
             problems.append(self.models.rewriters.problem)
         if self.models.reranker_problem:
             problems.append(self.models.reranker_problem)
-        if not self.opened.is_open(name):
-            if await in_thread(lambda: self.opened.exists(name)):
-                waiting.append(f"the collection {name}")
-            else:
-                problems.append(f"There is no collection {name} yet. Index documents into it.")
-        elif problem := self.opened.problem(name):
+        if problem := await self._disk.problem():
             problems.append(problem)
+        if self.opened.is_open(name):
+            if problem := self.opened.problem(name) or await self._searching.problem():
+                problems.append(problem)
+        elif await in_thread(lambda: self.opened.exists(name)):
+            waiting.append(f"the collection {name}")
+        else:
+            problems.append(f"There is no collection {name} yet. Index documents into it.")
         return Readiness(
             ready=not waiting and (engine is not None and not problems),
             engine=engine.name if engine else "",

@@ -108,7 +108,7 @@ def main() -> None:
             )
             there = {stem for one in passages if one.n in relevant for stem in stems(one.text)}
             if answer := there.intersection(stems(question.answer)):
-                scorer = SupportScorer(passages, encoder.encode)
+                scorer = SupportScorer(passages)
                 cases.append(Case(found.plan.matching, passages, relevant, frozenset(answer), scorer))
         ways: dict[str, Show] = {"sentences that match": excerpts, "from the first passage on": from_the_first_on}
         for label, show in ways.items():

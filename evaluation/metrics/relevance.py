@@ -13,7 +13,6 @@ number, since numbers of different models cannot be compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,11 +103,6 @@ class QRelScore:
             logits = self._model(input_ids=ids).logits[0, :-1]
         chosen = torch.log_softmax(logits.float(), dim=-1).gather(1, ids[0, 1:, None])
         return float(chosen.exp().mean())
-
-
-def mean_relevance(scorer: QRelScore, questions: Sequence[str], contexts: Sequence[str]) -> list[Relevance]:
-    """One score for each question and its context, in order."""
-    return [scorer.score(question, context) for question, context in zip(questions, contexts, strict=True)]
 
 
 def _load(kind: Any, path_or_id: str, **options: Any) -> tuple[Any, Any]:

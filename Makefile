@@ -66,7 +66,7 @@ $(VENV)/bin/python:
 	  { rm -rf $(VENV); echo "The environment could not be made. On Debian and Ubuntu it needs: apt-get install python3-venv" >&2; exit 1; }
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Setting up $(VENV): about a minute, one gigabyte"
+	@echo "Setting up $(VENV): about a minute, 0.9 GB"
 	@$(PIP) --quiet -e .
 	@touch $@
 

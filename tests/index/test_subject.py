@@ -55,6 +55,7 @@ def test_passages_of_the_document_that_is_spoken_of_move_up(tmp_path: Path, word
         parts = [f"# {name}\n\nAll about the {name} licence.\n"]
         parts += [f"## Part {n}\n\nThe {name} licence, part {n}: {name} office {n}.\n" for n in range(12)]
         (docs / f"{name}.md").write_text("\n".join([*parts, "## Fees\n\nThe fee is paid by fax.\n"]))
+    words.dimension = 48  # in which the two documents lie apart
     index_paths(tmp_path, "docs", [docs], words, passage_tokens=64)
     collection = Collection.open(tmp_path, "docs", words)
     typed = Query("the fee by fax", "typed")

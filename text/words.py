@@ -34,7 +34,8 @@ _MORE = """
     also cannot could done either else ever every get gets give know let like may might much must need neither never
     none nothing please shall tell thing things us use want whose without would yes
 """
-FUNCTION_WORDS = STOP_WORDS.union(_MORE.split())
+# The rest of "o'clock" to a search, and half of "P.O. Box" to a reader.
+FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()) - {"o"}
 """English words that carry little content; other languages are served by idf weights where it matters."""
 
 

@@ -237,7 +237,8 @@ class RunningTurn(AsyncIterator[Event]):
 
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
         self._end_span(status)
-        tracing = self._context.tracing
+        # Taken even where nothing can be stored, or it would be kept for ever.
+        made = self._context.tracing.take(self.id)
         if self.storing is not None:
             await asyncio.wait({self.storing})
         if self._problem:
@@ -253,7 +254,7 @@ class RunningTurn(AsyncIterator[Event]):
                     rewrite=self._rewrite if texts else None,
                     evidence=self._evidence if texts else None,
                     ending=ending if texts else None,
-                    trace=tracing.take(self.id),
+                    trace=made,
                 )
             )
         except StoreError as error:

@@ -1,9 +1,9 @@
 """The command line: `anaphora …`.
 
-Each command has its module; this file only puts them together. A command takes the `typer.Context`,
-asks `state_of(context)` for settings and consoles, and raises the project's own errors: the one place
-where they become a line of text and an exit code is `cli.error_handler`. Modules here import nothing
-heavy at their top, so that `anaphora --help` answers at once.
+Each command has its module of that name, and what several need is in `shared/`; this file only puts them together. A
+command takes the `typer.Context`, asks `state_of(context)` for settings and consoles, and raises the project's own
+errors: the one place where they become a line of text and an exit code is `cli.shared.error_handler`. Modules here
+import nothing heavy at their top, so that `anaphora --help` answers at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from cli.ask import ask
 from cli.backup import backup, restore
 from cli.calibrate import calibrate
 from cli.doctor import doctor
-from cli.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.index import index
 from cli.rewrite import rewrite
 from cli.search import search
 from cli.serve import serve
-from cli.state import State
+from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
+from cli.shared.state import State
 from cli.train import train
 
 app = typer.Typer(

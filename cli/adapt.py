@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.state import State, state_of
+from cli.shared.state import State, state_of
 from cli.train import machine_of, with_fetched_base
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def adapt(
 
     A command that was stopped goes on with the step it was in.
     """
-    from cli.resources import existing
+    from cli.shared.resources import existing
     from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
     from text.extras import need_extra
 
@@ -105,7 +105,7 @@ class _Tools:
 
     @cached_property
     def _models(self) -> Models:
-        from cli.resources import fetch_models
+        from cli.shared.resources import fetch_models
         from server.chat.models import Models
 
         fetch_models(self._settings, self._state)
@@ -126,7 +126,7 @@ class _Tools:
         return next((one.documents, one.passages) for one in infos if one.name == self._settings.collection)
 
     def write_dialogs(self, folder: Folder) -> None:
-        from cli.asking import have_written
+        from cli.shared.language_model import have_written
 
         have_written(self._state, self._settings, self._paths, self._models.encoder(), folder)
 
@@ -145,7 +145,7 @@ class _Tools:
 
     @contextmanager
     def searching(self, rewriter: Rewriter) -> Iterator[TurnSearch]:
-        from cli.resources import open_collection
+        from cli.shared.resources import open_collection
         from server.turn.search import TurnSearch
 
         reranker = self._models.reranker() if self._settings.retrieval.rerank != "never" else None
@@ -155,7 +155,7 @@ class _Tools:
             )
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
-        from cli.progress import progress
+        from cli.shared.progress import progress
 
         return progress(self._state.err, doing, total)
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.error_handler import ExitCode
-from cli.state import InputError, State, state_of
+from cli.shared.error_handler import ExitCode
+from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-    from cli.transcript import Transcript
+    from cli.shared.transcript import Transcript
     from server.chat import ChatService, Event
 
 HELP = """\
@@ -51,7 +51,7 @@ def ask(
         overrides["collection"] = collection
     settings = state.settings(overrides)
     filters = parse_where(where or [])
-    from cli.resources import fetch_models
+    from cli.shared.resources import fetch_models
 
     fetch_models(settings, state, llm=True)
 
@@ -70,7 +70,7 @@ class Chat:
     """One conversation at a time with one collection."""
 
     def __init__(self, service: ChatService, state: State, where: Mapping[str, Any]) -> None:
-        from cli.transcript import Transcript
+        from cli.shared.transcript import Transcript
 
         self.service = service
         self.state = state

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.state import state_of
+from cli.shared.state import state_of
 
 
 def backup(

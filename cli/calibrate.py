@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.state import InputError, state_of
+from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
     from evaluation.calibration import CalibrationPoint
@@ -26,8 +26,8 @@ def calibrate(
     plot: Annotated[Path | None, typer.Option(help="A picture of the curve.")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
-    from cli.queries import read_queries
-    from cli.resources import fetch_models, open_collection, open_rewriter
+    from cli.shared.queries import read_queries
+    from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
     from evaluation.metrics.ranking import read_qrels
     from server.chat.models import Models

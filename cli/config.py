@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.state import state_of
+from cli.shared.state import state_of
 
 app = typer.Typer(help="Show the settings in force and where each comes from.", invoke_without_command=True)
 
@@ -20,7 +20,7 @@ def config(
     """Show the settings in force and where each comes from; secrets are hidden."""
     if context.invoked_subcommand is not None:
         return
-    from cli.reference import effective
+    from cli.shared.reference import effective
 
     state = state_of(context)
     rows = effective(state.settings(), state.settings_class(), state.flags())
@@ -47,7 +47,7 @@ def write_docs(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/configuration.md"),
 ) -> None:
     """Write the reference of every setting as Markdown."""
-    from cli.reference import markdown
+    from cli.shared.reference import markdown
     from server.settings import Settings
 
     path.write_text(markdown(Settings), encoding="utf-8")

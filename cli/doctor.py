@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from cli.error_handler import ExitCode, describe
-from cli.state import state_of
+from cli.shared.error_handler import ExitCode, describe
+from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from server.settings import Settings
@@ -170,7 +170,7 @@ def check_llm(settings: Settings) -> Iterator[Finding]:
 def _remote(settings: Settings) -> Finding:
     import httpx
 
-    from cli.reference import show
+    from cli.shared.reference import show
 
     address = show(settings.llm.model)
     key = settings.llm.api_key.get_secret_value()

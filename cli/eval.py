@@ -11,8 +11,8 @@ import typer
 
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
-from cli.eval_options import Data, Every, FailUnder, Name, Out, bench, collect, conclude, listed, runs_folder
-from cli.state import state_of
+from cli.shared.eval_options import Data, Every, FailUnder, Name, Out, bench, collect, conclude, listed, runs_folder
+from cli.shared.state import state_of
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.eval_options import Data, Name, Out, bench, listed, runs_folder
-from cli.state import State, state_of
+from cli.shared.eval_options import Data, Name, Out, bench, listed, runs_folder
+from cli.shared.state import State, state_of
 
 if TYPE_CHECKING:
     from evaluation.answerability import Case

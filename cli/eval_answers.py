@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.eval_options import Data, Every, FailUnder, Out, bench, conclude, listed, runs_folder
-from cli.state import State, state_of
+from cli.shared.eval_options import Data, Every, FailUnder, Out, bench, conclude, listed, runs_folder
+from cli.shared.state import State, state_of
 
 if TYPE_CHECKING:
     from evaluation.answering import AnsweredTurn, Listening
@@ -127,7 +127,7 @@ def _engine(settings: Settings, state: State, measuring: Bench) -> Iterator[tupl
     from contextlib import ExitStack
     from typing import cast
 
-    from cli.resources import fetch_models, open_rewriter
+    from cli.shared.resources import fetch_models, open_rewriter
     from evaluation.answering import Listening
     from index.collection import Collection
     from server.engines import open_engine

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli.state import InputError, state_of
+from cli.shared.state import InputError, state_of
 
 app = typer.Typer(help="Turn edited rewrites and ratings into reviewed training rows.", no_args_is_help=True)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.error_handler import ExitCode
-from cli.state import InputError, State, state_of
+from cli.shared.error_handler import ExitCode
+from cli.shared.state import InputError, State, state_of
 from text.unsafe import showable_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def index(
     ] = None,
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
-    from cli.resources import existing, fetch_models
+    from cli.shared.resources import existing, fetch_models
     from server.chat.models import Models
 
     state = state_of(context)
@@ -165,7 +165,7 @@ def choose_pool(
         )
     path = Path(propositions).expanduser()
     if propositions == AUTO:
-        from cli.asking import have_written
+        from cli.shared.language_model import have_written
         from synth import Folder
 
         folder = Folder(settings.home / "synth" / settings.collection)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.state import InputError, state_of
+from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
     from server.store import Database

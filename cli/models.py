@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli.state import State, state_of
+from cli.shared.state import State, state_of
 
 app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters.")
 

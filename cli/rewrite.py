@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.error_handler import ExitCode
-from cli.state import state_of
+from cli.shared.error_handler import ExitCode
+from cli.shared.state import state_of
 
 if TYPE_CHECKING:
-    from cli.queries import QueryLine
+    from cli.shared.queries import QueryLine
     from rewriter.protocol import Rewrite, Rewriter
     from server.settings import Settings
 
@@ -47,8 +47,8 @@ def rewrite(
     What is finished is kept beside the output while the command runs. After an interruption the same
     command goes on where it stopped.
     """
-    from cli.queries import read_queries
-    from cli.rewrites import Record, finished
+    from cli.shared.queries import read_queries
+    from cli.shared.rewrite_records import Record, finished
     from text.files import text_writer
 
     state = state_of(context)
@@ -68,8 +68,8 @@ def rewrite(
     failures = 0
 
     if open_lines:
-        from cli.progress import progress
-        from cli.resources import fetch_models, open_rewriter
+        from cli.shared.progress import progress
+        from cli.shared.resources import fetch_models, open_rewriter
 
         if settings.rewriter.kind == "prompted":
             fetch_models(settings, state, encoder=False, reranker=False, llm=True)

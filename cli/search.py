@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.rewrite import RewriterKind
-from cli.state import state_of
+from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from index.query import Hit
@@ -56,7 +56,7 @@ def search(
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
     from cli.ask import parse_where
-    from cli.queries import read_queries
+    from cli.shared.queries import read_queries
     from text.files import text_writer
 
     state = state_of(context)
@@ -74,12 +74,12 @@ def search(
     filters = parse_where(where or [])
     written: Rewriter | None = None
     if rewrites is not None:
-        from cli.rewrites import WrittenRewrites, read_records
+        from cli.shared.rewrite_records import WrittenRewrites, read_records
 
         written = WrittenRewrites(lines, read_records(rewrites))
 
-    from cli.progress import progress
-    from cli.resources import fetch_models, open_collection, open_rewriter
+    from cli.shared.progress import progress
+    from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from evaluation.metrics.ranking import run_lines
     from server.chat.models import Models
     from server.turn.search import TurnSearch

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.error_handler import ExitCode
-from cli.state import InputError, SettingsError, State, state_of
+from cli.shared.error_handler import ExitCode
+from cli.shared.state import InputError, SettingsError, State, state_of
 from text.unsafe import showable_line
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def serve(
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
-    from cli.resources import fetch_models
+    from cli.shared.resources import fetch_models
     from server.api.running import listen
     from server.store.backup import unfinished
     from server.store.home import hold_home

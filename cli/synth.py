@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli.state import InputError, State, state_of
+from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
     from index.documents import Document
@@ -106,8 +106,8 @@ def make(
     price_out: Annotated[float, typer.Option(min=0, help="Price of a million answer tokens.")] = 0,
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from cli.asking import left_out, open_settler
-    from cli.resources import existing
+    from cli.shared.language_model import left_out, open_settler
+    from cli.shared.resources import existing
     from synth import (
         BatchAsker,
         Folder,
@@ -236,7 +236,7 @@ def report(
 
 def open_encoder(settings: Settings, state: State) -> Encoder:
     """The embedding model of the settings, fetched first where it is missing."""
-    from cli.resources import fetch_models
+    from cli.shared.resources import fetch_models
     from server.chat.models import Models
 
     fetch_models(settings, state, reranker=False)

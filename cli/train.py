@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.state import InputError, State, state_of
+from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
     from rewriter.training import Machine, Recipe

@@ -12,8 +12,8 @@ import pytest
 from typer.main import get_command
 
 from cli import app
-from cli.error_handler import ExitCode
-from cli.reference import leaves
+from cli.shared.error_handler import ExitCode
+from cli.shared.reference import leaves
 from server.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 from tests.installed import ROOT, brought, left_out
 from text.extras import MissingExtra, need_extra
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 from server.settings import Settings
 
 HISTORY = [

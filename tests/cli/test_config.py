@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.error_handler import ExitCode
-from cli.reference import leaves, markdown, show
+from cli.shared.error_handler import ExitCode
+from cli.shared.reference import leaves, markdown, show
 from server.settings import Settings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 from index.collection import list_collections
 from server.store import Database, jobs
 from text.unsafe import is_showable

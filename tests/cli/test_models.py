@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.error_handler import ExitCode
-from cli.queries import QueryLine
 from cli.rewrite import in_parallel
-from cli.rewrites import Record, WrittenRewrites, finished, read_records
-from cli.state import InputError
+from cli.shared.error_handler import ExitCode
+from cli.shared.queries import QueryLine
+from cli.shared.rewrite_records import Record, WrittenRewrites, finished, read_records
+from cli.shared.state import InputError
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.error_handler import ExitCode
 from cli.search import RankedUnit, ranked
+from cli.shared.error_handler import ExitCode
 from evaluation.metrics.ranking import run_lines
 from index.query import Hit, Passage
 from rewriter.conversation import Conversation, Message

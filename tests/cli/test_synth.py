@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 from synth.dialogs.rows import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.propositions.store import read_propositions

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 from evaluation.errors import EvaluationError
 from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
 from evaluation.reports import runs

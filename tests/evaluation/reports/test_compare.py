@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.error_handler import ExitCode
+from cli.shared.error_handler import ExitCode
 from evaluation import scoring
 from evaluation.errors import EvaluationError, MissingSet
 from evaluation.reports import page as report

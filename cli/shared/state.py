@@ -75,7 +75,7 @@ class State:
         try:
             return kind(**flags)
         except ValidationError as error:
-            from cli.reference import source_of, sources
+            from cli.shared.reference import source_of, sources
 
             places = sources(kind, flags)
             lines = []
@@ -104,7 +104,7 @@ class State:
         return self._console(stderr=True)
 
     def _console(self, *, stderr: bool) -> Console:
-        from cli.console import open_console
+        from cli.shared.console import open_console
 
         if stderr not in self._consoles:
             self._consoles[stderr] = open_console(stderr=stderr)

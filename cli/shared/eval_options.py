@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.state import State
+from cli.shared.state import State
 
 if TYPE_CHECKING:
     from evaluation.reports.runs import EvaluationRun
@@ -30,8 +30,8 @@ Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")
 @contextmanager
 def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     """Everything systems are measured with; models are fetched first where they are missing."""
-    from cli.progress import stages
-    from cli.resources import fetch_models
+    from cli.shared.progress import stages
+    from cli.shared.resources import fetch_models
     from evaluation.embeddings import CachedEncoder
     from evaluation.retrieval import Bench
     from server.chat.models import Models
@@ -80,7 +80,7 @@ def collect(form: str, questions: Sequence[Any], settings: Settings, state: Stat
 @contextmanager
 def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
     """The rewriter that a system's form names."""
-    from cli.resources import open_rewriter
+    from cli.shared.resources import open_rewriter
 
     kinds = ("auto", "none", "prompted")
     wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.state import InputError
+from cli.shared.state import InputError
 from rewriter.conversation import Conversation, Message, Role
 
 ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}

@@ -10,10 +10,10 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from cli.asking import progress
-from cli.console import SafeConsole, open_console
-from cli.error_handler import SafeFormatter
-from cli.state import State
+from cli.shared.console import SafeConsole, open_console
+from cli.shared.error_handler import SafeFormatter
+from cli.shared.language_model import progress
+from cli.shared.state import State
 from synth.running import TaskProgress
 from text.unsafe import is_showable
 

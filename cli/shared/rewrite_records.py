@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from cli.queries import QueryLine
-from cli.state import InputError
+from cli.shared.queries import QueryLine
+from cli.shared.state import InputError
 from rewriter.conversation import Conversation
 from rewriter.protocol import Decision, Rewrite, Term
 

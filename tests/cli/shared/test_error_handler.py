@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.error_handler import KNOWN_ERRORS, ErrorHandlerGroup, ExitCode, describe, exit_code
-from cli.state import InputError, SettingsError, State
+from cli.shared.error_handler import KNOWN_ERRORS, ErrorHandlerGroup, ExitCode, describe, exit_code
+from cli.shared.state import InputError, SettingsError, State
 from index.errors import CollectionLocked, CollectionNotFound, LoadError, ModelUnavailable, StorageError
 from server.api.running import AddressInUse
 from server.chat import NotFound, Unavailable

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.queries import QueryLine, parse, read_queries
-from cli.state import InputError
+from cli.shared.queries import QueryLine, parse, read_queries
+from cli.shared.state import InputError
 from rewriter.conversation import Conversation, Message
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cli.state import State
+    from cli.shared.state import State
     from index.collection import Collection
     from rewriter.protocol import Rewriter
     from server.chat.models import Models
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def existing(paths: Iterable[Path]) -> list[Path]:
     """The paths in full. Raises InputError for one that is not there."""
-    from cli.state import InputError
+    from cli.shared.state import InputError
 
     given = [path.expanduser().absolute() for path in paths]
     for path in given:
@@ -64,7 +64,7 @@ def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
 @contextmanager
 def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
     """The rewriter a turn with these settings has; its language model runs as long as the context lasts."""
-    from cli.state import SettingsError
+    from cli.shared.state import SettingsError
     from server.engines import open_engine
     from server.rewriters import open_rewriter as open_chosen
 

@@ -1,4 +1,4 @@
-"""Asking the settings' language model many things from the command line: its engine, and the progress shown."""
+"""The settings' language model writing propositions and dialogs for a command: its engine, and the progress shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.state import State
+from cli.shared.state import State
 from text.unsafe import showable_line
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open_settler(
     The engine starts with the first question and ends with the context. Raises SettingsError where the settings name
     no model.
     """
-    from cli.state import SettingsError
+    from cli.shared.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
     from synth.running import Journal, Sampling, Settler
 
@@ -66,7 +66,7 @@ def open_settler(
         with ExitStack() as stack:
 
             def start() -> ChatAsker:
-                from cli.resources import fetch_models
+                from cli.shared.resources import fetch_models
                 from synth.running.live import ChatAsker
 
                 fetch_models(settings, state, encoder=False, reranker=False, llm=True)
@@ -98,7 +98,7 @@ def have_written(
     What was written there before is kept; only new and changed documents are asked about. Raises NoDocuments,
     SettingsError where there is no model, and ModelFailed.
     """
-    from cli.state import InputError
+    from cli.shared.state import InputError
     from synth import Paused, SynthPlan, read_sources, synthesise
 
     documents = read_sources(

@@ -1,6 +1,6 @@
 """What a turn looks like in a terminal: its events, its sources, and a source opened at the cited sentence.
 
-Everything shown comes from documents and models: the console keeps it from steering the terminal (`cli.console`).
+Everything shown comes from documents and models: the console keeps it from steering the terminal.
 This module asks nothing and keeps only the newest turn.
 """
 

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cli.state import State
+from cli.shared.state import State
 from text.unsafe import showable, showable_line
 
 
@@ -38,8 +38,8 @@ class ExitCode(IntEnum):
 
 # By full name, so that telling errors apart imports none of the rooms they come from.
 KNOWN_ERRORS = {
-    "cli.state.InputError": ExitCode.BAD_INPUT,
-    "cli.state.SettingsError": ExitCode.SETTINGS,
+    "cli.shared.state.InputError": ExitCode.BAD_INPUT,
+    "cli.shared.state.SettingsError": ExitCode.SETTINGS,
     "text.extras.MissingExtra": ExitCode.BAD_INPUT,
     "text.plugins.PluginError": ExitCode.SETTINGS,
     "index.errors.CollectionNotFound": ExitCode.NOT_FOUND,

@@ -16,7 +16,7 @@ from text.extras import need_extra
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from rewriter.conditional.training import ConditionalModelPart
+    from rewriter.conditional.model_part import ConditionalModelPart
     from rewriter.training.recipe import LoraPart
 
 FRESH = "config:"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Any
 
 from rewriter.conditional import folder as run_folder
 from rewriter.conditional.folder import EXPORT, WEIGHTS
-from rewriter.conditional.form import Lengths
+from rewriter.conditional.model_part import ConditionalModelPart
 from rewriter.conditional.serving import ConditionalRewriter, open_engine
 from rewriter.examples import RewriteExample
 from rewriter.gate import RewriteGate
 from rewriter.load import Serving
 from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
-from rewriter.training.recipe import ModelPart, Recipe, Stage
+from rewriter.training.recipe import Recipe, Stage
 from text.files import replacing
 
 if TYPE_CHECKING:
@@ -26,33 +24,6 @@ if TYPE_CHECKING:
     from rewriter.training.mixture import Mixture
 
 END = "end.json"
-
-
-class ConditionalModelPart(ModelPart):
-    """`base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own.
-
-    `copies` writes a circuit that copies the question into a fresh T5 (`rewriter.conditional.copying`).
-    """
-
-    takes_lora: ClassVar[bool] = True
-    family: Literal["t5", "causal"] = "t5"
-    vocabulary: int = Field(8000, ge=300)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    copies: bool = False
-    lengths: dict[str, int] = Field({})
-
-    @property
-    def bounds(self) -> Lengths:
-        """The lengths in tokens, defaults filled in."""
-        return Lengths(**self.lengths)
-
-    @model_validator(mode="after")
-    def _known(self) -> ConditionalModelPart:
-        if unknown := set(self.lengths) - set(Lengths().as_dict()):
-            raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
-        if self.copies and not (self.family == "t5" and self.base.startswith("config:")):
-            raise ValueError("`copies` is for fresh weights of the family t5")
-        return self
 
 
 class ConditionalFamily:

@@ -20,7 +20,7 @@ from rewriter.terms.reading import ConversationReader, Reading
 from text.words import stems
 
 if TYPE_CHECKING:
-    from rewriter.terms.training import TermModelPart
+    from rewriter.terms.model_part import TermModelPart
 
 _SENTENCE = regex.compile(r"(?<=[.!?])\s+")
 _FURTHER = 4

@@ -18,8 +18,8 @@ from rewriter.errors import ExampleError, RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
 from rewriter.terms.data import Labelled, label, lengthened, shifted
+from rewriter.terms.model_part import TermModelPart
 from rewriter.terms.reading import ConversationReader
-from rewriter.terms.training import TermModelPart
 from rewriter.training import Recipe, export, read_recipe, train
 from rewriter.training.mixture import Mixture
 from rewriter.training.recipe import read_adapting

@@ -6,8 +6,8 @@ import pytest
 
 from rewriter.conditional.bases import open_base, open_tokenizer
 from rewriter.conditional.copying import set_copy_circuit
+from rewriter.conditional.model_part import ConditionalModelPart
 from rewriter.conditional.plain_torch import TorchEngine
-from rewriter.conditional.training import ConditionalModelPart
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError
 

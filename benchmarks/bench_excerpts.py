@@ -27,13 +27,11 @@ from server.registry import resolve
 from server.rewriters import open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence
-from server.turn.evidence import HEADER_TOKENS, select_evidence
-from server.turn.excerpts import excerpts
+from server.turn.evidence import HEADER_TOKENS, excerpts, select_evidence
 from server.turn.pipeline import CANDIDATES
-from server.turn.prompt import clip
+from server.turn.prompt import clip, count_tokens
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
-from server.turn.tokens import count_tokens
 from text.words import stems
 
 Show = Callable[[str, Sequence[Evidence], SupportScorer, int], Mapping[int, str]]

@@ -26,8 +26,7 @@ from index.query import Query
 from server.registry import resolve
 from server.settings import Settings
 from server.turn.events import Evidence
-from server.turn.evidence import select_evidence
-from server.turn.excerpts import MATCHES, best_match
+from server.turn.evidence import MATCHES, best_match, select_evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
 from text.words import negations, stems

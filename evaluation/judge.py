@@ -23,7 +23,7 @@ from evaluation.errors import EvaluationError
 from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows
 from rewriter.prompts import Prompt, load_prompt
-from text.escape import escape
+from text.unsafe import escape
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -13,16 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from index import clarity
 from index.documents import Document
 from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
-from index.fusion import DEFAULT_K, fuse
+from index.fusion import CLARITY_RANK, DEFAULT_K, clarity, fuse, subject
 from index.generation import Generation
 from index.query import Hit, Query, Where
 from index.records import DocumentInfo
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
-from index.subject import subject
 from index.versions import CollectionFolder
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
@@ -271,7 +269,7 @@ def _search(
             strength = max(strength, query.documents)
         factor = 1.0
         if query.clarity > 0 and text in dense:
-            factor = clarity.factor(dense[text].scores[: clarity.RANK], query.clarity)
+            factor = clarity(dense[text].scores[:CLARITY_RANK], query.clarity)
         found = spoken if query.documents > 0 else rankings
         if query.lexical > 0:
             found.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))

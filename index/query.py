@@ -47,8 +47,8 @@ class Query:
 
     A weight of 0 skips that ranking altogether. `name` labels the leg in `Hit.ranks`. With a
     `clarity` above 0 both weights follow how clearly the text points at something in the collection
-    (`index.clarity`): up when a few passages stand out, down when none does. With `documents` above 0
-    the query finds no passages: its rankings say which documents are spoken of (`index.subject`), which
+    (`index.fusion.clarity`): up when a few passages stand out, down when none does. With `documents` above 0
+    the query finds no passages: its rankings say which documents are spoken of (`index.fusion.subject`), which
     weighs at most `documents` times as much as all that finds passages.
     """
 

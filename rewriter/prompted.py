@@ -19,7 +19,7 @@ from rewriter import guard
 from rewriter.conversation import Conversation
 from rewriter.prompts import load_prompt
 from rewriter.protocol import Rewrite
-from text.escape import escape
+from text.unsafe import escape
 from text.words import words
 
 if TYPE_CHECKING:

@@ -5,12 +5,18 @@ marks that turn the reading direction around (`exe.txt` reads `txt.exe`), and lo
 them). *Invisible*: what a person does not see and a model reads all the same, such as tag characters that spell
 out a hidden instruction; joiners are not among them, for Persian, Indic scripts and emoji are written with those.
 
-What else a place must do (markup, template tokens, names of files) is left to it.
+Chat servers read the tokens of their templates (`<|im_start|>`, `[INST]`, …) wherever they stand, so a document
+or a question that holds one could end its own message and begin another. `escape` breaks such tokens and the
+tags our prompts use; people are shown the original.
+
+What else a place must do (markup, names of files) is left to it.
 """
 
 from __future__ import annotations
 
 import re
+
+import regex
 
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 _REORDERING = r"\u202a-\u202e\u2066-\u2069"
@@ -45,3 +51,19 @@ def is_showable(text: str) -> bool:
 def seen(text: str) -> str:
     """`text` without what is unsafe to show or invisible: what a person sees is what a model reads."""
     return _UNSEEN.sub("", text)
+
+
+_TAGS = r"system|user|assistant|passages?|documents?|evidence|conversation|cannot[\s_]*answer"
+_ANGLE = regex.compile(
+    r"<(?=[|｜])|<(?=/?\s*(?:s|bos|eos|pad|unk|think|tool_call|tool_response|start_of_turn|end_of_turn"
+    rf"|{_TAGS})\b)"
+    # Our own tags in other clothes, which a model may take for them: blanks, full-width brackets.
+    rf"|[<＜﹤](?=\s*[/／]?\s*(?:{_TAGS})\s*[/／]?\s*[>＞﹥])",
+    regex.IGNORECASE,
+)
+_SQUARE = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")
+
+
+def escape(text: str) -> str:
+    """`text` without invisible characters and with template tokens and prompt tags broken at their first sign."""
+    return str(_SQUARE.sub("(", _ANGLE.sub("‹", seen(text))))

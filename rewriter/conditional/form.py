@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rewriter.conversation import Conversation
 from rewriter.errors import RunError
-from text.escape import escape
+from text.unsafe import escape
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

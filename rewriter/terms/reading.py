@@ -1,7 +1,7 @@
 """What the encoder reads: the question, then the history newest first, as tokens with the words they make up.
 
 The same reading serves training and serving. Which words it marks is the model's business, which of them
-are appended is `rewriter.terms.choosing`'s.
+are appended is `rewriter.terms.rewriter`'s.
 """
 
 from __future__ import annotations

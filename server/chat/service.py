@@ -1,39 +1,61 @@
 """`ChatService`: the facade itself, and how one is opened.
 
 It checks, bounds and joins; conversations and documents are in the mixins it is made of, and a running
-turn is in `server.chat.turns`.
+turn is in `server.chat.turns`. Old traces are forgotten here while a service is open.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from index.errors import IndexingError
 from index.query import Where
 from rewriter.conversation import Conversation, Message
-from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.conversations import ConversationMixin, clean, store_errors
 from server.chat.documents import DocumentMixin, in_thread, index_errors
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.models import ServiceModels
 from server.chat.probes import Probe, disk_problem, search_problem
-from server.chat.retention import forget_old_traces
-from server.chat.turns import RunningTurn, TurnContext
+from server.chat.turns import Admission, RunningTurn, TurnContext
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
 from server.settings import Settings
-from server.store import Database, Runner
+from server.store import Database, Runner, StoreError, turns
 from server.tracing import Tracing, open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
 from server.turn.pipeline import TurnEngine
 from server.turn.steps import TurnFailed
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 3600.0
+AT_ONCE = 200
+"""Traces deleted in one transaction, so that a turn's own writes never wait long."""
+
+
+async def forget_old_traces(database: Database, days: int) -> None:
+    """Delete traces older than `days`, now and every hour, until cancelled; 0 days delete nothing."""
+    while days:
+        before = time.time() - days * 86_400
+        try:
+            while await _forget(database, before) == AT_ONCE:
+                pass
+        except StoreError as error:
+            log.warning("old traces could not be deleted: %s", error)
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+async def _forget(database: Database, before: float) -> int:
+    return await database.write(lambda connection: turns.forget_traces(connection, before, AT_ONCE))
+
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,9 @@ that another package brings; else a GGUF file or the name of a fetched model of 
 import re
 from pathlib import Path
 
-from server.engines.base import Engine
+from server.engines.base import Engine, NoEngine
 from server.engines.errors import EngineError, EngineFailed, EngineUnreachable
 from server.engines.local import LocalEngine
-from server.engines.none import NoEngine
 from server.engines.remote import RemoteEngine
 from server.settings import Settings
 from text.plugins import PluginError, load_plugin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -38,13 +37,8 @@ class Engine(Protocol):
     def healthy(self) -> bool:
         """Whether a request would be answered now; blocks for two seconds at most."""
 
-    def chat_model(self, extra_body: Mapping[str, object] | None = None) -> BaseChatModel | None:
-        """The model to talk to, None where answers are quoted without one.
-
-        `extra_body` are further fields of each request, beyond OpenAI's own: for vLLM `cache_salt`, which
-        keeps tenants' prefix caches apart, or `structured_outputs`. A JSON schema needs none of it: bind
-        `response_format` to the model. Cheap to call for every turn.
-        """
+    def chat_model(self) -> BaseChatModel | None:
+        """The model to talk to, None where answers are quoted without one. Cheap to call for every turn."""
 
     def __enter__(self) -> Self: ...
 
@@ -95,7 +89,7 @@ def openai_chat_model(
     clients: tuple[httpx.Client, httpx.AsyncClient],
     *,
     retries: int,
-    extra_body: Mapping[str, object] | None = None,
+    cache_salt: str = "",
 ) -> BaseChatModel:
     """A ChatOpenAI as the settings want it: streaming with token counts, with limits, over the given clients.
 
@@ -119,7 +113,7 @@ def openai_chat_model(
         timeout=request_timeout(settings),
         stream_chunk_timeout=settings.first_token_seconds,
         max_retries=retries,
-        extra_body=dict(extra_body) if extra_body else None,
+        extra_body={"cache_salt": cache_salt} if cache_salt else None,
         use_responses_api=False,
     )
 
@@ -129,3 +123,17 @@ def request_timeout(settings: LLMSettings) -> httpx.Timeout:
     import httpx
 
     return httpx.Timeout(10.0, read=settings.first_token_seconds)
+
+
+class NoEngine(StartStop):
+    """Always healthy; has no chat model."""
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    def healthy(self) -> bool:
+        return True
+
+    def chat_model(self) -> None:
+        return None

@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,7 @@ class LocalEngine(StartStop):
         except httpx.HTTPError:
             return False
 
-    def chat_model(self, extra_body: Mapping[str, object] | None = None) -> BaseChatModel:
+    def chat_model(self) -> BaseChatModel:
         """A model whose requests go through the socket. Raises EngineFailed before `start` and after `stop`.
 
         Requests are never retried: the pieces of an answer that were shown already would be shown again.
@@ -109,19 +108,10 @@ class LocalEngine(StartStop):
         running = self._running
         if running is None:
             raise EngineFailed("The local engine is not started.")
-        if not extra_body and self._chat_model is not None:
-            return self._chat_model
-        model = openai_chat_model(
-            self._llm,
-            "http://engine/v1",
-            Path(self._llm.model).name,
-            (running.client, running.async_client),
-            retries=0,
-            extra_body=extra_body,
-        )
-        if not extra_body:
-            self._chat_model = model
-        return model
+        if self._chat_model is None:
+            clients, model = (running.client, running.async_client), Path(self._llm.model).name
+            self._chat_model = openai_chat_model(self._llm, "http://engine/v1", model, clients, retries=0)
+        return self._chat_model
 
     def _prepare(self) -> _Running:
         import httpx

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -87,20 +86,16 @@ class RemoteEngine(StartStop):
         # A server that lists no models, but answers, may still chat.
         return answer.is_success or answer.status_code == httpx.codes.NOT_FOUND
 
-    def chat_model(self, extra_body: Mapping[str, object] | None = None) -> BaseChatModel:
+    def chat_model(self) -> BaseChatModel:
         """A model that talks to the server. Raises EngineUnreachable before `start` and after `stop`."""
         clients = self._clients
         if clients is None:
             raise EngineUnreachable(f"The connection to {self._base_url} is not started.")
-        if not extra_body and self._chat_model is not None:
-            return self._chat_model
-        salt = {"cache_salt": self._llm.cache_salt} if self._llm.cache_salt else {}
-        model = openai_chat_model(
-            self._llm, self._base_url, self._model, clients, retries=_RETRIES, extra_body={**salt, **(extra_body or {})}
-        )
-        if not extra_body:
-            self._chat_model = model
-        return model
+        if self._chat_model is None:
+            self._chat_model = openai_chat_model(
+                self._llm, self._base_url, self._model, clients, retries=_RETRIES, cache_salt=self._llm.cache_salt
+            )
+        return self._chat_model
 
     def _find(self, client: httpx.Client) -> tuple[str, list[str]]:
         """The base URL that answers, and the models listed there."""

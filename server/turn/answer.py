@@ -14,8 +14,7 @@ from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter
 from server.turn.prompt import examples
-from server.turn.statements import Statement, StatementTracker
-from server.turn.support import ATTRIBUTED, SUPPORTED, Support, SupportScorer
+from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from text.unsafe import showable
 
 AnswerEvent = TokenEvent | CitationEvent | SupportEvent

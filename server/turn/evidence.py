@@ -1,20 +1,28 @@
-"""The numbered evidence of a turn: which found passages the answerer is given, within a budget of tokens.
+"""The evidence of a turn: which passages are numbered, and which of their sentences are read or quoted.
 
-Passages keep the order of the search, best first, and are never cut in the middle: one that does not fit is
-left out and a later, shorter one may take its place. How they are shown to a model is `server.turn.prompt`'s
-business.
+The passages that people see, and that citations are checked against, keep the order of the search, best first, and
+are never cut in the middle: one that does not fit the budget is left out and a later, shorter one may take its place.
+
+A small model on a processor reads some forty to ninety tokens a second, so what it need not read is time to the
+first token: it gets the best sentences. Where no model writes, sentences are quoted, and none at all where none
+matches the question well enough; the measurements behind the threshold are in `docs/citations.md`. How evidence is
+shown to a model is `server.turn.prompt`'s business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import regex
 
 from index.documents import Document
 from index.pools import SECTION_END, SECTION_START
 from index.query import Hit, Passage
 from server.turn.events import Evidence
-from server.turn.tokens import count_tokens
+from server.turn.prompt import count_tokens
+from server.turn.support import Support, SupportScorer
+from server.turn.tables import table_rows
 
 HEADER_TOKENS = 12
 """Tokens that number and delimit one passage, beside its title and heading path."""
@@ -94,3 +102,159 @@ def numbered(n: int, hit: Hit) -> Evidence:
         score=hit.score,
         ranks=dict(hit.ranks),
     )
+
+
+GAP = " … "
+"""Stands for what is left out between two sentences."""
+
+_PER_RANK = 0.8
+"""A passage's worth, as a share of that of the one found before it."""
+_ANYWAY = 0.2
+"""A sentence's worth without a match: most answers stand in the first passage, often in words of their own."""
+_BESIDE = 0.6
+"""A sentence's worth beside one that matches: an answer often stands in the sentence after."""
+_LISTED = 0.9
+"""An item's worth where what leads to its list matches."""
+_LEADS_IN = regex.compile(r"[:：][*_\s]*$")
+_ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
+
+INTRODUCTION = "No language model is at work, so these are sentences from the documents, as they stand:"
+MATCHES = 0.45
+"""Where no sentence scores this much, nothing is quoted; chosen in `docs/citations.md`."""
+CLOSE = 0.75
+"""A further sentence is quoted if it scores at least this share of the best one."""
+QUOTES = 3
+PER_PASSAGE = 2
+LONGEST = 600
+"""Characters of one quotation; a longer sentence or code block is not quoted."""
+_RANK_DISCOUNT = 0.03
+_RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
+"""A line that separates a table's header from its body, or underlines a heading."""
+_GOES_ON = regex.compile(r"[:：?？][*_\s]*$")
+_ASKS = regex.compile(r"[?？][*_\s]*$")
+_LINK = regex.compile(r"^(?:[-*+]|\d+[.)])?\s*!?\[[^\]]*\]\([^)]*\)[.,;]?\s*$")
+
+
+def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer, budget: int) -> dict[int, str]:
+    """The text of each passage to show, by its number, at most `budget` tokens in all with their headers.
+
+    Everything where it fits. Else the best sentences, in reading order; a passage of which none was chosen is
+    left out. At least one sentence is always there, even where it alone is larger than the budget.
+    """
+    if sum(_header(passage) + count_tokens(passage.text) for passage in evidence) <= budget:
+        return {passage.n: passage.text for passage in evidence}
+    places = {passage.n: passage for passage in evidence}
+    found = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
+    leads = {n: _lead_ins(sentences) for n, sentences in found.items()}
+    chosen: dict[int, set[int]] = {}
+    spent = 0
+    for _, n, i in sorted(_ranked(evidence, found, leads), key=lambda one: (-one[0], one[1], one[2])):
+        wanted = {i, leads[n].get(i, i)} - chosen.get(n, set())
+        cost = sum(count_tokens(found[n][j].quote) for j in wanted) + (0 if n in chosen else _header(places[n]))
+        if spent + cost > budget:
+            if chosen:
+                continue
+            wanted = {i}
+        chosen.setdefault(n, set()).update(wanted)
+        spent += cost
+    return {n: _joined(places[n], [found[n][i] for i in sorted(picked)]) for n, picked in sorted(chosen.items())}
+
+
+def _ranked(
+    evidence: Sequence[Evidence], found: Mapping[int, list[Support]], leads: Mapping[int, Mapping[int, int]]
+) -> list[tuple[float, int, int]]:
+    """Each sentence with its worth: by its own match, or by a share of its better neighbour's or its lead-in's."""
+    ranked = []
+    for rank, passage in enumerate(evidence):
+        scores = [sentence.score for sentence in found[passage.n]]
+        for i, own in enumerate(scores):
+            beside = max(scores[max(i - 1, 0) : i] + scores[i + 1 : i + 2], default=0.0)
+            lead = leads[passage.n].get(i, i)
+            worth = max(own, _BESIDE * beside, _LISTED * scores[lead])
+            ranked.append((_PER_RANK**rank * (_ANYWAY + worth), passage.n, i))
+    return ranked
+
+
+def _lead_ins(sentences: Sequence[Support]) -> dict[int, int]:
+    """For each item of a list the sentence that ends with a colon before it; neither says much alone."""
+    leads: dict[int, int] = {}
+    lead: int | None = None
+    for i, sentence in enumerate(sentences):
+        item = bool(_ITEM.match(sentence.quote))
+        if item and lead is not None:
+            leads[i] = lead
+        elif _LEADS_IN.search(sentence.quote):
+            lead = i
+        elif not item:
+            lead = None
+    return leads
+
+
+def _joined(passage: Evidence, sentences: Sequence[Support]) -> str:
+    rows = table_rows(passage.text)
+    text, end = "", None
+    for sentence in sentences:
+        start = sentence.start - passage.start
+        between = passage.text[end:start] if end is not None else ""
+        text += (GAP if between.strip() else between) + rows.get(start, sentence.quote)
+        end = sentence.end - passage.start
+    return text
+
+
+def _header(passage: Evidence) -> int:
+    return HEADER_TOKENS + count_tokens(" ".join((passage.title, *passage.heading)))
+
+
+def best_sentences(question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None) -> list[Support]:
+    """Up to three sentences that speak to `question`, best first; empty where none matches well.
+
+    `scorer` is one of the same evidence; without it only words are compared.
+
+    A sentence that ends with a colon brings what follows it, and so does a question, which says nothing alone.
+    Passages found earlier count a little more.
+    """
+    found = _quotable(question, evidence, scorer or SupportScorer(evidence))
+    if not found or found[0][0] < MATCHES:
+        return []
+    chosen: list[Support] = []
+    for score, quote in found:
+        taken = sum(one.n == quote.n for one in chosen)
+        repeated = any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
+        if score >= CLOSE * found[0][0] and taken < PER_PASSAGE and not repeated:
+            chosen.append(quote)
+        if len(chosen) == QUOTES:
+            break
+    return chosen
+
+
+def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> float:
+    """How well the best sentence matches: what is compared with `MATCHES`."""
+    return max((score for score, _ in _quotable(question, evidence, scorer)), default=0.0)
+
+
+def _quotable(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> list[tuple[float, Support]]:
+    found: list[tuple[float, Support]] = []
+    for passage in evidence:
+        matches = scorer.matches(question, passage.n)
+        for i, match in enumerate(matches):
+            quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
+            if len(quote.quote) <= LONGEST and not _is_frame(match.quote) and not _ASKS.search(quote.quote):
+                found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
+    return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
+
+
+def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
+    if sequel is None or _RULE.search(sequel.quote) or not _GOES_ON.search(match.quote):
+        return match
+    text = passage.text[match.start - passage.start : sequel.end - passage.start]
+    return Support(match.n, match.score, text, match.start, sequel.end) if len(text) <= LONGEST else match
+
+
+def _is_frame(quote: str) -> bool:
+    """Whether a quote is a heading, code, a link, a row of a table or its header, which say nothing alone."""
+    bare = quote.strip()
+    return bare.startswith(("#", "```", "|")) or bool(_RULE.search(bare) or _LINK.match(bare))
+
+
+def _overlap(one: Support, other: Support) -> bool:
+    return one.n == other.n and one.start < other.end and other.start < one.end

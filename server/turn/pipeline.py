@@ -24,8 +24,7 @@ from server.settings import Settings
 from server.turn.answer import AnswerReader
 from server.turn.answerability import answerability
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, NearestEvent, Quotation
-from server.turn.evidence import Selection, select_evidence
-from server.turn.excerpts import INTRODUCTION, best_sentences, excerpts
+from server.turn.evidence import INTRODUCTION, Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import Searchable, SearchPlan, TurnSearch

@@ -13,7 +13,7 @@ from typing import Any
 from synth.dialogs.lists import PropositionList
 from synth.prompts import chat_prompt
 from synth.running import InvalidAnswer, Task
-from text.escape import escape
+from text.unsafe import escape
 
 DIALOG, CONTEXTUALISE, GROUND = STEPS = ("dialog", "contextualise", "ground")
 _MOST_PAIRS = 60

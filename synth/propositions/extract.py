@@ -11,7 +11,7 @@ from typing import Any
 from synth.prompts import chat_prompt
 from synth.propositions.windows import DocumentWindow
 from synth.running import InvalidAnswer, Task
-from text.escape import escape
+from text.unsafe import escape
 
 STEP = "propositions"
 LONGEST = 400

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from index.collection import Collection
-from index.fusion import fuse
+from index.fusion import fuse, subject
 from index.indexer import index_paths
 from index.query import Query
-from index.subject import subject
 from testing.encoder import WordEncoder
 
 DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}

@@ -8,8 +8,8 @@ import pytest
 
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
-from rewriter.terms.choosing import choose
 from rewriter.terms.reading import ConversationReader, Reading, TokenWindow
+from rewriter.terms.rewriter import choose
 from tests.rewriter.terms_fakes import write_tokenizer
 
 

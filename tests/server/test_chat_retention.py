@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server.chat.retention import AT_ONCE, forget_old_traces
+from server.chat.service import AT_ONCE, forget_old_traces
 from server.store import Database, conversations, feedback, turns
 from server.store.records import Trace
 

@@ -104,7 +104,8 @@ def test_a_named_model_is_asked_for_and_the_environment_s_key_is_not_sent(
 
 def test_extra_fields_reach_the_server(llm: FakeOpenAIServer, tmp_path: Path) -> None:
     with remote(tmp_path, llm.url) as engine:
-        engine.chat_model({"cache_salt": "tenant-7", "structured_outputs": {"choice": ["yes", "no"]}}).invoke("Well?")
+        extra = {"cache_salt": "tenant-7", "structured_outputs": {"choice": ["yes", "no"]}}
+        engine.chat_model().bind(extra_body=extra).invoke("Well?")
         engine.chat_model().invoke("Well?")
     with remote(tmp_path, llm.url, cache_salt="tenant-8") as engine:
         engine.chat_model().invoke("Well?")

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.turn.events import Evidence
-from server.turn.evidence import HEADER_TOKENS
-from server.turn.excerpts import GAP, excerpts
+from server.turn.evidence import GAP, HEADER_TOKENS, excerpts
+from server.turn.prompt import count_tokens
 from server.turn.support import SupportScorer
-from server.turn.tokens import count_tokens
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 
 LONG = " ".join(f"Sentence number {n} speaks of something else entirely." for n in range(20))

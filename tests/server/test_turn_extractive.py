@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.turn.excerpts import best_sentences
+from server.turn.evidence import best_sentences
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 
 OTHER = "Train tickets are refunded in full. Taxi rides are refunded only after ten in the evening."

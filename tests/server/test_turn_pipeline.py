@@ -287,15 +287,14 @@ def test_before_a_slow_model_has_read_the_nearest_sentences_are_told(tokens: int
 def test_evidence_is_cut_and_stemmed_off_the_event_loop(
     script: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cutting, threads = support.sentence_spans, set[threading.Thread]()
+    cutting, threads = support._cut, set[threading.Thread]()
 
-    def slowly(text: str) -> list[tuple[int, int]]:
+    def slowly(text: str) -> tuple[support._Sentence, ...]:
         threads.add(threading.current_thread())
         time.sleep(0.1)
         return cutting(text)
 
-    monkeypatch.setattr(support, "sentence_spans", slowly)
-    support._cut.cache_clear()
+    monkeypatch.setattr(support, "_cut", slowly)
     ticks = 0
 
     async def tick() -> None:

@@ -1,7 +1,7 @@
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite, Term
 from server.settings import LegsSettings, LegWeights
-from server.turn.legs import HISTORY_CHARS, build_legs
+from server.turn.search import HISTORY_CHARS, build_legs
 
 TALK = Conversation(
     (

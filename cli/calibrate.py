@@ -30,6 +30,7 @@ def calibrate(
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
     from evaluation.metrics.ranking import read_qrels
+    from evaluation.reports.charts import write_scatter
     from server.chat.models import Models
     from text.extras import need_extra
     from text.files import text_writer
@@ -58,30 +59,17 @@ def calibrate(
         best = calibration.run()
     with text_writer(out) as file:
         file.write(fragment(settings, best.setting))
-    if plot is not None:
-        draw(plot, calibration.points, frontier(calibration.points))
-    state.out.print("nDCG@5  ms a question  setting")
     unbeaten = frontier(calibration.points)
+    if plot is not None:
+        write_scatter(
+            plot,
+            "milliseconds a question (median)",
+            "nDCG@5",
+            *([(point.milliseconds, point.ndcg) for point in points] for points in (calibration.points, unbeaten)),
+        )
+    state.out.print("nDCG@5  ms a question  setting")
     shown = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
     for point in shown:
         chosen = "  (written)" if point == best else ""
         state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}")
     state.err.print(f"Wrote {out}, from {len(asked)} questions.")
-
-
-def draw(path: Path, points: list[CalibrationPoint], best: list[CalibrationPoint]) -> None:
-    """nDCG@5 against milliseconds; the points that no other one beats are joined."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 4))
-    axes.scatter([point.milliseconds for point in points], [point.ndcg for point in points], s=14)
-    axes.plot([point.milliseconds for point in best], [point.ndcg for point in best])
-    axes.set_xlabel("milliseconds a question (median)")
-    axes.set_ylabel("nDCG@5")
-    axes.set_xscale("log")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
-from cli.shared.eval_options import Data, Every, FailUnder, Name, Out, bench, collect, conclude, listed, runs_folder
+from cli.shared.eval_options import Data, Every, FailUnder, Name, Out, Sets, bench, listed, measured_run, open_form
 from cli.shared.state import state_of
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
@@ -23,7 +22,7 @@ app.command()(answerability)
 @app.command()
 def retrieval(
     context: typer.Context,
-    sets: Annotated[str, typer.Option(help="Data sets, by commas (`anaphora eval sets` lists them).")] = "",
+    sets: Sets = "",
     data: Data = None,
     questions: Annotated[
         Path | None, typer.Option(help="Questions of your own about an indexed collection, one JSON object a line.")
@@ -39,15 +38,11 @@ def retrieval(
 ) -> None:
     """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each."""
     from evaluation.errors import EvaluationError
-    from evaluation.reports import tables
-    from evaluation.reports.gates import parse_gate
-    from evaluation.reports.runs import create_run
-    from evaluation.retrieval import evaluate_set
+    from evaluation.retrieval import evaluate_sets
     from evaluation.sets import beir, load_set
     from evaluation.systems import DEFAULT_SYSTEMS, parse
 
     state = state_of(context)
-    gates = [parse_gate(gate) for gate in fail_under or ()]
     parsed = list(dict.fromkeys(map(parse, listed(systems) or DEFAULT_SYSTEMS)))
     against = parse(baseline).name
     settings = state.settings({"collection": collection} if collection else {})
@@ -56,29 +51,12 @@ def retrieval(
         chosen.append(beir.own_questions(questions).every(every))
     if not chosen:
         raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
-    writer = create_run(runs_folder(settings, out), "retrieval", name)
-    with ExitStack() as stack:
-        measuring = stack.enter_context(bench(settings, state, any(one.rerank != "never" for one in parsed)))
-        for one in chosen:
-            rewrites = {
-                form: collect(form, one.judged, settings, state, measuring)
-                for form in dict.fromkeys(system.rewriter for system in parsed if system.rewriter)
-            }
-            own = one.corpus is None
-            where = settings.home / "collections" if own else measuring.root
-            evaluate_set(
-                one,
-                parsed,
-                rewrites,
-                replace(measuring, root=where),
-                writer,
-                baseline=against,
-                name=settings.collection if own else "",
-                timed=timed,
-            )
-    run = writer.finish(settings)
-    state.out.print(tables.summary(run), soft_wrap=True)
-    conclude(run, state, gates)
+    with (
+        measured_run(state, settings, "retrieval", name, out, fail_under) as writer,
+        bench(settings, state, any(one.rerank != "never" for one in parsed)) as measuring,
+    ):
+        opened = partial(open_form, settings=settings, state=state)
+        evaluate_sets(chosen, parsed, opened, measuring, writer, baseline=against, timed=timed)
 
 
 @app.command()
@@ -96,23 +74,20 @@ def rewriting(
 ) -> None:
     """Compare rewriters with what people wrote: text measures, the decision to rewrite, calibration, time."""
     from evaluation import rewriting as measured
-    from evaluation.reports import tables
-    from evaluation.reports.gates import parse_gate
-    from evaluation.reports.runs import create_run
+    from evaluation.retrieval import rewrites_by_form
 
     state = state_of(context)
-    gates = [parse_gate(gate) for gate in fail_under or ()]
     settings = state.settings()
     chosen = {one: measured.questions(measured.load_examples(one, data, every)) for one in listed(sets)}
-    writer = create_run(runs_folder(settings, out), "rewriting", name)
-    with bench(settings, state, rerank=False) as measuring:
+    with (
+        measured_run(state, settings, "rewriting", name, out, fail_under) as writer,
+        bench(settings, state, rerank=False) as measuring,
+    ):
+        opened = partial(open_form, settings=settings, state=state)
         for set_name, asked in chosen.items():
-            made = {form: collect(form, asked, settings, state, measuring) for form in listed(rewriters)}
+            made = rewrites_by_form(listed(rewriters), asked, opened, measuring.progress)
             measured.measure(Path(set_name).name, asked, made, measuring.encoder, writer)
         writer.notes.append(f"similarity is the cosine of embeddings by {measuring.plain.name}.")
-    run = writer.finish(settings)
-    state.out.print(tables.summary(run), soft_wrap=True)
-    conclude(run, state, gates)
 
 
 @app.command()
@@ -132,19 +107,17 @@ def dialogs(
     """Measure written dialogs: QRelScore, coherence, repetition, grounding."""
     from evaluation import dialogs as measured
     from evaluation.metrics.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
-    from evaluation.reports import tables
-    from evaluation.reports.gates import parse_gate
-    from evaluation.reports.runs import create_run
     from server.registry import resolve
 
     state = state_of(context)
-    gates = [parse_gate(gate) for gate in fail_under or ()]
     settings = state.settings()
     questions, grounded, propositions = measured.load(folder, split)
     models = [resolve(encoder or ENCODER, settings.home), resolve(language_model or LANGUAGE_MODEL, settings.home)]
     scorer = None if encoder == "none" else QRelScore(*models)
-    writer = create_run(runs_folder(settings, out), "dialogs", name)
-    with bench(settings, state, rerank=False) as measuring:
+    with (
+        measured_run(state, settings, "dialogs", name, out, fail_under) as writer,
+        bench(settings, state, rerank=False) as measuring,
+    ):
         measured.measure(
             folder.resolve().name,
             questions[::every],
@@ -158,9 +131,6 @@ def dialogs(
         writer.notes.append(f"coherence by {measuring.plain.name}.")
         if scorer is not None:
             writer.notes.append(f"QRelScore by {scorer.name}.")
-    run = writer.finish(settings)
-    state.out.print(tables.summary(run), soft_wrap=True)
-    conclude(run, state, gates)
 
 
 @app.command()

@@ -7,17 +7,42 @@ are cross-validated: no question is judged by a model that saw a question of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from server.turn.answerability import BASE, WITH_RELEVANCE, AnswerabilityModel
+from evaluation.answering import read_journal
+from evaluation.reports import charts
+from evaluation.reports.charts import Line
+from evaluation.reports.runs import Metric, RunWriter, slug
+from evaluation.retrieval import Bench, index_set
+from index.collection import Collection
+from rewriter.passthrough import PassThroughRewriter
+from server.turn.answerability import BASE, READ, WITH_RELEVANCE, AnswerabilityModel, signals
+from server.turn.search import TurnSearch
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from evaluation.sets.base import EvalSet
 
 FOLDS = 5
 RIDGE = 0.02
 SEED = 5
+
+SHOWN = (0.02, 0.05, 0.1, 0.2)
+"""Shares of false refusals at which a table says how much is refused rightly."""
+HEAD = ["unanswerable questions", "model", "AUC", *(f"refused rightly at {share:.0%} false" for share in SHOWN)]
+"""Of the rows of `measure_kinds`."""
+JOINED_HEAD = ["refused by", "unanswerable refused", "answerable refused", "n"]
+"""Of the rows of `with_answers`."""
+KINDS = {"base": BASE, "with relevance": WITH_RELEVANCE}
+"""The models that are fitted, and their signals."""
 
 Numbers = npt.NDArray[np.float64]
 
@@ -135,9 +160,85 @@ def as_toml(models: Mapping[str, AnswerabilityModel]) -> str:
     return "\n".join(lines) + "\n"
 
 
-KINDS = {"base": BASE, "with relevance": WITH_RELEVANCE}
-"""The models that are fitted, and their signals."""
-
-
 def _matrix(cases: Sequence[Case], names: Sequence[str]) -> Numbers:
     return np.array([[case.signals[name] for name in names] for case in cases], dtype=np.float64)
+
+
+def collect_cases(chosen: Sequence[EvalSet], bench: Bench) -> Iterator[Case]:
+    """Every marked question over its own corpus and over the others', read again by the cross-encoder."""
+    changes = {"rerank": "always", "rerank_top": READ, "rerank_seconds": 60.0}
+    changed = bench.settings.model_copy(update={"retrieval": bench.settings.retrieval.model_copy(update=changes)})
+    for one in chosen:
+        with closing(Collection.open(bench.root, index_set(one, bench), bench.encoder)) as collection:
+            search = TurnSearch(
+                collection=lambda _, opened=collection: opened,  # type: ignore[misc]
+                rewriter=PassThroughRewriter(),
+                settings=changed,
+                reranker=bench.reranker,
+            )
+            asked = [
+                (other, question)
+                for other in chosen
+                for question in other.questions
+                if question.answerability in ("answerable", "partial", "unanswerable")
+            ]
+            for done, (other, question) in enumerate(asked):
+                bench.progress(f"{one.name}: searching", done, len(asked))
+                foreign = other.name != one.name
+                found = search.find(question.text, collection="", conversation=question.conversation, k=20)
+                yield Case(
+                    f"{question.id}@{one.name}",
+                    question.dialog,
+                    signals(found.plan.meaning, found.hits),
+                    not foreign and question.answerability != "unanswerable",
+                    foreign,
+                )
+
+
+def measure_kinds(
+    cases: Sequence[Case], writer: RunWriter
+) -> tuple[dict[str, AnswerabilityModel], list[list[str]], list[Line]]:
+    """Fit every kind of model and write its curves into the run: the models, rows below `HEAD`, and lines to plot."""
+    models, rows, lines = dict[str, AnswerabilityModel](), list[list[str]](), list[Line]()
+    for kind, names in KINDS.items():
+        models[kind] = fit(cases, names)
+        probabilities = cross_validated(cases, names)
+        for label, foreign in (("marked by people", False), ("asked to another corpus", True)):
+            members = [
+                (p, case.answerable)
+                for p, case in zip(probabilities, cases, strict=True)
+                if case.answerable or case.foreign == foreign
+            ]
+            told, truth = [p for p, _ in members], [own for _, own in members]
+            points = curve(told, truth)
+            auc = area(told, truth)
+            writer.metrics.append(
+                Metric("refusal", label, kind, "all", "AUC", auc, float("nan"), float("nan"), len(members))
+            )
+            writer.write_rows((asdict(point) for point in points), f"{label.replace(' ', '-')}.{kind[:4]}.curve.jsonl")
+            best = [max((p for p in points if p.false_refusals <= s), key=lambda p: p.recall) for s in SHOWN]
+            rows.append([label, kind, f"{auc:.3f}", *(f"{p.recall:.2f} (p < {p.threshold:.2f})" for p in best)])
+            precisions = [max(p.precision for p in points if p.recall >= step / 10 - 1e-9) for step in range(11)]
+            lines.append(Line(f"{kind}, {label}", precisions, len(lines)))
+    return models, rows, lines
+
+
+def plot(series: Sequence[Line]) -> Markup:
+    """The lines of `measure_kinds`: precision over recall."""
+    ticks = [f"{step / 10:g}" for step in range(11)]
+    return charts.lines("Refusing below a threshold", "recall of unanswerable", "precision", ticks, series)
+
+
+def with_answers(answers: Path, chosen: Sequence[EvalSet], cases: Sequence[Case]) -> list[list[str]]:
+    """Refusals of a run of answers, alone and with the score's at some shares of false ones: below `JOINED_HEAD`."""
+    probabilities = cross_validated(cases, KINDS["with relevance"])
+    turns = {
+        name: turn for one in chosen for name, turn in read_journal(answers / slug(one.name) / "turns.jsonl").items()
+    }
+    refused = {name: turn.status == "refused" for name, turn in turns.items() if turn.status != "error"}
+    own = [p for p, case in zip(probabilities, cases, strict=True) if case.answerable]
+    thresholds = [sorted(own)[int(share * len(own))] for share in SHOWN] if own else []
+    return [
+        [name, f"{right:.2f}", f"{wrong:.2f}", str(count)]
+        for name, right, wrong, count in joined(cases, probabilities, refused, thresholds)
+    ]

@@ -8,8 +8,8 @@ that its quality does not depend on what else the machine does; in the latencies
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,9 @@ PATIENCE = 600.0
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
+
+OpenForm = Callable[[str], AbstractContextManager[Rewriter]]
+"""Opens the rewriter that a form names."""
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -96,9 +99,42 @@ def collect_rewrites(
     return found
 
 
+def rewrites_by_form(
+    forms: Iterable[str], questions: Sequence[Question], open_form: OpenForm, progress: Progress = silent
+) -> dict[str, dict[str, Rewrite]]:
+    """What the rewriter of each form makes of every question; one rewriter is open at a time."""
+    found = {}
+    for form in dict.fromkeys(forms):
+        with open_form(form) as rewriter:
+            found[form] = collect_rewrites(rewriter, questions, progress)
+    return found
+
+
 def fits(system: System, chosen: EvalSet) -> bool:
     """Whether the set has what the system needs: human rewrites are not everywhere."""
     return system.form != "human" or any(question.rewrite for question in chosen.questions)
+
+
+def evaluate_sets(
+    sets: Sequence[EvalSet],
+    systems: Sequence[System],
+    open_form: OpenForm,
+    bench: Bench,
+    writer: RunWriter,
+    *,
+    baseline: str = "",
+    timed: int = TIMED_QUESTIONS,
+) -> None:
+    """`evaluate_set` for each, with the rewriters that the systems name.
+
+    A set without a corpus is asked of the settings' own collection.
+    """
+    for one in sets:
+        rewrites = rewrites_by_form((s.rewriter for s in systems if s.rewriter), one.judged, open_form, bench.progress)
+        own = one.corpus is None
+        where = replace(bench, root=bench.settings.home / "collections") if own else bench
+        name = bench.settings.collection if own else ""
+        evaluate_set(one, systems, rewrites, where, writer, baseline=baseline, name=name, timed=timed)
 
 
 def evaluate_set(

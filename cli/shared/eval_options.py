@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.shared.state import State
 
 if TYPE_CHECKING:
-    from evaluation.reports.runs import EvaluationRun
+    from evaluation.reports.runs import RunWriter
     from evaluation.retrieval import Bench
     from rewriter.protocol import Rewriter
     from server.settings import Settings
 
+Sets = Annotated[str, typer.Option(help="Data sets, by commas (`anaphora eval sets` lists them).")]
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
 Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
@@ -59,22 +60,31 @@ def runs_folder(settings: Settings, out: Path | None) -> Path:
     return out or settings.home / "eval" / "runs"
 
 
-def conclude(run: EvaluationRun, state: State, gates: Sequence[Any]) -> None:
-    """Say where the run lies and what has to be known of it; then the gates."""
-    from evaluation.reports.gates import check
+@contextmanager
+def measured_run(
+    state: State,
+    settings: Settings,
+    kind: str,
+    name: str,
+    out: Path | None,
+    fail_under: Sequence[str] | None = None,
+    *,
+    resume: bool = False,
+) -> Iterator[RunWriter]:
+    """A run to write into. When all is measured it is finished and shown, and its gates are checked."""
+    from evaluation.reports import tables
+    from evaluation.reports.gates import check, parse_gate
+    from evaluation.reports.runs import create_run
 
+    gates = [parse_gate(gate) for gate in fail_under or ()]
+    writer = create_run(runs_folder(settings, out), kind, name, resume=resume)
+    yield writer
+    run = writer.finish(settings)
+    state.out.print(tables.summary(run), soft_wrap=True)
     for note in run.notes:
         state.err.print(f"Note: {note}", style="yellow")
     state.err.print(f"Wrote {run.folder}.")
     check(run.metrics, gates)
-
-
-def collect(form: str, questions: Sequence[Any], settings: Settings, state: State, measuring: Bench) -> dict[str, Any]:
-    """What the rewriter of that name makes of every question."""
-    from evaluation.retrieval import collect_rewrites
-
-    with open_form(form, settings, state) as rewriter:
-        return collect_rewrites(rewriter, questions, measuring.progress)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -94,6 +95,19 @@ def lines(title: str, x_name: str, y_name: str, ticks: Sequence[str], series: Se
         if series:
             axes.legend(loc="upper left", bbox_to_anchor=(0, -0.15), frameon=False)
     return drawn[0]
+
+
+def write_scatter(
+    path: Path, x_name: str, y_name: str, points: Sequence[tuple[float, float]], joined: Sequence[tuple[float, float]]
+) -> None:
+    """A picture in a file of its own, of the kind its ending says: points over a logarithmic x, some of them joined."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="tight")
+    axes = figure.add_subplot(xlabel=x_name, ylabel=y_name, xscale="log")
+    axes.plot(*zip(*points, strict=True), "o", markersize=4)
+    axes.plot(*zip(*joined, strict=True))
+    figure.savefig(path, dpi=120)
 
 
 @contextmanager

@@ -1,0 +1,105 @@
+"""Sets answered as a chat answers, judged where that is asked for, and measured; engine and rewriter are handed in."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from evaluation.answering import AnsweredTurn, Listening, answer_all
+from evaluation.judge import judge_all
+from evaluation.metrics.answers import measure
+from evaluation.retrieval import Bench, index_set
+from index.collection import Collection
+from server.turn.pipeline import TurnEngine, TurnModels
+
+if TYPE_CHECKING:
+    from evaluation.metrics.bertscore import BertScore
+    from evaluation.reports.runs import RunWriter
+    from evaluation.sets.base import EvalSet
+    from rewriter.prompts import Prompt
+    from rewriter.protocol import Rewriter
+
+
+def evaluate_answers(
+    sets: Sequence[EvalSet],
+    rewriter: Rewriter,
+    listening: Listening | None,
+    label: str,
+    bench: Bench,
+    writer: RunWriter,
+    *,
+    aclose: Callable[[], Awaitable[None]],
+    seconds: float = math.inf,
+    bert: BertScore | None = None,
+    rubric: Prompt | None = None,
+) -> int:
+    """Answer every question that is open, and measure all under the system `label`; how many questions are left.
+
+    Nothing is measured before every question is answered. Nothing new is asked once `seconds` of the run are over.
+    With a `rubric` the language model judges its own answers. `aclose` closes the model's connections, on their event
+    loop.
+    """
+    names = {one.name: index_set(one, bench) for one in sets}
+    with _engine(rewriter, listening, bench) as engine:
+        turns = asyncio.run(_ask(engine, sets, names, listening, bench, writer, aclose, seconds))
+    judged: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    if rubric is not None and listening is not None:
+        for one in sets:
+            journal = writer.path(one.name, "judge.jsonl")
+            judged[one.name] = judge_all(
+                listening.model, one.questions, turns[one.name], journal, rubric, bench.progress
+            )
+    missing = sum(len(one.questions) - len(turns[one.name]) for one in sets)
+    for one in sets if not missing else ():
+        measure(one, label, turns[one.name], writer, bert, judged.get(one.name))
+    return missing
+
+
+async def _ask(
+    engine: TurnEngine,
+    sets: Sequence[EvalSet],
+    names: Mapping[str, str],
+    listening: Listening | None,
+    bench: Bench,
+    writer: RunWriter,
+    aclose: Callable[[], Awaitable[None]],
+    seconds: float,
+) -> dict[str, dict[str, AnsweredTurn]]:
+    """The turns of all sets, on one event loop."""
+    try:
+        return {
+            one.name: await answer_all(
+                engine,
+                one.questions,
+                writer.path(one.name, "turns.jsonl"),
+                collection=names[one.name],
+                listening=listening,
+                seconds=seconds - (time.monotonic() - writer.began),
+                progress=bench.progress,
+            )
+            for one in sets
+        }
+    finally:
+        await aclose()
+
+
+@contextmanager
+def _engine(rewriter: Rewriter, listening: Listening | None, bench: Bench) -> Iterator[TurnEngine]:
+    """A turn engine as the service has it, over the collections of the evaluation."""
+    opened: dict[str, Collection] = {}
+
+    def collection(name: str) -> Collection:
+        if name not in opened:
+            opened[name] = Collection.open(bench.root, name, bench.plain)
+        return opened[name]
+
+    models = TurnModels(rewriter, bench.reranker, cast("Any", listening))
+    try:
+        yield TurnEngine(collection=collection, models=models, settings=bench.settings)
+    finally:
+        for one in opened.values():
+            one.close()

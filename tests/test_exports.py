@@ -32,11 +32,15 @@ EXPORTS = {
         "AsyncRewriter", "Conversation", "Decision", "Message", "PassThroughRewriter", "PromptedRewriter", "Rewrite",
         "Rewriter", "RewriterError", "RunError", "Serving", "load_rewriter", "read_recipe", "train",
     },
+    "server": {"ChatError", "ChatService", "Settings", "create_app", "open_service"},
+    "ui": {"mount"},
     "text": {
         "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "showable", "stems",
         "text_writer", "tokenize", "write_json", "write_text",
     },
 }  # fmt: skip
+# The command is what is run of it: it has no names for programs, and loads what every command needs.
+COMMAND = {"app", "main"}
 FOR_PROGRAMS = [REPOSITORY / "docs" / "langchain.md", *sorted((REPOSITORY / "docs" / "examples").glob("*.py"))]
 
 
@@ -48,6 +52,10 @@ def test_a_room_exports_what_a_program_needs(room: str) -> None:
     assert all(getattr(module, name).__name__ in (name, "Literal") for name in EXPORTS[room])
     with pytest.raises(AttributeError, match="no attribute 'surprise'"):
         module.surprise  # noqa: B018
+
+
+def test_the_command_exports_what_starts_it() -> None:
+    assert set(importlib.import_module("cli").__all__) == COMMAND
 
 
 @pytest.mark.parametrize("room", EXPORTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -36,8 +36,22 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
-def workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "index.loaders.sandbox" in " ".join(child.cmdline())]
+@pytest.fixture
+def workers() -> Callable[[], list[psutil.Process]]:
+    """The parsers that were started since the test began; those of the process's own pool stay."""
+    before = {child.pid for child in psutil.Process().children()}
+
+    def new() -> list[psutil.Process]:
+        return [
+            child
+            for child in psutil.Process().children()
+            if child.pid not in before and "index.loaders.sandbox" in " ".join(child.cmdline())
+        ]
+
+    return new
+
+
+Workers = Callable[[], list[psutil.Process]]
 
 
 def test_documents_come_back_as_they_are_loaded_here(pool: ParserPool, page: Path, tmp_path: Path) -> None:
@@ -62,7 +76,7 @@ def test_a_broken_file_is_explained_as_here(pool: ParserPool, tmp_path: Path) ->
     assert not isinstance(there.value, ParserKilled)
 
 
-def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path) -> None:
+def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path, workers: Workers) -> None:
     pool.parse(page, "1", 64)
     (first,) = workers()
     pool.parse(page, "2", 64)
@@ -74,7 +88,7 @@ def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path) -
     [("s.rst", SLOW, SMALL, "2 seconds"), ("s.jsonl", many_numbers(), NARROW, "300 MiB of memory")],
 )
 def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_read(
-    page: Path, tmp_path: Path, name: str, data: bytes, limits: Limits, why: str
+    page: Path, tmp_path: Path, workers: Workers, name: str, data: bytes, limits: Limits, why: str
 ) -> None:
     path = tmp_path / name
     path.write_bytes(data)
@@ -86,7 +100,7 @@ def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_read(
         assert len(workers()) == 1
 
 
-def test_asking_for_the_end_kills_the_parser_at_once(tmp_path: Path) -> None:
+def test_asking_for_the_end_kills_the_parser_at_once(tmp_path: Path, workers: Workers) -> None:
     path = tmp_path / "slow.rst"
     path.write_bytes(SLOW)
     asked = iter([False] * 5)

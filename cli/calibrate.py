@@ -49,13 +49,13 @@ def calibrate(
     if not asked:
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
 
-    def told(point: CalibrationPoint) -> None:
+    def show(point: CalibrationPoint) -> None:
         state.err.print(f"{point.ndcg:.4f}  {point.milliseconds:6.0f} ms  {point.setting}")
 
     fetch_models(settings, state)
     models = Models(settings)
     with open_collection(settings, models) as searched, open_rewriter(settings, state) as rewriter:
-        calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, told)
+        calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, show)
         best = calibration.run()
     with text_writer(out) as file:
         file.write(fragment(settings, best.setting))

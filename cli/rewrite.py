@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from enum import StrEnum
@@ -80,7 +81,8 @@ def rewrite(
                 partial.open("a", encoding="utf-8") as keeping,
                 progress(state.err, "rewriting", len(open_lines)) as advance,
             ):
-                for line, made in in_parallel(used, open_lines, settings.llm.parallel):
+                limit = settings.rewriter.timeout_seconds
+                for line, made in in_parallel(used, open_lines, settings.llm.parallel, limit):
                     records[line.id] = record = Record.of(line, made, label)
                     keeping.write(record.line())
                     keeping.flush()
@@ -120,14 +122,21 @@ def label_of(settings: Settings) -> str:
     return ":".join((kind, settings.llm.model, settings.llm.remote_name, str(settings.rewriter.history_turns)))
 
 
-def in_parallel(rewriter: Rewriter, lines: Sequence[QueryLine], workers: int) -> Iterator[tuple[QueryLine, Rewrite]]:
-    """Each question with its rewrite as it comes; no more than `workers` are under way."""
+def in_parallel(
+    rewriter: Rewriter, lines: Sequence[QueryLine], workers: int, seconds: float
+) -> Iterator[tuple[QueryLine, Rewrite]]:
+    """Each question with its rewrite as it comes; no more than `workers` are under way, each within a turn's limit."""
+    from server.turn.search import rewrite_within
+
+    def rewritten(line: QueryLine) -> Rewrite:
+        return asyncio.run(rewrite_within(seconds, rewriter, line.conversation, line.text, blocking=True))
+
     waiting = iter(lines)
     with ThreadPoolExecutor(workers) as pool:
         running: dict[Future[Rewrite], QueryLine] = {}
         while True:
             for line in islice(waiting, workers - len(running)):
-                running[pool.submit(rewriter.rewrite, line.conversation, line.text)] = line
+                running[pool.submit(rewritten, line)] = line
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

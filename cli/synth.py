@@ -213,10 +213,10 @@ def compare(
     encoder = open_encoder(state.settings(), state)
     with tempfile.TemporaryDirectory() as workplace, state.err.status("comparing") as status:
         cells = compare_pools(documents, propositions, dialogs, encoder, Path(workplace), status.update)
-    told = table(cells)
-    write_text(folder.path / "compare.md", told)
+    text = table(cells)
+    write_text(folder.path / "compare.md", text)
     state.out.print(f"{cells[0].questions:,} questions, {len(documents):,} documents")
-    state.out.print(told)
+    state.out.print(text)
 
 
 @app.command()

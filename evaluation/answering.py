@@ -71,8 +71,8 @@ class Listening:
         """As the model's own."""
         self.logprobs = []
         async for chunk in self.model.astream(list(messages), logprobs=True, **options):
-            told = chunk.response_metadata.get("logprobs") or {}
-            self.logprobs += [float(token["logprob"]) for token in told.get("content") or () if "logprob" in token]
+            logprobs = chunk.response_metadata.get("logprobs") or {}
+            self.logprobs += [float(token["logprob"]) for token in logprobs.get("content") or () if "logprob" in token]
             yield chunk
 
     @property

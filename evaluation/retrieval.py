@@ -203,7 +203,7 @@ def index_set(chosen: EvalSet, bench: Bench) -> str:
         [corpus],
         bench.encoder,
         passage_tokens=bench.settings.index.passage_tokens,
-        progress=lambda told: bench.progress(f"{chosen.name}: indexing", told.done, told.total),
+        progress=lambda now: bench.progress(f"{chosen.name}: indexing", now.done, now.total),
     )
     return name
 

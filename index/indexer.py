@@ -155,8 +155,8 @@ def index_documents(
             writer.report("reading", len(files), len(files) + 1, document.id)
             passages, remarks = pool.passages(document, window, encoder.count_tokens)
             left_out = writer.staged.add_document(document, "", passages)
-            told = "; ".join(remark for remark in (*remarks, _repeated(left_out)) if remark)
-            files.append(FileStatus("", document.id, "indexed", told, len(passages) - left_out))
+            reason = "; ".join(remark for remark in (*remarks, _repeated(left_out)) if remark)
+            files.append(FileStatus("", document.id, "indexed", reason, len(passages) - left_out))
         return _finish(writer, files, bool(files), began)
 
 

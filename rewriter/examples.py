@@ -170,6 +170,6 @@ def _text(row: dict[str, Any], key: str, where: str) -> str:
 
 @contextmanager
 def _opened(path: Path, mode: str) -> Iterator[IO[str]]:
-    opening = gzip.open if path.suffix == ".gz" else open
-    with opening(path, mode, encoding="utf-8", newline="\n") as file:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, mode, encoding="utf-8", newline="\n") as file:
         yield cast("IO[str]", file)

@@ -65,9 +65,9 @@ def _length(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
 
 
 def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
-    opening = _ANSWER.match(rewrite)
-    if opening and not rewrite.casefold().startswith(question.casefold()[: len(opening.group())]):
-        yield f"The rewrite answers instead of asking (“{opening.group().strip()}”)."
+    begun = _ANSWER.match(rewrite)
+    if begun and not rewrite.casefold().startswith(question.casefold()[: len(begun.group())]):
+        yield f"The rewrite answers instead of asking (“{begun.group().strip()}”)."
     elif _ASKS.search(question) and not _ASKS.search(rewrite) and rewrite.rstrip().endswith((".", "!", "。")):
         yield "The rewrite states something where the user asked."
     made, typed = words(rewrite), f" {' '.join(words(question))} "

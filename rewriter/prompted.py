@@ -197,7 +197,7 @@ def _complete(said: str, question: str) -> bool:
 
 
 def _line(text: str, longest: int) -> str:
-    """One harmless line of at most `longest` characters."""
+    """One escaped line of at most `longest` characters."""
     line = " ".join(escape(text).split())
     return line if len(line) <= longest else line[:longest].rsplit(" ", 1)[0] + "…"
 

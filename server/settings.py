@@ -1,4 +1,4 @@
-"""Every setting of Anaphora, as one frozen object built at the edge and passed in.
+"""Every setting of Anaphora, as one frozen object built once and passed in.
 
 Sources, strongest first: flags, environment (`ANAPHORA_LLM__MODEL=none`), `anaphora.toml` in the
 working directory, `anaphora.toml` in the home folder, the defaults below. The reference in

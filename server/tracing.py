@@ -247,20 +247,20 @@ def _named(span: ReadableSpan) -> ReadableSpan:
     )
 
 
-def _attributes(name: str, told: dict[str, Any]) -> dict[str, AttributeValue]:
+def _attributes(name: str, kept: dict[str, Any]) -> dict[str, AttributeValue]:
     from openinference.semconv.trace import MessageAttributes, RerankerAttributes, SpanAttributes
 
     kind = _KINDS.get(name, "CHAIN")
-    attributes = {_RENAMED.get(key, key): value for key, value in told.items()}
+    attributes = {_RENAMED.get(key, key): value for key, value in kept.items()}
     attributes[SpanAttributes.OPENINFERENCE_SPAN_KIND] = kind
-    messages = _json(told, "input").get("messages")
+    messages = _json(kept, "input").get("messages")
     if isinstance(messages, list):
         del attributes["input.value"], attributes["input.mime_type"]
         for i, message in enumerate(messages):
             prefix = f"{SpanAttributes.LLM_INPUT_MESSAGES}.{i}"
             attributes[f"{prefix}.{MessageAttributes.MESSAGE_ROLE}"] = message["role"]
             attributes[f"{prefix}.{MessageAttributes.MESSAGE_CONTENT}"] = message["content"]
-    passages = _json(told, "output").get("passages")
+    passages = _json(kept, "output").get("passages")
     if isinstance(passages, list):
         del attributes["output.value"], attributes["output.mime_type"]
         list_name = (
@@ -271,10 +271,10 @@ def _attributes(name: str, told: dict[str, Any]) -> dict[str, AttributeValue]:
     return attributes
 
 
-def _json(told: Mapping[str, Any], side: str) -> dict[str, Any]:
-    if told.get(f"{side}.mime_type") != "application/json":
+def _json(kept: Mapping[str, Any], side: str) -> dict[str, Any]:
+    if kept.get(f"{side}.mime_type") != "application/json":
         return {}
-    found: dict[str, Any] = json.loads(told[f"{side}.value"])
+    found: dict[str, Any] = json.loads(kept[f"{side}.value"])
     return found
 
 

@@ -96,9 +96,9 @@ def _settle_start(text: str, at: int, limit: int) -> int:
         if _ONLY_MARKUP.fullmatch(text, start, end):
             at = end + 1
             continue
-        opening = _LINE_OPENING.match(text, start, end)
-        if opening and at < opening.end():
-            at = opening.end()
+        bullet = _LINE_OPENING.match(text, start, end)
+        if bullet and at < bullet.end():
+            at = bullet.end()
         while at < limit and text[at] in " \t":
             at += 1
         if at < limit and text[at] != "\n":
@@ -209,13 +209,13 @@ class _Writer(HTMLParser):
             return
         opened, closed = "", ""
         for index, mark in self._active.items():
-            opened += _opening(mark, first=index not in self._shown)
+            opened += _start_tag(mark, first=index not in self._shown)
             closed = ("</mark>" if isinstance(mark, Highlight) else "</span>") + closed
             self._shown.add(index)
         self.pieces.append(f"{opened}{written}{closed}")
 
 
-def _opening(mark: Highlight | Doubt, *, first: bool) -> str:
+def _start_tag(mark: Highlight | Doubt, *, first: bool) -> str:
     if isinstance(mark, Highlight):
         return '<mark class="near">' if mark.key is None else f'<mark data-citation="{mark.key}">'
     focus = ' tabindex="0"' if first else ""
@@ -251,7 +251,7 @@ def annotate_plain(text: str, annotations: Sequence[Annotation]) -> Markup:
         opened, closed = "", ""
         for index, mark in around:
             if not isinstance(mark, Chip):
-                opened += _opening(mark, first=index not in shown)
+                opened += _start_tag(mark, first=index not in shown)
                 closed = ("</mark>" if isinstance(mark, Highlight) else "</span>") + closed
                 shown.add(index)
         pieces.append(Markup(opened) + escape(text[start:end]) + Markup(closed))

@@ -1,6 +1,6 @@
 """The page: a Gradio app of three parts (conversations, chat, sources) mounted beside the API.
 
-Each part is a fixed skeleton with a script; texts reach it ready and harmless from the modules
+Each part is a fixed skeleton with a script; texts reach it ready and escaped from the modules
 beside this one. Answers stream through Gradio's queue, everything else are single calls.
 """
 

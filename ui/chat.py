@@ -102,7 +102,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: str, data: object) -> 
         return
     except ChatError as error:
         view.refuse(problem(error))
-    except Exception:  # noqa: BLE001 - the edge: the page must hear that it failed
+    except Exception:  # noqa: BLE001 - the error handler: the page must hear that it failed
         _log.exception("a turn failed")
         view.refuse("Something went wrong on the server; its log says what. Ask again, or reload the page.")
     if asked.conversation is None and conversation is not None:

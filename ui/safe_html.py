@@ -1,4 +1,4 @@
-"""Hostile text to harmless HTML: the only way from documents, people and models into the page.
+"""Hostile text to escaped HTML: the only way from documents, people and models into the page.
 
 Markdown is rendered with raw HTML shown as text, images replaced by their description, links kept
 only for http, https and mailto (in a new tab, their host shown); the result goes through nh3 with a
@@ -124,7 +124,7 @@ def _cut(text: str, limit: int) -> tuple[str, Markup]:
 
 
 def render_markdown(text: str, annotations: Sequence[Annotation] = (), *, limit: int = LONGEST) -> Markup:
-    """Markdown as harmless HTML with `annotations` (offsets of `text`); good for half a text as well."""
+    """Markdown as safe HTML with `annotations` (offsets of `text`); good for half a text as well."""
     shown, note = _cut(masked(text), limit)
     marked = Marked(shown, annotations)
     html = _markdown().render(marked.source)

@@ -1,4 +1,4 @@
-"""The edge of the command line: every error becomes one line and an exit code here, and nowhere else.
+"""The error handler of the command line: every error becomes one line and an exit code here, and nowhere else.
 
 Exit codes are part of the interface; `docs/cli.md` lists them.
 """
@@ -119,7 +119,7 @@ class ErrorHandlerGroup(TyperGroup):
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
             raise
-        except Exception as error:  # noqa: BLE001  the edge
+        except Exception as error:  # noqa: BLE001  the error handler
             state = ctx.obj if isinstance(ctx.obj, State) else State()
             if state.debug:
                 state.err.print("".join(traceback.format_exception(error)), end="", soft_wrap=True)

@@ -143,7 +143,7 @@ def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}", style="dim"),
+        TextColumn("{task.fields[amount]}", style="dim"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=state.err,
@@ -152,9 +152,9 @@ def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
 
         def draw(now: TaskProgress) -> None:
             if now.step not in tasks:
-                tasks[now.step] = (bars.add_task(now.step, total=now.total, told=""), _Rate(now.done))
+                tasks[now.step] = (bars.add_task(now.step, total=now.total, amount=""), _Rate(now.done))
             task, rate = tasks[now.step]
-            bars.update(task, completed=now.done, total=now.total, told=f"{_counted(now)}, {rate.told(now)}")
+            bars.update(task, completed=now.done, total=now.total, amount=f"{_counted(now)}, {rate.cost(now)}")
 
         yield draw
 
@@ -166,7 +166,7 @@ class _Rate:
         self._began = time.monotonic()
         self._before = done
 
-    def told(self, now: TaskProgress) -> str:
+    def cost(self, now: TaskProgress) -> str:
         seconds = max(time.monotonic() - self._began, 0.001)
         return f"{60 * (now.done - self._before) / seconds:.1f} items/min, {now.tokens_out / seconds:.0f} tokens/s"
 
@@ -178,15 +178,15 @@ class _Rate:
 
 
 def _lines(state: State) -> Callable[[TaskProgress], None]:
-    told: dict[str, tuple[_Rate, int]] = {}
+    reported: dict[str, tuple[_Rate, int]] = {}
 
     def line(now: TaskProgress) -> None:
-        rate, percent = told.setdefault(now.step, (_Rate(now.done), -1))
+        rate, percent = reported.setdefault(now.step, (_Rate(now.done), -1))
         reached = 100 * now.done // max(1, now.total)
         if reached >= percent + 5 or (now.done == now.total and reached > percent):
-            told[now.step] = (rate, reached)
+            reported[now.step] = (rate, reached)
             state.err.print(
-                f"{now.step}: {now.done} of {now.total}, {_counted(now)}, {rate.told(now)}, {rate.left(now)}",
+                f"{now.step}: {now.done} of {now.total}, {_counted(now)}, {rate.cost(now)}, {rate.left(now)}",
             )
 
     return line

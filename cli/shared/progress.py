@@ -29,13 +29,13 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
     )
 
     if not console.is_terminal:
-        done, told = 0, 0
+        done, reported = 0, 0
 
         def count() -> None:
-            nonlocal done, told
+            nonlocal done, reported
             done += 1
-            if (percent := 100 * done // total) >= told + REPORT_EVERY:
-                told = percent - percent % REPORT_EVERY
+            if (percent := 100 * done // total) >= reported + REPORT_EVERY:
+                reported = percent - percent % REPORT_EVERY
                 console.print(f"{doing}: {done} of {total}")
 
         yield count
@@ -52,12 +52,12 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     if not console.is_terminal:
-        told = ""
+        reported = ""
 
         def tell(what: str, done: int, total: int) -> None:
-            nonlocal told
-            if what != told:
-                told = what
+            nonlocal reported
+            if what != reported:
+                reported = what
                 console.print(f"{what}: {total}")
 
         yield tell

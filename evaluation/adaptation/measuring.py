@@ -117,9 +117,9 @@ def judge(asked: Sequence[HeldOutQuestion], before: Measured, after: Measured) -
         return AdaptationVerdict(
             False, f"{count} held-out follow-ups are too few to decide by ({LEAST} are needed).", changes
         )
-    told = f"MAP of follow-ups {follow.before:.3f} → {follow.after:.3f} (p = {follow.p:.3f})"
+    verdict = f"MAP of follow-ups {follow.before:.3f} → {follow.after:.3f} (p = {follow.p:.3f})"
     if not follow.better:
-        return AdaptationVerdict(False, f"Follow-ups do not surely improve: {told}.", changes)
+        return AdaptationVerdict(False, f"Follow-ups do not surely improve: {verdict}.", changes)
     worse = [change for change in deciding.values() if change.worse]
     if worse:
         one = worse[0]
@@ -128,7 +128,7 @@ def judge(asked: Sequence[HeldOutQuestion], before: Measured, after: Measured) -
             f"{one.group} get worse at {one.level} level: MAP {one.before:.3f} → {one.after:.3f} (p = {one.p:.3f}).",
             changes,
         )
-    return AdaptationVerdict(True, f"{told}; questions that stand alone are no worse.", changes)
+    return AdaptationVerdict(True, f"{verdict}; questions that stand alone are no worse.", changes)
 
 
 def _changes(

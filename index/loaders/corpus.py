@@ -19,7 +19,7 @@ from index.loaders.reading import clean, one_line, opened
 # A corpus is bounded by row: no row is larger than a file may be, and the file may hold many.
 _FILE_TO_ROW = 32
 _SEPARATOR = "\n\n"
-_TOLD = 5
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,11 @@ def load(path: Path, document_id: str, max_bytes: int, warn: Callable[[str], Non
             seen[row.passage_id] = number
             groups.setdefault(row.document_id, []).append(row)
     if problems:
-        told = "; ".join(problems[:_TOLD]) + (f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else "")
+        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+        message = "; ".join(problems[:_NAMED]) + more
         if warn is None or not groups:
-            raise LoadError(f"{path.name} has {len(problems)} malformed rows: {told}. Correct or remove them")
-        warn(f"{len(problems)} malformed rows left out: {told}. Correct them and index again")
+            raise LoadError(f"{path.name} has {len(problems)} malformed rows: {message}. Correct or remove them")
+        warn(f"{len(problems)} malformed rows left out: {message}. Correct them and index again")
     if not groups:
         raise LoadError(f"{path.name} holds no rows: a corpus has one JSON object a line with `_id` and `text`")
     return [_document(name, rows, document_id) for name, rows in groups.items()]

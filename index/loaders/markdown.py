@@ -134,9 +134,9 @@ def _holes(text: str, starts: list[int], tokens: list[Token], mdx: bool) -> Iter
         if mdx and token.type == "inline" and token.level <= 1 and _ESM.match(content):
             yield start, end
         elif mdx and content.startswith("{/*"):
-            opening = text.index("{/*", start)
-            closing = text.find("*/}", opening)
-            yield opening, closing + 3 if closing >= 0 else end
+            begin = text.index("{/*", start)
+            closing = text.find("*/}", begin)
+            yield begin, closing + 3 if closing >= 0 else end
         elif "<!--" in content:
             yield from _comments(text, start, end, token)
 

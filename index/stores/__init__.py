@@ -1,22 +1,12 @@
 """Vector stores: where the vectors of a collection's versions lie, and how the nearest are found.
 
-`protocol` says what a store is; `exact` and `chroma` are the two that come with Anaphora, and others may be declared
-as entry points of `anaphora.vector_stores`. Which version serves, BM25, filters and texts are the collection's.
+`protocol` says what a store is, `spec` which one a collection uses; `exact` and `chroma` are the two that come with
+Anaphora, and others may be declared as entry points of `anaphora.vector_stores`. Which version serves, BM25, filters
+and texts are the collection's.
 """
 
-from index.stores.protocol import (
-    EXACT,
-    GROUP,
-    Earlier,
-    Mask,
-    Neighbours,
-    OpenVectors,
-    StoreSpec,
-    Take,
-    VectorStore,
-    delete_vectors,
-    load_store,
-)
+from index.stores.protocol import Earlier, Mask, Neighbours, OpenVectors, Take, VectorStore
+from index.stores.spec import EXACT, GROUP, StoreSpec, delete_vectors, load_store
 
 __all__ = [
     "EXACT",

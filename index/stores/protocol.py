@@ -1,4 +1,4 @@
-"""What a vector store is, and which one a collection uses.
+"""What a vector store is.
 
 A store holds the vectors of versions. A version is written once, then only read, by any number of processes, and
 deleted when no reader can still need it; so a store needs no transactions of its own. It knows rows, ids and vectors;
@@ -8,7 +8,6 @@ texts, metadata and filters are the collection's, who hands a filter over as a m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
@@ -17,11 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from index.encoders import Vectors
-from index.errors import StoreUnavailable
-from text.plugins import PluginError, load_plugin
-
-GROUP = "anaphora.vector_stores"
-"""Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Take: TypeAlias = Callable[[Sequence[int]], Vectors]
@@ -94,43 +88,3 @@ class VectorStore(Protocol):
 
         Never raises: where there are none, or the server is away, an orphan harms nobody.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSpec:
-    """Which vector store, and where: `exact`, `chroma`, or the name of an entry point; `url` of its server, if any.
-
-    A Chroma without `url` lies in the version's own folder.
-    """
-
-    name: str = "exact"
-    url: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name} at {self.url}" if self.url else self.name
-
-
-EXACT = StoreSpec()
-
-
-def load_store(spec: StoreSpec) -> VectorStore:
-    """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
-    if spec.name == "exact":
-        from index.stores.exact import ExactStore
-
-        return ExactStore()
-    if spec.name == "chroma":
-        from index.stores.chroma import ChromaStore
-
-        return ChromaStore(spec.url)
-    try:
-        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=("exact", "chroma"))(spec.url)
-    except PluginError as error:
-        raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
-    return store
-
-
-def delete_vectors(spec: StoreSpec, folder: Path) -> None:
-    """`VectorStore.delete`, also for a store that is not installed any more: it then does nothing."""
-    with suppress(StoreUnavailable):
-        load_store(spec).delete(folder)

@@ -1,7 +1,7 @@
 """Prompts as Markdown files: loaded from a package folder, versioned by their content.
 
 The rooms above keep their own files and load them with `load_prompt`; what a prompt is filled with,
-and how hostile text is made harmless, is decided where it is used.
+and how hostile text is escaped, is decided where it is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stopping work for a reader who has left before there was an answer."""
+"""Stopping work for a client that has disconnected before there was an answer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ CLIENT_CLOSED_REQUEST = 499
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when the reader leaves. The request's body must have been read."""
+    """The result of `work`, which is cancelled when the client disconnects. The request's body must have been read."""
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(request))
+    disconnect = asyncio.create_task(_disconnected(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise HTTPException(CLIENT_CLOSED_REQUEST, "The reader left.")
+        raise HTTPException(CLIENT_CLOSED_REQUEST, "The client disconnected.")
     finally:
-        leaving.cancel()
+        disconnect.cancel()
         working.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        await asyncio.gather(working, disconnect, return_exceptions=True)
 
 
-async def _left(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

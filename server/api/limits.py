@@ -35,8 +35,8 @@ class BodyLimit:
         is_upload = headers.get("content-type", "").lower().startswith("multipart/")
         limit = self._upload_bytes if is_upload else self._plain_bytes
         message = f"The request body may have {limit >> 20} MiB at most."
-        told = headers.get("content-length", "")
-        if told.isdecimal() and int(told) > limit:
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
             await error_response(413, message, headers={"Connection": "close"})(scope, receive, send)
             return
         read = 0

@@ -1,6 +1,6 @@
 """Server-sent events of a turn: keep-alives while nothing is said, and an end however the reader ends.
 
-`sse-starlette` watches for the reader leaving and the server stopping; this module closes the turn then.
+`sse-starlette` watches for a disconnect and the server stopping; this module closes the turn then.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Collections:
         self._settings = settings
         self._models = models
         self._lock = threading.Lock()
-        self._opening: dict[str, threading.Lock] = {}
+        self._locks: dict[str, threading.Lock] = {}
         self._open: dict[str, Collection] = {}
         self._checked: dict[str, float] = {}
         self._compared: dict[str, float] = {}
@@ -55,8 +55,8 @@ class Collections:
     def get(self, name: str) -> Collection:
         """The newest version of a collection, open. Raises CollectionNotFound or another IndexingError."""
         with self._lock:
-            opening = self._opening.setdefault(name, threading.Lock())
-        with opening:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
             collection = self._open.get(name)
             if collection is None:
                 from index.collection import Collection
@@ -112,8 +112,8 @@ class Collections:
         if not self.exists(name):
             raise CollectionNotFound(f"There is no collection {name!r}.")
         with self._lock:
-            opening = self._opening.setdefault(name, threading.Lock())
-        with opening:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
             collection = self._open.pop(name, None)
             self._checked.pop(name, None)
             if collection is not None:

@@ -45,8 +45,8 @@ def hold_home(home: Path, *, claim: str = "home", doing: str = "anaphora serve")
 
 def _holder(note: Path) -> str:
     try:
-        told = json.loads(note.read_text("utf-8"))
-        since = datetime.fromtimestamp(told["since"]).astimezone()
-        return f"`{told['doing']}`, process {told['pid']}, since {since:%Y-%m-%d %H:%M:%S %Z}"
+        holder = json.loads(note.read_text("utf-8"))
+        since = datetime.fromtimestamp(holder["since"]).astimezone()
+        return f"`{holder['doing']}`, process {holder['pid']}, since {since:%Y-%m-%d %H:%M:%S %Z}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -106,8 +106,8 @@ def as_examples(lines: Iterable[str], name: str) -> Iterator[RewriteExample]:
         try:
             row = ReviewRow.model_validate(json.loads(line))
         except (ValueError, ValidationError) as error:
-            told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-            raise ExampleError(f"{name}, line {number} is no row of a review ({told}).") from error
+            problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise ExampleError(f"{name}, line {number} is no row of a review ({problem}).") from error
         if row.use is not True:
             continue
         if not row.rewrite.strip():

@@ -38,7 +38,7 @@ class AnswerReader:
         self._evidence = {passage.n: passage for passage in evidence}
         self._scorer = SupportScorer(evidence)
         self._refusal = RefusalFilter()
-        self._opening = PreambleFilter(_echoes(evidence))
+        self._preamble = PreambleFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)
         texts = [passage.text for passage in evidence]
         self._parser = CitationParser(self._evidence, lambda words: any(words in text for text in texts))
@@ -62,7 +62,7 @@ class AnswerReader:
     def refused(self) -> bool:
         """Whether the model declined before it said anything of substance: nothing more is worth reading."""
         token = self._refusal.found and not self._citations and len(self._shown.split()) < 6
-        return token or self._opening.refused
+        return token or self._preamble.refused
 
     @property
     def repeating(self) -> bool:
@@ -82,8 +82,8 @@ class AnswerReader:
     def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
         """The events that were waiting for the end of the text; `whole` tells whether the model came to its end."""
         self._whole = whole
-        rest = self._filtered(self._refusal.finish()) + self._opening.feed(self._headers.finish())
-        self._read(self._parser.feed(rest + self._opening.finish()))
+        rest = self._filtered(self._refusal.finish()) + self._preamble.feed(self._headers.finish())
+        self._read(self._parser.feed(rest + self._preamble.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
         self._leave_uncited()
@@ -110,7 +110,7 @@ class AnswerReader:
         return Answer(self._shown, self._citations, self._support, self._parser.dropped, self.refused)
 
     def _filtered(self, text: str) -> str:
-        return self._opening.feed(self._headers.feed(text))
+        return self._preamble.feed(self._headers.feed(text))
 
     def _read(self, pieces: Iterable[str | Marker]) -> None:
         for piece in pieces:

@@ -73,8 +73,8 @@ def answerability(question: str, hits: Sequence[Hit]) -> float:
     """The probability that the passages answer the question; 0 where nothing was found."""
     if not hits:
         return 0.0
-    told = signals(question, hits)
-    return models()["with relevance" if "best relevance" in told else "base"].probability(told)
+    found = signals(question, hits)
+    return models()["with relevance" if "best relevance" in found else "base"].probability(found)
 
 
 @cache

@@ -23,8 +23,6 @@ import regex
 from server.turn.events import Evidence
 from server.turn.prompt import header
 
-REFUSAL_TOKEN = "<cannot_answer>"
-
 _DECORATION = r"[*_`\"'“”‘’~\\]{0,4}"
 _OPEN = r"(?:<|\[|\(|\{|&lt;)[ \t]{0,4}/?[ \t]{0,4}"
 _CLOSE = r"(?:[ \t]{0,4}/?[ \t]{0,4}(?:>|\]|\)|\}|&gt;))?"

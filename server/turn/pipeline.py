@@ -127,10 +127,10 @@ class TurnEngine:
         ids = turn_id or uuid.uuid4().hex, conversation_id
         turn = _Turn(self._settings, question, conversation, models, watch, ids)
         # Beside the rewriting: neither needs the other.
-        opening = asyncio.create_task(in_thread(lambda: search.collection(collection)))
+        opened = asyncio.create_task(in_thread(lambda: search.collection(collection)))
         try:
             plan = await search.planned(question, conversation, search_for, watch)
-            searched = await opening
+            searched = await opened
             yield plan.event()
             ready = await in_thread(lambda: turn.prepared(search, searched, plan, where), lambda: watch.running)
             yield EvidenceEvent(
@@ -188,7 +188,7 @@ class TurnEngine:
         except (TurnFailed, IndexingError) as failure:
             yield turn.failed(failure)
         finally:
-            opening.cancel()
+            opened.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ class TurnSearch:
             )
             step.tell(
                 {"queries": [query.text for query in plan.legs.queries]},
-                _told(found),
+                _traced(found),
                 {"hits": len(found), "version": searched.version},
             )
         if not reranks or not found or self.reranker is None:
@@ -278,7 +278,7 @@ class TurnSearch:
                 top=retrieval.rerank_top,
                 weight=math.exp(retrieval.rerank_leaning * belief),
             )
-            step.tell({"question": question}, _told(found), {"hits": len(found)})
+            step.tell({"question": question}, _traced(found), {"hits": len(found)})
         return found, True
 
     def reranks(self, plan: SearchPlan) -> bool:
@@ -331,5 +331,5 @@ class TurnSearch:
         )
 
 
-def _told(hits: Sequence[Hit]) -> Mapping[str, object]:
+def _traced(hits: Sequence[Hit]) -> Mapping[str, object]:
     return {"passages": [{"id": hit.passage.id, "score": hit.score, "ranks": dict(hit.ranks)} for hit in hits]}

@@ -167,7 +167,7 @@ def _rejected(
 
 
 def _small_talk(exchange: tuple[str, str] | None, kind: Literal["greeting", "thanks"]) -> list[DialogMessage]:
-    if exchange is None or not _harmless_talk(exchange[0]):
+    if exchange is None or not _only_greets(exchange[0]):
         return []
     user, assistant = exchange
     return [
@@ -176,7 +176,7 @@ def _small_talk(exchange: tuple[str, str] | None, kind: Literal["greeting", "tha
     ]
 
 
-def _harmless_talk(text: str) -> bool:
+def _only_greets(text: str) -> bool:
     """Whether it only greets or thanks: a question would have no proposition that answers it."""
     return "?" not in text and len(text.split()) <= 12
 

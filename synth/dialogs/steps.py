@@ -206,7 +206,7 @@ def _exchange(found: Any) -> tuple[str, str] | None:
 
 
 def _text(entry: dict[str, Any], name: str, longest: int) -> str:
-    """A field as one harmless line; empty where it is no string or too long to be what it should."""
+    """A field as one escaped line; empty where it is no string or too long to be what it should."""
     found = entry.get(name)
     line = _line(found) if isinstance(found, str) else ""
     return line if len(line) <= longest else ""

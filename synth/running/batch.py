@@ -82,8 +82,8 @@ def _answer(row: Any) -> Completion:
     body = response.get("body") or {}
     status = int(response.get("status_code") or 200)
     if row.get("error") or status >= 400 or "choices" not in body:
-        told = row.get("error") or body.get("error") or body or f"status {status}"
-        return Completion(**common, finish="error", error=_told(told))
+        error = row.get("error") or body.get("error") or body or f"status {status}"
+        return Completion(**common, finish="error", error=_message(error))
     choice = body["choices"][0]
     message = choice["message"]
     usage = body.get("usage") or {}
@@ -97,6 +97,6 @@ def _answer(row: Any) -> Completion:
     )
 
 
-def _told(error: Any) -> str:
+def _message(error: Any) -> str:
     message = error.get("message") if isinstance(error, dict) else None
     return " ".join(str(message or error).split())[:300]

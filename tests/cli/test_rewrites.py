@@ -124,7 +124,8 @@ class SlowRewriter:
 
     name = "slow"
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.02) -> None:
+        self.seconds = seconds
         self.lock = threading.Lock()
         self.running = self.most = 0
 
@@ -132,7 +133,7 @@ class SlowRewriter:
         with self.lock:
             self.running += 1
             self.most = max(self.most, self.running)
-        time.sleep(0.02)
+        time.sleep(self.seconds)
         with self.lock:
             self.running -= 1
         return Rewrite(question.upper(), "rewrite")
@@ -141,6 +142,11 @@ class SlowRewriter:
 def test_questions_are_rewritten_side_by_side_but_never_too_many() -> None:
     rewriter = SlowRewriter()
     lines: Sequence[QueryLine] = [QueryLine(str(n), Conversation(), f"question {n}") for n in range(9)]
-    made = {line.id: rewrite.text for line, rewrite in in_parallel(rewriter, lines, workers=3)}
+    made = {line.id: rewrite.text for line, rewrite in in_parallel(rewriter, lines, workers=3, seconds=10)}
     assert made == {str(n): f"QUESTION {n}" for n in range(9)}
     assert rewriter.most == 3
+
+
+def test_a_rewrite_that_takes_longer_than_a_turn_allows_has_failed() -> None:
+    [(_, made)] = in_parallel(SlowRewriter(0.7), [QueryLine("a", HISTORY, "and by fax?")], workers=1, seconds=0.01)
+    assert (made.decision, made.text) == ("failed", "and by fax?")

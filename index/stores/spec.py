@@ -1,0 +1,54 @@
+"""Which vector store a collection uses: one of the two that come with Anaphora, or an entry point."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from index.errors import StoreUnavailable
+from index.stores.protocol import VectorStore
+from text.plugins import PluginError, load_plugin
+
+GROUP = "anaphora.vector_stores"
+"""Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """Which vector store, and where: `exact`, `chroma`, or the name of an entry point; `url` of its server, if any.
+
+    A Chroma without `url` lies in the version's own folder.
+    """
+
+    name: str = "exact"
+    url: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.url}" if self.url else self.name
+
+
+EXACT = StoreSpec()
+
+
+def load_store(spec: StoreSpec) -> VectorStore:
+    """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
+    if spec.name == "exact":
+        from index.stores.exact import ExactStore
+
+        return ExactStore()
+    if spec.name == "chroma":
+        from index.stores.chroma import ChromaStore
+
+        return ChromaStore(spec.url)
+    try:
+        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=("exact", "chroma"))(spec.url)
+    except PluginError as error:
+        raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
+    return store
+
+
+def delete_vectors(spec: StoreSpec, folder: Path) -> None:
+    """`VectorStore.delete`, also for a store that is not installed any more: it then does nothing."""
+    with suppress(StoreUnavailable):
+        load_store(spec).delete(folder)

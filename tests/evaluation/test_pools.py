@@ -18,15 +18,15 @@ from synth.running.live import ChatAsker
 
 
 @pytest.fixture
-def cells(documents: list[Document], words: Any, town: Any, tmp_path: Path) -> list[Cell]:
+def cells(town_documents: list[Document], words: Any, town: Any, tmp_path: Path) -> list[Cell]:
     folder, sampling, plan = Folder(tmp_path / "run"), Sampling("scripted"), SynthPlan(list_size=4)
     with Journal(folder.journal) as journal, ChatAsker(town, sampling) as asker:
         settler = Settler(journal, sampling, asker)
-        built, facts = make_propositions(documents, plan, settler, words, folder)
+        built, facts = make_propositions(town_documents, plan, settler, words, folder)
         make_dialogs(built, plan, settler, words, folder, facts)
     dialogs = [dialog for side in SIDES for dialog in read_dialogs(folder.dialogs(side))]
     (tmp_path / "work").mkdir()
-    return compare(documents, list(read_propositions(folder.propositions)), dialogs, words, tmp_path / "work")
+    return compare(town_documents, list(read_propositions(folder.propositions)), dialogs, words, tmp_path / "work")
 
 
 def test_every_pool_is_asked_in_every_way(cells: list[Cell]) -> None:

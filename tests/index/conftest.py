@@ -10,7 +10,6 @@ import pytest
 
 from index.collection import Collection
 from index.documents import Document, Section
-from testing.encoder import WordEncoder
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +26,6 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for collection in opened:
         collection.close()
-
-
-@pytest.fixture
-def words() -> WordEncoder:
-    """A fresh counting encoder."""
-    return WordEncoder()
 
 
 def document(name: str, text: str, title: str = "", **metadata: str | int | float | bool) -> Document:

@@ -17,7 +17,7 @@ from synth.running import Journal, Paused, Sampling, Settler
 from synth.running.batch import BatchAsker, read_responses
 from synth.running.live import ChatAsker
 from testing.chat_model import ScriptedChatModel
-from tests.synth.conftest import sensible
+from tests.towns import sensible
 
 SAMPLING = Sampling("big-model", 0.0, 1)
 PLAN = SynthPlan(list_size=4, seed=1)
@@ -66,12 +66,12 @@ class Batches:
 
 
 @pytest.fixture
-def batches(tmp_path: Path, documents: list[Document], words: Any) -> Batches:
-    return Batches(tmp_path, documents, words)
+def batches(tmp_path: Path, town_documents: list[Document], words: Any) -> Batches:
+    return Batches(tmp_path, town_documents, words)
 
 
 def test_three_files_make_what_a_live_model_makes(
-    batches: Batches, documents: list[Document], words: Any, tmp_path: Path
+    batches: Batches, town_documents: list[Document], words: Any, tmp_path: Path
 ) -> None:
     asked = []
     while (facts := batches.call()) is None:
@@ -81,7 +81,7 @@ def test_three_files_make_what_a_live_model_makes(
     live = Folder(tmp_path / "live")
     with Journal(live.journal) as journal, ChatAsker(ScriptedChatModel(script=sensible), SAMPLING) as asker:
         settler = Settler(journal, SAMPLING, asker)
-        built, facts_live = make_propositions(documents, PLAN, settler, words, live)
+        built, facts_live = make_propositions(town_documents, PLAN, settler, words, live)
         facts_live = make_dialogs(built, PLAN, settler, words, live, facts_live)
     assert facts.questions == facts_live.questions == 10
     for name in ("propositions.jsonl", "dialogs.train.jsonl", "dialogs.dev.jsonl", "dialogs.test.jsonl"):

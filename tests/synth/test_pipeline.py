@@ -23,13 +23,13 @@ Run = Callable[..., RunFacts]
 
 
 @pytest.fixture
-def run(documents: list[Document], words: Any, tmp_path: Path) -> Run:
+def run(town_documents: list[Document], words: Any, tmp_path: Path) -> Run:
     def make(model: Any, plan: SynthPlan | None = None, given: list[Document] | None = None) -> RunFacts:
         folder = Folder(tmp_path / "run")
         plan = plan or SynthPlan(list_size=4)
         with Journal(folder.journal) as journal, ChatAsker(model, SAMPLING, concurrency=2, waits=()) as asker:
             settler = Settler(journal, SAMPLING, asker)
-            built, facts = make_propositions(given or documents, plan, settler, words, folder)
+            built, facts = make_propositions(given or town_documents, plan, settler, words, folder)
             return make_dialogs(built, plan, settler, words, folder, facts)
 
     return make
@@ -58,10 +58,10 @@ def test_documents_become_dialogs_whose_every_question_has_its_propositions(
 
 
 def test_every_proposition_says_where_it_comes_from(
-    run: Run, town: Any, folder: Folder, documents: list[Document]
+    run: Run, town: Any, folder: Folder, town_documents: list[Document]
 ) -> None:
     run(town)
-    texts = {document.id: document.text for document in documents}
+    texts = {document.id: document.text for document in town_documents}
     for one in read_propositions(folder.propositions):
         assert texts[one.document_id][one.start : one.end] == one.source
     refund = next(one for one in read_propositions(folder.propositions) if "refundable" in one.text)
@@ -114,12 +114,12 @@ def test_a_second_run_asks_nothing_and_writes_the_same(run: Run, town: Any, fold
     assert {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
 
 
-def test_only_a_changed_document_is_asked_about_again(run: Run, town: Any, documents: list[Document]) -> None:
+def test_only_a_changed_document_is_asked_about_again(run: Run, town: Any, town_documents: list[Document]) -> None:
     from synth.prompts import chat_prompt
 
     run(town)
     asked = len(town.asked)
-    run(town, given=documents[:2])
+    run(town, given=town_documents[:2])
     system = chat_prompt("propositions").system
     assert not [messages for messages in town.asked[asked:] if messages[0].content == system]
 
@@ -128,8 +128,10 @@ def rows_of(path: Path) -> dict[str, dict[str, Any]]:
     return {row["_id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
 
 
-def test_what_is_answered_can_be_gone_on_with(run: Run, town: Any, folder: Folder, documents: list[Document]) -> None:
-    run(town, given=documents[:2])
+def test_what_is_answered_can_be_gone_on_with(
+    run: Run, town: Any, folder: Folder, town_documents: list[Document]
+) -> None:
+    run(town, given=town_documents[:2])
     facts = run(town, SynthPlan(list_size=4, only_answered=True))
     assert (facts.documents, facts.windows, facts.propositions) == (2, 2, 7)
     assert facts.questions == 7

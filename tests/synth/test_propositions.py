@@ -20,7 +20,7 @@ from synth.propositions.windows import DocumentWindow, list_items, windows
 from synth.references import reference
 from synth.running import InvalidAnswer
 from testing.encoder import WordEncoder
-from tests.synth.conftest import document
+from tests.towns import document
 
 LIST = """Before you apply:
 

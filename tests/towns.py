@@ -1,4 +1,4 @@
-"""A model that answers by a script, and documents small enough to know by heart."""
+"""A town: a model that answers by a script, and documents small enough to know by heart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ POOL = "The town pool is closed in winter. A pool ticket costs $4. Swimmers must
 
 
 @pytest.fixture
-def documents() -> list[Document]:
+def town_documents() -> list[Document]:
     """Three documents about a town, ten facts in all."""
     return [
         document("permit.md", PERMIT, "Parking permit"),

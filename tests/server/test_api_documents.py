@@ -94,7 +94,7 @@ def test_what_cannot_be_indexed_is_refused_at_once(running: Any, name: str, cont
         ("x" * 500 + ".md", "x" * 177 + ".md"),
     ],
 )
-def test_file_names_are_made_harmless(name: str, safe: str) -> None:
+def test_file_names_are_made_safe(name: str, safe: str) -> None:
     assert safe_name(name, SUFFIXES) == safe
 
 

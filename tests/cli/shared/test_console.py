@@ -37,7 +37,7 @@ def said(console: SafeConsole) -> str:
     return console.file.getvalue()
 
 
-def test_strangers_texts_are_harmless_wherever_they_stand(console: SafeConsole) -> None:
+def test_strangers_texts_are_escaped_wherever_they_stand(console: SafeConsole) -> None:
     table = Table(POISON, title=POISON)
     table.add_row(Text(POISON, style="red"))
     console.print(POISON, style="bold")
@@ -59,6 +59,6 @@ def test_progress_of_asking_is_drawn_on_a_terminal(console: SafeConsole) -> None
     assert is_showable(OURS.sub("", said(console)).replace("\r", ""))
 
 
-def test_a_line_of_the_log_is_harmless() -> None:
+def test_a_line_of_the_log_is_escaped() -> None:
     record = logging.LogRecord("server", logging.WARNING, "", 0, "%s failed", (POISON,), None)
     assert SafeFormatter().format(record) == f"{HARMLESS} failed"

@@ -26,9 +26,9 @@ def calibrate(
     plot: Annotated[Path | None, typer.Option(help="A picture of the curve.")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
-    from cli.shared.queries import read_queries
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.calibration import Calibration, JudgedQuestion, fragment, frontier, judged
+    from evaluation.batches.queries import read_queries
+    from evaluation.calibration import Calibration, fragment, frontier, judged
     from evaluation.metrics.ranking import read_qrels
     from evaluation.reports.charts import write_scatter
     from server.chat.models import Models
@@ -44,8 +44,7 @@ def calibrate(
         overrides["rewriter"].update(kind="auto", model=model)
     settings = state.settings(overrides)
     relevant = read_qrels(qrels)
-    lines = [JudgedQuestion(line.id, line.text, line.conversation) for line in read_queries(queries)]
-    asked = judged(lines, relevant)[::every]
+    asked = judged(read_queries(queries), relevant)[::every]
     if not asked:
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -14,10 +13,7 @@ from cli.rewrite import RewriterKind
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
-    from index.query import Hit
     from rewriter.protocol import Rewriter
-
-TAG = "anaphora"
 
 
 class RankedUnit(StrEnum):
@@ -56,7 +52,7 @@ def search(
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
     from cli.ask import parse_where
-    from cli.shared.queries import read_queries
+    from evaluation.batches.queries import read_queries
     from text.files import text_writer
 
     state = state_of(context)
@@ -74,13 +70,13 @@ def search(
     filters = parse_where(where or [])
     written: Rewriter | None = None
     if rewrites is not None:
-        from cli.shared.rewrite_records import WrittenRewrites, read_records
+        from evaluation.batches.rewrites import WrittenRewrites, read_records
 
         written = WrittenRewrites(lines, read_records(rewrites))
 
     from cli.shared.progress import progress
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.metrics.ranking import run_lines
+    from evaluation.batches.searches import search_all
     from server.chat.models import Models
     from server.turn.search import TurnSearch
 
@@ -96,17 +92,7 @@ def search(
         )
         file = stack.enter_context(text_writer(run))
         advance = stack.enter_context(progress(state.err, "searching", len(lines)))
-        # Documents are found through their passages: as many of them as each ranking contributes.
-        wanted = k if level is RankedUnit.PASSAGE else max(k, settings.retrieval.depth)
-        spaces = False
-        for line in lines:
-            found = turn_search.find(
-                line.text, collection=settings.collection, conversation=line.conversation, k=wanted, where=filters
-            )
-            ranking = ranked(found.hits, level)[:k]
-            spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
-            file.writelines(run_lines(line.id, ranking, TAG))
-            advance()
+        spaces = search_all(turn_search, lines, file, level=level.value, k=k, where=filters, advance=advance)
     if spaces:
         state.err.print(
             "Some ids hold spaces. They are written as they are: in a line everything between `Q0` and the last "
@@ -114,11 +100,3 @@ def search(
             style="yellow",
         )
     state.err.print(f"Wrote {run}: {len(lines)} questions, {level.value} level.")
-
-
-def ranked(hits: Sequence[Hit], level: RankedUnit) -> list[tuple[str, float]]:
-    """Ids and scores, best first, each id once; a document has the score of its best passage."""
-    best: dict[str, float] = {}
-    for hit in hits:
-        best.setdefault(hit.passage.id if level is RankedUnit.PASSAGE else hit.passage.document_id, hit.score)
-    return list(best.items())

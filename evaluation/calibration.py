@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from evaluation.batches.queries import QueryLine
 from evaluation.metrics.ranking import Qrels, evaluate
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite
@@ -28,15 +29,6 @@ SHARES = (0.5, 1.0, 2.0)
 READ = (10, 20, 40)
 WORTH = 0.002
 """A setting must gain so much over the one at hand to take its place."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedQuestion:
-    """A judged question in its conversation."""
-
-    id: str
-    text: str
-    conversation: Conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +85,7 @@ class Calibration:
     collection: Searchable
     rewriter: Rewriter
     reranker: Reranker | None
-    asked: Sequence[JudgedQuestion]
+    asked: Sequence[QueryLine]
     qrels: Qrels
     callback: Callable[[CalibrationPoint], None] = lambda point: None
     points: list[CalibrationPoint] = field(default_factory=list)
@@ -191,6 +183,6 @@ def frontier(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
     return found
 
 
-def judged(asked: Iterable[JudgedQuestion], qrels: Mapping[str, Mapping[str, int]]) -> list[JudgedQuestion]:
+def judged(asked: Iterable[QueryLine], qrels: Mapping[str, Mapping[str, int]]) -> list[QueryLine]:
     """Those questions that have a relevant passage."""
     return [one for one in asked if any(grade > 0 for grade in qrels.get(one.id, {}).values())]

@@ -3,6 +3,7 @@
 EvaluationError
 ├── MissingSet       a data set is not where it was looked for; says where to get it
 ├── BadRow           a line of a data set or of a run cannot be read; names the file and the line
+├── RewriterUnusable nothing but failures came from a rewriter
 └── BelowThreshold   what was measured is below what `--fail-under` asks for
 """
 
@@ -17,6 +18,10 @@ class MissingSet(EvaluationError):
 
 class BadRow(EvaluationError):
     """A line cannot be read."""
+
+
+class RewriterUnusable(EvaluationError):
+    """Nothing but failures came from the rewriter."""
 
 
 class BelowThreshold(EvaluationError):

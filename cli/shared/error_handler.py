@@ -62,6 +62,7 @@ KNOWN_ERRORS = {
     "server.api.running.AddressInUse": ExitCode.BUSY,
     "evaluation.errors.BelowThreshold": ExitCode.GATE,
     "evaluation.errors.MissingSet": ExitCode.NOT_FOUND,
+    "evaluation.errors.RewriterUnusable": ExitCode.LLM,
     "evaluation.errors.EvaluationError": ExitCode.BAD_INPUT,
     "rewriter.errors.RunError": ExitCode.MODEL,
     "rewriter.errors.RewriterError": ExitCode.BAD_INPUT,

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.search import RankedUnit, ranked
 from cli.shared.error_handler import ExitCode
+from evaluation.batches.searches import ranked
 from evaluation.metrics.ranking import run_lines
 from index.query import Hit, Passage
 from rewriter.conversation import Conversation, Message
@@ -144,8 +144,8 @@ def hit(identifier: str, document: str, score: float) -> Hit:
 
 def test_a_document_has_the_rank_of_its_best_passage() -> None:
     hits = [hit("a1", "a", 0.9), hit("b1", "b", 0.8), hit("a2", "a", 0.7), hit("c1", "c", 0.6)]
-    assert ranked(hits, RankedUnit.DOCUMENT) == [("a", 0.9), ("b", 0.8), ("c", 0.6)]
-    assert [name for name, _ in ranked(hits, RankedUnit.PASSAGE)] == ["a1", "b1", "a2", "c1"]
+    assert ranked(hits, "document") == [("a", 0.9), ("b", 0.8), ("c", 0.6)]
+    assert [name for name, _ in ranked(hits, "passage")] == ["a1", "b1", "a2", "c1"]
 
 
 def test_scores_fall_in_single_precision_whatever_the_hits_say() -> None:

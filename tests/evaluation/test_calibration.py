@@ -5,12 +5,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 
+from evaluation.batches.queries import QueryLine
 from evaluation.calibration import (
     Calibration,
     CalibrationPoint,
     CalibrationSetting,
     GatedRewriter,
-    JudgedQuestion,
     fragment,
     frontier,
     judged,
@@ -65,7 +65,7 @@ def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:
 
 
 def test_the_setting_that_finds_most_is_taken() -> None:
-    asked = [JudgedQuestion(str(n), "0.9", TALK) for n in range(3)]
+    asked = [QueryLine(str(n), TALK, "0.9") for n in range(3)]
     qrels = {str(n): {"expanded": 1} for n in range(3)}
     settings = Settings(retrieval=RetrievalSettings())
     leg = settings.retrieval.legs.expanded.model_copy(update={"lexical": 1.0, "dense": 1.6, "leaning": 0.0})
@@ -92,5 +92,5 @@ def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:
 
 
 def test_questions_without_a_relevant_passage_are_left_out() -> None:
-    asked = [JudgedQuestion("a", "1", TALK), JudgedQuestion("b", "1", TALK), JudgedQuestion("c", "1", TALK)]
+    asked = [QueryLine("a", TALK, "1"), QueryLine("b", TALK, "1"), QueryLine("c", TALK, "1")]
     assert judged(asked, {"a": {"x": 1}, "b": {"x": 0}}) == asked[:1]

@@ -12,11 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.rewrite import in_parallel
-from cli.shared.error_handler import ExitCode
-from cli.shared.queries import QueryLine
-from cli.shared.rewrite_records import Record, WrittenRewrites, finished, read_records
-from cli.shared.state import InputError
+from cli.shared.error_handler import ExitCode, exit_code
+from evaluation.batches.queries import QueryLine
+from evaluation.batches.rewrites import RewriteRecord, WrittenRewrites, finished, in_parallel, read_records, rewrite_all
+from evaluation.errors import EvaluationError, RewriterUnusable
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite
 
@@ -59,7 +58,7 @@ def test_the_default_rewriter_widens_follow_ups_and_keeps_first_questions(querie
 
 
 def test_finished_questions_are_not_asked_again(queries_file: Path, tmp_path: Path) -> None:
-    kept = Record.of(QUERIES[0], Rewrite("Can I send form DS-7 by fax?", "rewrite", seconds=1.5), "none")
+    kept = RewriteRecord.of(QUERIES[0], Rewrite("Can I send form DS-7 by fax?", "rewrite", seconds=1.5), "none")
     out = tmp_path / "r.jsonl"
     out.with_name("r.jsonl.partial").write_text(kept.line() + '{"id": "b", "torn', encoding="utf-8")
     result = CliRunner().invoke(app, rewrite_command(queries_file, out, "--rewriter", "none"))
@@ -72,7 +71,7 @@ def test_finished_questions_are_not_asked_again(queries_file: Path, tmp_path: Pa
 
 def test_a_changed_question_history_or_rewriter_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text("".join(Record.of(query, Rewrite("x", "rewrite"), "t5").line() for query in QUERIES))
+    path.write_text("".join(RewriteRecord.of(query, Rewrite("x", "rewrite"), "t5").line() for query in QUERIES))
     assert set(finished(path, QUERIES, "t5")) == {"a", "b"}
     assert not finished(path, QUERIES, "prompted")
     changed = [QueryLine("a", Conversation(), "and by fax?"), QueryLine("b", Conversation(), "What is a page?")]
@@ -81,7 +80,7 @@ def test_a_changed_question_history_or_rewriter_is_asked_again(tmp_path: Path) -
 
 def test_failed_questions_are_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text(Record.of(QUERIES[0], Rewrite("and by fax?", "failed", reason="timeout"), "t5").line())
+    path.write_text(RewriteRecord.of(QUERIES[0], Rewrite("and by fax?", "failed", reason="timeout"), "t5").line())
     assert not finished(path, QUERIES, "t5")
 
 
@@ -96,16 +95,16 @@ def test_without_a_language_model_the_prompted_rewriter_is_refused(queries_file:
 def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
     made = Rewrite("Can I appeal by fax?", "refused", 0.25, ("Fax?", "Ünïcode"), 0.5, "it lost a number")
     path = tmp_path / "r.jsonl"
-    path.write_text(Record.of(QUERIES[0], made, "t5").line(), encoding="utf-8")
+    path.write_text(RewriteRecord.of(QUERIES[0], made, "t5").line(), encoding="utf-8")
     assert read_records(path)["a"].rewrite() == made
 
 
 def test_written_rewrites_are_found_by_conversation_and_question() -> None:
-    records = {query.id: Record.of(query, Rewrite(f"{query.id} alone", "rewrite"), "t5") for query in QUERIES}
+    records = {query.id: RewriteRecord.of(query, Rewrite(f"{query.id} alone", "rewrite"), "t5") for query in QUERIES}
     written = WrittenRewrites(QUERIES, records)
     assert written.rewrite(HISTORY, "and by fax?").text == "a alone"
     assert written.rewrite(Conversation(), "What is a form?").text == "b alone"
-    with pytest.raises(InputError, match="1 questions have no rewrite, the first is 'b'"):
+    with pytest.raises(EvaluationError, match="1 questions have no rewrite, the first is 'b'"):
         WrittenRewrites(QUERIES, {"a": records["a"]})
 
 
@@ -115,7 +114,7 @@ def test_written_rewrites_are_found_by_conversation_and_question() -> None:
 def test_a_bad_record_is_named_by_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text("\n" + line)
-    with pytest.raises(InputError, match="line 2: "):
+    with pytest.raises(EvaluationError, match="line 2: "):
         read_records(path)
 
 
@@ -150,3 +149,21 @@ def test_questions_are_rewritten_side_by_side_but_never_too_many() -> None:
 def test_a_rewrite_that_takes_longer_than_a_turn_allows_has_failed() -> None:
     [(_, made)] = in_parallel(SlowRewriter(0.7), [QueryLine("a", HISTORY, "and by fax?")], workers=1, seconds=0.01)
     assert (made.decision, made.text) == ("failed", "and by fax?")
+
+
+class FailingRewriter:
+    """Never has an answer."""
+
+    name = "failing"
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        return Rewrite(question, "failed", reason="nobody there")
+
+
+def test_a_rewriter_that_only_fails_is_given_up(tmp_path: Path) -> None:
+    lines = [QueryLine(str(n), Conversation(), "and by fax?") for n in range(30)]
+    path = tmp_path / "r.jsonl.partial"
+    with pytest.raises(RewriterUnusable, match="The first 20 questions all failed") as caught:
+        rewrite_all(FailingRewriter(), "x", lines, {}, path, workers=2, seconds=5)
+    assert exit_code(caught.value) == ExitCode.LLM
+    assert not finished(path, lines, "x")

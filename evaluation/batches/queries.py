@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.shared.state import InputError
+from evaluation.errors import BadRow, EvaluationError
 from rewriter.conversation import Conversation, Message, Role
 
 ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}
@@ -27,7 +27,7 @@ class QueryLine:
 def read_queries(path: Path) -> list[QueryLine]:
     """The questions of `path` in its order; blank lines are passed over.
 
-    Raises InputError naming up to ten bad lines by number.
+    Raises BadRow naming up to ten bad lines by number, EvaluationError where there is nothing to read.
     """
     queries: list[QueryLine] = []
     problems: list[str] = []
@@ -47,12 +47,12 @@ def read_queries(path: Path) -> list[QueryLine]:
     if problems:
         count = "a bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
         more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        raise InputError(
+        raise BadRow(
             f"{path} has {count}: {'; '.join(problems[:SHOWN])}{more}. "
             f"Correct or remove them; a line looks like {SHAPE}."
         )
     if not queries:
-        raise InputError(f"{path} holds no question; a line looks like {SHAPE}.")
+        raise EvaluationError(f"{path} holds no question; a line looks like {SHAPE}.")
     return queries
 
 
@@ -100,9 +100,9 @@ def _text(row: Mapping[str, object], what: str) -> str:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.is_file():
-        raise InputError(f"There is no file {path}; give the path of a file with one JSON object a line.")
+        raise EvaluationError(f"There is no file {path}; give the path of a file with one JSON object a line.")
     try:
         with path.open(encoding="utf-8-sig", newline=None) as file:
             yield from enumerate(file, 1)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+        raise EvaluationError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error

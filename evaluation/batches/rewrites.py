@@ -1,24 +1,33 @@
-"""Rewrites on disk: one JSON object a line, as `anaphora rewrite` writes and `anaphora search` reads them."""
+"""Rewrites of many questions: made side by side, and kept as one JSON object a line.
+
+`anaphora rewrite` writes them and `anaphora search` reads them. The rewriter is handed in.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import get_args
 
-from cli.shared.queries import QueryLine
-from cli.shared.state import InputError
+from evaluation.batches.queries import QueryLine
+from evaluation.errors import BadRow, EvaluationError, RewriterUnusable
 from rewriter.conversation import Conversation
-from rewriter.protocol import Decision, Rewrite, Term
+from rewriter.protocol import Decision, Rewrite, Rewriter, Term
+from server.turn.search import rewrite_within
 
+GIVE_UP_AFTER = 20
+"""Failures in a row from the beginning of a run after which the language model is taken to be unusable."""
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RewriteRecord:
     """One rewritten question. `input` is a hash of all that the rewrite depended on."""
 
     id: str
@@ -35,7 +44,7 @@ class Record:
     needs_history: float | None = None
 
     @classmethod
-    def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> Record:
+    def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> RewriteRecord:
         """What `rewriter` made of `query`."""
         return cls(
             id=query.id,
@@ -76,7 +85,7 @@ def fingerprint(query: QueryLine, rewriter: str) -> str:
     return hashlib.sha256(json.dumps([rewriter, turns, query.text]).encode()).hexdigest()[:16]
 
 
-def parse_record(line: str) -> Record:
+def parse_record(line: str) -> RewriteRecord:
     """One line as a record; raises ValueError saying what is wrong with it."""
     try:
         row = json.loads(line)
@@ -92,7 +101,7 @@ def parse_record(line: str) -> Record:
     expansion = row.get("expansion") or ()
     if not isinstance(expansion, list | tuple) or not all(isinstance(term, dict) for term in expansion):
         raise ValueError('its "expansion" is no list of terms')
-    return Record(
+    return RewriteRecord(
         id=row["id"],
         question=str(row.get("question", "")),
         text=row["text"],
@@ -113,27 +122,25 @@ def _number(row: Mapping[str, object], name: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def read_records(path: Path) -> dict[str, Record]:
-    """Records by id. Raises InputError naming the first bad line."""
+def read_records(path: Path) -> dict[str, RewriteRecord]:
+    """Records by id. Raises BadRow naming the first bad line, EvaluationError where there is no file."""
     if not path.is_file():
-        raise InputError(f"There is no file {path}; `anaphora rewrite` writes one.")
-    records: dict[str, Record] = {}
+        raise EvaluationError(f"There is no file {path}; `anaphora rewrite` writes one.")
+    records: dict[str, RewriteRecord] = {}
     for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
         if line.strip():
             try:
                 record = parse_record(line)
             except ValueError as error:
-                raise InputError(
-                    f"{path}, line {number}: {error}; write the file again with `anaphora rewrite`."
-                ) from None
+                raise BadRow(f"{path}, line {number}: {error}; write the file again with `anaphora rewrite`.") from None
             records[record.id] = record
     return records
 
 
-def finished(path: Path, queries: Sequence[QueryLine], rewriter: str) -> dict[str, Record]:
+def finished(path: Path, queries: Sequence[QueryLine], rewriter: str) -> dict[str, RewriteRecord]:
     """The records of an earlier run that still hold for `queries`; failed ones and torn lines do not count."""
     wanted = {query.id: fingerprint(query, rewriter) for query in queries}
-    records: dict[str, Record] = {}
+    records: dict[str, RewriteRecord] = {}
     if path.is_file():
         for line in path.read_text("utf-8", errors="replace").splitlines():
             try:
@@ -145,16 +152,70 @@ def finished(path: Path, queries: Sequence[QueryLine], rewriter: str) -> dict[st
     return records
 
 
+def rewrite_all(
+    rewriter: Rewriter,
+    label: str,
+    queries: Sequence[QueryLine],
+    done: Mapping[str, RewriteRecord],
+    path: Path,
+    *,
+    workers: int,
+    seconds: float,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, RewriteRecord]:
+    """The records of all `queries`: those that are `done`, and new ones, each added to `path` as it comes.
+
+    Raises RewriterUnusable where nothing but failures comes.
+    """
+    records = dict(done)
+    failures = 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        unanswered = [query for query in queries if query.id not in done]
+        for query, made in in_parallel(rewriter, unanswered, workers, seconds):
+            records[query.id] = record = RewriteRecord.of(query, made, label)
+            file.write(record.line())
+            file.flush()
+            failures += made.decision == "failed"
+            if failures == GIVE_UP_AFTER == len(records):
+                raise RewriterUnusable(
+                    f"The first {failures} questions all failed ({made.reason}). "
+                    "`anaphora doctor` checks the language model; the same command then goes on."
+                )
+            advance()
+    return records
+
+
+def in_parallel(
+    rewriter: Rewriter, queries: Sequence[QueryLine], workers: int, seconds: float
+) -> Iterator[tuple[QueryLine, Rewrite]]:
+    """Each question with its rewrite as it comes; no more than `workers` are under way, each within a turn's limit."""
+
+    def rewritten(line: QueryLine) -> Rewrite:
+        return asyncio.run(rewrite_within(seconds, rewriter, line.conversation, line.text, blocking=True))
+
+    waiting = iter(queries)
+    with ThreadPoolExecutor(workers) as pool:
+        running: dict[Future[Rewrite], QueryLine] = {}
+        while True:
+            for line in islice(waiting, workers - len(running)):
+                running[pool.submit(rewritten, line)] = line
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+
+
 class WrittenRewrites:
     """A rewriter that looks its answers up among records."""
 
     name = "written"
 
-    def __init__(self, queries: Sequence[QueryLine], records: Mapping[str, Record]) -> None:
-        """Raises InputError when a question has no record."""
+    def __init__(self, queries: Sequence[QueryLine], records: Mapping[str, RewriteRecord]) -> None:
+        """Raises EvaluationError when a question has no record."""
         missing = [query.id for query in queries if query.id not in records]
         if missing:
-            raise InputError(
+            raise EvaluationError(
                 f"{len(missing)} questions have no rewrite, the first is {missing[0]!r}; "
                 "run `anaphora rewrite` with the same queries."
             )

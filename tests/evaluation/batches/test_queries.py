@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.shared.queries import QueryLine, parse, read_queries
-from cli.shared.state import InputError
+from evaluation.batches.queries import QueryLine, parse, read_queries
+from evaluation.errors import EvaluationError
 from rewriter.conversation import Conversation, Message
 
 
@@ -43,7 +43,7 @@ def test_lines_become_questions_in_their_conversations(tmp_path: Path) -> None:
 def test_a_bad_line_is_named_by_number_with_the_remedy(tmp_path: Path, line: str, problem: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"id": "good", "text": "x"}\n\n' + line + "\n")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(EvaluationError) as caught:
         read_queries(path)
     assert "line 3: " in str(caught.value)
     assert problem in str(caught.value)
@@ -53,14 +53,14 @@ def test_a_bad_line_is_named_by_number_with_the_remedy(tmp_path: Path, line: str
 def test_many_bad_lines_are_counted_and_the_first_ten_named(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text("nonsense\n" * 25)
-    with pytest.raises(InputError, match=r"25 bad lines: line 1: .*line 10: .*; and 15 more"):
+    with pytest.raises(EvaluationError, match=r"25 bad lines: line 1: .*line 10: .*; and 15 more"):
         read_queries(path)
 
 
 def test_an_id_stands_only_once(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
-    with pytest.raises(InputError, match="line 2: its id 'a' stands in line 1 already"):
+    with pytest.raises(EvaluationError, match="line 2: its id 'a' stands in line 1 already"):
         read_queries(path)
 
 
@@ -68,12 +68,12 @@ def test_an_id_stands_only_once(tmp_path: Path) -> None:
 def test_a_file_without_questions_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "q.jsonl"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"q\.jsonl"):
+    with pytest.raises(EvaluationError, match=r"q\.jsonl"):
         read_queries(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no file"):
+    with pytest.raises(EvaluationError, match="There is no file"):
         read_queries(tmp_path / "q.jsonl")
 
 

@@ -1,0 +1,1 @@
+"""Many questions at once, from file to file: read (`queries`), rewritten (`rewrites`), searched (`searches`)."""

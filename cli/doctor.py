@@ -1,214 +1,30 @@
-"""`anaphora doctor`: what a working installation needs, checked, each problem with its remedy."""
+"""`anaphora doctor`: what is found wrong with the installation, each problem with its remedy."""
 
 from __future__ import annotations
-
-import shutil
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from cli.shared.error_handler import ExitCode, describe
 from cli.shared.state import state_of
 
-if TYPE_CHECKING:
-    from server.settings import Settings
-
-LITTLE_ROOM = 2 << 30
-NO_ROOM = 256 << 20
-ANSWER_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The outcome of a check. `remedy` says what to do where `level` is not `ok`."""
-
-    what: str
-    level: Literal["ok", "warn", "fail"]
-    message: str
-    remedy: str = ""
-
 
 def doctor(context: typer.Context) -> None:
     """Check the installation and say what to do about each problem."""
     from rich.text import Text
 
+    from server.diagnosis import diagnose
+
     state = state_of(context)
     settings = state.settings()
     looks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "bold red")}
     failed = False
-    for check in CHECKS:
-        for finding in check(settings):
-            failed = failed or finding.level == "fail"
-            sign, style = looks[finding.level]
-            shown = Text(f"{sign} ", style=style)
-            shown.append(f"{finding.what}: ", style="bold").append(finding.message)
-            if finding.remedy:
-                shown.append(f"\n  → {finding.remedy}", style=style)
-            state.out.print(shown)
+    for finding in diagnose(settings, describe):
+        failed = failed or finding.level == "fail"
+        sign, style = looks[finding.level]
+        shown = Text(f"{sign} ", style=style)
+        shown.append(f"{finding.what}: ", style="bold").append(finding.message)
+        if finding.remedy:
+            shown.append(f"\n  → {finding.remedy}", style=style)
+        state.out.print(shown)
     if failed:
         raise typer.Exit(ExitCode.UNEXPECTED)
-
-
-def check_python(_: Settings) -> Iterator[Finding]:
-    """Which interpreter and which Anaphora run here; an older Python does not come this far."""
-    from importlib.metadata import version
-
-    yield Finding("anaphora", "ok", f"{version('anaphora')} on Python {'.'.join(map(str, sys.version_info[:3]))}")
-
-
-def check_home(settings: Settings) -> Iterator[Finding]:
-    """The home folder can be written to and has room."""
-    home = settings.home
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=home) as file:
-            file.write(b"x")
-    except OSError as error:
-        yield Finding(
-            "home", "fail", f"{home} cannot be written to ({error.strerror or error})",
-            "Give this user write access, or choose another folder with --home or ANAPHORA_HOME.",
-        )  # fmt: skip
-        return
-    yield Finding("home", "ok", str(home))
-    free = shutil.disk_usage(home).free
-    level: Literal["ok", "warn", "fail"] = "fail" if free < NO_ROOM else "warn" if free < LITTLE_ROOM else "ok"
-    remedy = "" if level == "ok" else "Free some space: the language model alone needs 1.2 GB, an index its own size."
-    yield Finding("disk", level, f"{free / 1e9:.1f} GB free", remedy)
-
-
-def check_models(settings: Settings) -> Iterator[Finding]:
-    """The models the settings name are there."""
-    from server.registry import registered_models
-
-    known = registered_models()
-    wanted = [("embedding model", settings.index.encoder)]
-    if settings.retrieval.rerank != "never":
-        wanted.append(("reranker", settings.retrieval.reranker))
-    if settings.llm.model in known:
-        wanted.append(("language model", settings.llm.model))
-    for what, name in wanted:
-        if name not in known:
-            there = Path(name).expanduser().exists()
-            yield Finding(what, "ok", f"{name} ({'a folder' if there else 'from the hub, fetched when it is needed'})")
-        elif known[name].fetched(settings.home):
-            yield Finding(what, "ok", name)
-        else:
-            yield Finding(
-                what, "fail", f"{name} is not fetched ({known[name].size / 1e6:.0f} MB)",
-                f"Run `anaphora models fetch {name}`.",
-            )  # fmt: skip
-
-
-def check_collections(settings: Settings) -> Iterator[Finding]:
-    """Every collection can be opened and searched."""
-    from index.collection import list_collections
-    from index.query import Query
-    from server.chat.collections import Collections
-    from server.chat.models import Models
-    from server.registry import registered_models
-
-    root = settings.home / "collections"
-    infos = list_collections(root)
-    if not any(info.name == settings.collection for info in infos):
-        yield Finding(
-            "collections", "warn", f"there is no collection {settings.collection!r}, the one asked by default",
-            f"Run `anaphora index PATH --collection {settings.collection}`.",
-        )  # fmt: skip
-    encoder = settings.index.encoder
-    if encoder in (known := registered_models()) and not known[encoder].fetched(settings.home):
-        return
-    collections = Collections(settings, Models(settings))
-    try:
-        for info in infos:
-            try:
-                collection = collections.get(info.name)
-                collection.check()
-                collection.search([Query("test")], k=1)
-            except Exception as error:  # noqa: BLE001  one broken collection must not hide the others
-                yield Finding(
-                    f"collection {info.name}", "fail", describe(error),
-                    f"Index it again, or delete it with `anaphora collections delete {info.name}`.",
-                )  # fmt: skip
-            else:
-                held = f"{info.documents} documents, {info.passages} passages"
-                if collection.problem:
-                    yield Finding(f"collection {info.name}", "warn", collection.problem, "Index it again.")
-                else:
-                    yield Finding(f"collection {info.name}", "ok", held)
-    finally:
-        collections.close()
-
-
-def check_llm(settings: Settings) -> Iterator[Finding]:
-    """Something can write answers."""
-    from server.engines import EngineError, open_engine, plugin_name
-
-    model = settings.llm.model
-    if model == "none":
-        yield Finding("answers", "ok", "no language model: the best sentences are quoted")
-    elif settings.llm.remote:
-        yield _remote(settings)
-    elif plugin_name(model):
-        try:
-            yield Finding("answers", "ok", open_engine(settings).name)
-        except EngineError as error:
-            yield Finding("answers", "fail", str(error), "Correct llm.model, or install what brings that engine.")
-    else:
-        from importlib.util import find_spec
-
-        if find_spec("xllamacpp") is None:
-            yield Finding("answers", "fail", "the local engine is not installed", "Run `make install` again.")
-        else:
-            yield Finding("answers", "ok", f"{model} on this machine")
-
-
-def _remote(settings: Settings) -> Finding:
-    import httpx
-
-    from cli.shared.reference import show
-
-    address = show(settings.llm.model)
-    key = settings.llm.api_key.get_secret_value()
-    try:
-        answer = httpx.get(
-            f"{settings.llm.model.rstrip('/')}/models",
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=ANSWER_SECONDS,
-        )
-        answer.raise_for_status()
-        names = [str(row["id"]) for row in answer.json()["data"]]
-    except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        remedy = "Set llm.api_key." if status in (401, 403) else "The address ends in /v1 on most servers."
-        return Finding("answers", "fail", f"{address} answers with HTTP {status}", remedy)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Finding(
-            "answers", "fail", f"{address} cannot be reached ({error})", "Start that server, or correct llm.model."
-        )
-    except (ValueError, KeyError, TypeError):
-        return Finding(
-            "answers", "fail", f"{address} is no OpenAI-compatible server", "Correct llm.model; it often ends in /v1."
-        )
-    wanted = settings.llm.remote_name
-    if wanted and wanted not in names:
-        return Finding(
-            "answers",
-            "fail",
-            f"{address} has no model {wanted!r}",
-            f"Set llm.remote_name to one of {', '.join(names)}.",
-        )
-    return Finding("answers", "ok", f"{wanted or next(iter(names), 'a model')} at {address}")
-
-
-CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
-    check_python,
-    check_home,
-    check_models,
-    check_collections,
-    check_llm,
-)

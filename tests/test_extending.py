@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor import check_llm
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
+from server.diagnosis import check_llm
 from server.engines import EngineError, open_engine
 from server.rewriters import open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings

@@ -25,6 +25,7 @@ _SURROGATES = r"\ud800-\udfff"
 _INVISIBLE = r"\u061c\u200b\u200e\u200f\u2060-\u2065\u206a-\u206f\ufeff\U000e0000-\U000e0fff"
 _UNSAFE = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}]")
 _UNSEEN = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}{_INVISIBLE}]")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def showable(text: str) -> str:
@@ -35,6 +36,11 @@ def showable(text: str) -> str:
 def showable_line(text: str) -> str:
     """`showable` text on one line, each run of white space one blank."""
     return " ".join(showable(text).split())
+
+
+def without_credentials(text: str) -> str:
+    """`text` with user and password hidden in each address."""
+    return _CREDENTIALS.sub("***@", text)
 
 
 def masked(text: str) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,12 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from text.unsafe import without_credentials
+
 if TYPE_CHECKING:
     from server.settings import Settings
 
 HOME_DEFAULT = "the platform's data folder, such as `~/.local/share/anaphora`"
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def show(value: object) -> str:
             return str(value).lower()
         case tuple() | list():
             return ", ".join(show(item) for item in value)
-    return _CREDENTIALS.sub("***@", str(value))
+    return without_credentials(str(value))
 
 
 def allowed(field: FieldInfo) -> str:

@@ -18,6 +18,8 @@ REMEMBERED_SECONDS = 5.0
 WAIT_SECONDS = 3.0
 RESERVE = 64 << 20
 """Bytes that must be free on the disk of the home: a turn, its trace and SQLite's own files need room."""
+SEARCH_FAILURES = (IndexingError, OSError, sqlite3.Error, ValueError, RuntimeError)
+"""What opening or searching a broken collection raises."""
 
 
 class Probe:
@@ -42,7 +44,7 @@ def search_problem(opened: Collections, name: str) -> str:
     """Why a search of a collection fails; empty where it works."""
     try:
         opened.get(name).search([Query("test")], k=1)
-    except (IndexingError, OSError, sqlite3.Error, ValueError, RuntimeError) as error:
+    except SEARCH_FAILURES as error:
         return f"Searching {name} fails: {error}"
     return ""
 

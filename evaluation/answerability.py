@@ -209,9 +209,9 @@ def measure_kinds(
                 for p, case in zip(probabilities, cases, strict=True)
                 if case.answerable or case.foreign == foreign
             ]
-            told, truth = [p for p, _ in members], [own for _, own in members]
-            points = curve(told, truth)
-            auc = area(told, truth)
+            predicted, truth = [p for p, _ in members], [own for _, own in members]
+            points = curve(predicted, truth)
+            auc = area(predicted, truth)
             writer.metrics.append(
                 Metric("refusal", label, kind, "all", "AUC", auc, float("nan"), float("nan"), len(members))
             )

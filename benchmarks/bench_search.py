@@ -41,7 +41,7 @@ from index.passages import split
 from index.query import Passage, Query
 from index.records import embedding_key
 from text.sentences import sentence_spans
-from text.tokenizer import tokenize
+from text.words import tokenize
 
 DEPTH = 100
 TIMED = 20

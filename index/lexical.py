@@ -1,6 +1,6 @@
 """BM25 over the passages of one version of a collection, memory-mapped from disk.
 
-Rows number passages from 0; ids and texts are the collection's affair, words are `text.tokenizer`'s.
+Rows number passages from 0; ids and texts are the collection's affair, words are `text.words`'s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
 from index.stores import Mask
-from text.tokenizer import tokenize
+from text.words import tokenize
 
 K1 = 1.5
 B = 0.75

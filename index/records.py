@@ -20,7 +20,7 @@ from typing import Any
 from index.documents import Document, Metadata, Section
 from index.errors import CollectionCorrupt, DocumentNotFound
 from index.query import Passage
-from text.tokenizer import tokenize
+from text.words import tokenize
 
 _SCHEMA = """
 CREATE TABLE files (

@@ -2,7 +2,7 @@
 
 `Tracing` gives the tracer. What is stored of a turn (`Trace`) is made of the same spans that a collector receives;
 there they carry OpenInference's names. Spans of steps are begun in `server.turn.steps`, those of requests in
-`server.api.spans`. Storing traces is left to `server.store`.
+`server.api.app`. Storing traces is left to `server.store`.
 """
 
 from __future__ import annotations

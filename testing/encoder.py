@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from index.encoders import Vectors
-from text.tokenizer import tokenize
+from text.words import tokenize
 
 
 @dataclass

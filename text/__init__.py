@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from text.names import is_name
     from text.plugins import PluginError
     from text.sentences import Sentence, sentence_spans
-    from text.tokenizer import tokenize
     from text.unsafe import showable
-    from text.words import stems
+    from text.words import stems, tokenize
 
 __all__ = [
     "MissingExtra",
@@ -38,9 +37,8 @@ _HOMES = {
     "names": ("is_name",),
     "plugins": ("PluginError",),
     "sentences": ("Sentence", "sentence_spans"),
-    "tokenizer": ("tokenize",),
     "unsafe": ("showable",),
-    "words": ("stems",),
+    "words": ("stems", "tokenize"),
 }
 _HOME = {name: f"text.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""Putting the API together: routers, errors, bounds, keys, headers."""
+"""Putting the API together: routers, errors, bounds, keys, headers; and what counts and traces each request."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
+from opentelemetry import context, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
 from server.api.keys import KeyGuard
-from server.api.limits import BodyLimit
 from server.api.mounted import MountedErrors
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
@@ -21,11 +24,11 @@ from server.api.routes.health import router as health
 from server.api.routes.jobs import router as jobs
 from server.api.routes.models import router as models
 from server.api.routes.search import router as search
-from server.api.security import OriginGuard, SecurityHeaders, is_loopback
-from server.api.spans import RequestSpans
+from server.api.security import BodyLimit, OriginGuard, SecurityHeaders, is_loopback
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
+from server.tracing import Tracing
 
 _DESCRIPTION = """Chat over your own documentation, with follow-up questions that work.
 
@@ -104,3 +107,49 @@ class RequestCounter:
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(route, str(status)).inc()
+
+
+TRACED = "/v1/"
+"""Paths below it are traced; health checks and the page's files are not."""
+
+
+class RequestSpans:
+    """Makes a caller's trace the current one; where spans are sent to a collector, a request has its own."""
+
+    def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
+        self._app = app
+        self._tracing = tracing
+        self._propagator = TraceContextTextMapPropagator()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(TRACED):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        caller = self._propagator.extract(headers) if "traceparent" in headers else context.Context()
+        if not self._tracing.exports:
+            token = context.attach(caller)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                context.detach(token)
+            return
+        method = scope["method"]
+        span = self._tracing.tracer.start_span(
+            method, caller, SpanKind.SERVER, {"http.request.method": method, "url.path": scope["path"]}
+        )
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                span.set_attribute("http.response.status_code", message["status"])
+                if message["status"] >= 500:
+                    span.set_status(Status(StatusCode.ERROR))
+            await send(message)
+
+        with trace.use_span(span, end_on_exit=True):
+            try:
+                await self._app(scope, receive, watched)
+            finally:
+                if route := getattr(scope.get("route"), "path", ""):
+                    span.update_name(f"{method} {route}")
+                    span.set_attribute("http.route", route)

@@ -9,7 +9,7 @@ from rank_bm25 import BM25Okapi
 
 from index.errors import CollectionCorrupt
 from index.lexical import K1, B, Bm25s
-from text.tokenizer import tokenize
+from text.words import tokenize
 
 NOUNS = ["form", "fax", "office", "claim", "licence", "vehicle", "loan", "income", "payment", "address", "court"]
 VERBS = ["send", "renew", "repay", "print", "cancel", "apply", "move", "refund", "report", "change"]

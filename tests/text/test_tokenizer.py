@@ -10,8 +10,7 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text.tokenizer import tokenize
-from text.words import stem, stems
+from text.words import stem, stems, tokenize
 
 
 def test_words_are_folded_and_stemmed_and_stop_words_left_out() -> None:
@@ -83,7 +82,7 @@ def test_every_thread_has_a_stemmer_of_its_own(monkeypatch: pytest.MonkeyPatch) 
         return tokenize("renewing licences"), stems("renewing licences"), stem("renewing")
 
     monkeypatch.setitem(sys.modules, "Stemmer", SimpleNamespace(Stemmer=OwnedStemmer))
-    monkeypatch.setattr("text.tokenizer._local", threading.local())
+    monkeypatch.setattr("text.words._local", threading.local())
     together = threading.Barrier(4)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(use, range(8))) == [(["renew", "licenc"], ["renew", "licenc"], "renew")] * 8

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.options import Cpu
 from cli.shared.state import State, state_of
 from cli.train import machine_of, with_fetched_base
 
@@ -43,7 +44,7 @@ def adapt(
     promote: Annotated[
         bool, typer.Option("--promote/--no-promote", help="Let the new rewriter serve where it is better.")
     ] = True,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Leave GPUs alone.")] = False,
+    cpu: Cpu = False,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads of training; 0 leaves it to torch.")] = 0,
 ) -> None:
     """Index documents, make pairs from them, train, calibrate, measure before and after, and promote if better.

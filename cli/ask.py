@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.shared.error_handler import ExitCode
+from cli.shared.options import Answering, Where, overriding
 from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -36,20 +37,15 @@ def ask(
     context: typer.Context,
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
     once: Annotated[str, typer.Option(metavar="QUESTION", help="Answer one question and stop.")] = "",
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
-    ] = None,
-    model: Annotated[str, typer.Option(help="Registered name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
+    where: Where = None,
+    model: Answering = "",
     json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
 ) -> None:
     """Chat with a collection in the terminal."""
     if json_lines and not once:
         raise InputError("--json needs --once QUESTION: a chat is written for people.")
     state = state_of(context)
-    overrides: dict[str, Any] = {"llm": {"model": model}} if model else {}
-    if collection:
-        overrides["collection"] = collection
-    settings = state.settings(overrides)
+    settings = state.settings(overriding(collection=collection, llm__model=model))
     filters = parse_where(where or [])
     from cli.shared.resources import fetch_models
 

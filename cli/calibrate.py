@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.options import Every, Queries, Searched, overriding
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
 def calibrate(
     context: typer.Context,
-    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")],
+    queries: Queries,
     qrels: Annotated[Path, typer.Option(help="Relevant passages of the questions (TREC or BEIR form).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The settings to write, a part of anaphora.toml.")] = Path(
         "calibrated.toml"
     ),
-    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
+    collection: Searched = "",
     model: Annotated[str, typer.Option(help="Folder or run id of a rewriter (rewriter.model).")] = "",
-    every: Annotated[int, typer.Option(min=1, help="Take every Nth question only.")] = 1,
+    every: Every = 1,
     plot: Annotated[Path | None, typer.Option(help="A picture of the curve.")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
@@ -37,12 +38,9 @@ def calibrate(
 
     need_extra("eval", "Calibrating", "ir_measures", *(["matplotlib"] if plot else ()))
     state = state_of(context)
-    overrides: dict[str, Any] = {"rewriter": {"threshold": 0.0}}
-    if collection:
-        overrides["collection"] = collection
-    if model:
-        overrides["rewriter"].update(kind="auto", model=model)
-    settings = state.settings(overrides)
+    kind = "auto" if model else ""
+    flags = overriding(collection=collection, rewriter__threshold=0.0, rewriter__kind=kind, rewriter__model=model)
+    settings = state.settings(flags)
     relevant = read_qrels(qrels)
     asked = judged(read_queries(queries), relevant)[::every]
     if not asked:

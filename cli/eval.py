@@ -10,7 +10,8 @@ import typer
 
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
-from cli.shared.eval_options import Data, Every, FailUnder, Name, Out, Sets, bench, listed, measured_run, open_form
+from cli.shared.evaluating import bench, listed, measured_run, open_form
+from cli.shared.options import Data, Every, FailUnder, Name, Out, Run, Sets, overriding
 from cli.shared.state import state_of
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
@@ -45,7 +46,7 @@ def retrieval(
     state = state_of(context)
     parsed = list(dict.fromkeys(map(parse, listed(systems) or DEFAULT_SYSTEMS)))
     against = parse(baseline).name
-    settings = state.settings({"collection": collection} if collection else {})
+    settings = state.settings(overriding(collection=collection))
     chosen = [load_set(one, data).every(every) for one in listed(sets)]
     if questions is not None:
         chosen.append(beir.own_questions(questions).every(every))
@@ -155,7 +156,7 @@ def sets(context: typer.Context, data: Data = None) -> None:
 @app.command()
 def compare(
     context: typer.Context,
-    before: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    before: Run,
     after: Annotated[Path, typer.Argument(help="Folder of the run to compare with it.")],
     systems: Annotated[
         str, typer.Option(help="Pairs BEFORE=AFTER by commas, where other systems than those of one name are meant.")
@@ -212,7 +213,7 @@ def compare(
 @app.command()
 def report(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    run: Run,
     out: Annotated[Path | None, typer.Option(help="File to write; by default `report.html` in the run.")] = None,
 ) -> None:
     """Write a run as one HTML page with plots, which opens without internet."""

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.eval_options import Data, Name, Out, bench, listed, runs_folder
+from cli.shared.evaluating import bench, listed, runs_folder
+from cli.shared.options import Data, Name, Out
 from cli.shared.state import state_of
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cli.shared.eval_options import Data, Every, FailUnder, Out, Sets, bench, listed, measured_run
+from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.options import Data, Every, FailUnder, LanguageModel, Out, Sets, overriding
 from cli.shared.state import state_of
 
 
@@ -18,7 +19,7 @@ def answers(
     sets: Sets,
     name: Annotated[str, typer.Option(help="Name of the run's folder; the same name goes on with it.")],
     data: Data = None,
-    model: Annotated[str, typer.Option(help="The language model (llm.model).")] = "",
+    model: LanguageModel = "",
     answer_tokens: Annotated[int | None, typer.Option(min=16, help="Longest answer (llm.answer_tokens).")] = None,
     minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,
     encoder: Annotated[
@@ -47,10 +48,7 @@ def answers(
 
     state = state_of(context)
     rules = read_rubric(rubric)
-    llm: dict[str, Any] = {"model": model} if model else {}
-    if answer_tokens is not None:
-        llm["answer_tokens"] = answer_tokens
-    settings = state.settings({"llm": llm} if llm else {})
+    settings = state.settings(overriding(llm__model=model, llm__answer_tokens=answer_tokens))
     chosen = [load_set(one, data).every(every) for one in listed(sets)]
     # Before hours of asking, not after them.
     bert = open_bertscore(resolve(encoder, settings.home) if encoder not in ("", "none") else encoder)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.shared.error_handler import ExitCode
+from cli.shared.options import Exclude, Include, overriding
 from cli.shared.state import InputError, State, state_of
 from text.unsafe import showable_line
 
@@ -47,12 +48,8 @@ def index(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(help="Files and folders.", show_default=False)],
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection; made if it is new.")] = "",
-    include: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
-    ] = None,
+    include: Include = None,
+    exclude: Exclude = None,
     prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
     retry: Annotated[bool, typer.Option("--retry", help="Read files again that were given up before.")] = False,
     propositions: Annotated[
@@ -72,7 +69,7 @@ def index(
     from server.chat.models import Models
 
     state = state_of(context)
-    settings = state.settings({"collection": collection} if collection else {})
+    settings = state.settings(overriding(collection=collection))
     given = existing(paths)
     fetch_models(settings, state, reranker=False)
     encoder = Models(settings).encoder()

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.shared.error_handler import ExitCode
+from cli.shared.options import LanguageModel, Queries, Rewriting, overriding
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from server.settings import Settings
 
 
-class RewriterKind(StrEnum):
-    """What makes a follow-up stand alone."""
-
-    AUTO = "auto"
-    NONE = "none"
-    PROMPTED = "prompted"
-
-
 def rewrite(
     context: typer.Context,
-    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")],
+    queries: Queries,
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the questions.")],
-    rewriter: Annotated[RewriterKind | None, typer.Option(help="The rewriter (rewriter.kind).")] = None,
-    model: Annotated[str, typer.Option(help="The language model (llm.model).")] = "",
+    rewriter: Rewriting = None,
+    model: LanguageModel = "",
 ) -> None:
     """Make questions stand alone, as a chat turn would.
 
@@ -40,12 +32,7 @@ def rewrite(
     from text.files import text_writer
 
     state = state_of(context)
-    overrides: dict[str, Any] = {}
-    if rewriter is not None:
-        overrides["rewriter"] = {"kind": rewriter.value}
-    if model:
-        overrides["llm"] = {"model": model}
-    settings = state.settings(overrides)
+    settings = state.settings(overriding(rewriter__kind=rewriter, llm__model=model))
     lines = read_queries(queries)
     label = label_of(settings)
     partial = out.with_name(f"{out.name}.partial")

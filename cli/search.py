@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.rewrite import RewriterKind
+from cli.shared.options import Queries, Rewriting, Searched, Where, overriding
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
@@ -33,22 +33,20 @@ class RerankPolicy(StrEnum):
 
 def search(
     context: typer.Context,
-    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")],
+    queries: Queries,
     run: Annotated[Path, typer.Option(help="The TREC run to write.")],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")] = "",
+    collection: Searched = "",
     level: Annotated[RankedUnit, typer.Option(help="Rank passages or documents.")] = RankedUnit.PASSAGE,
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
     depth: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Passages each ranking contributes (retrieval.depth).")
     ] = None,
     rerank: Annotated[RerankPolicy | None, typer.Option(help="When to rerank (retrieval.rerank).")] = None,
-    rewriter: Annotated[RewriterKind | None, typer.Option(help="The rewriter (rewriter.kind).")] = None,
+    rewriter: Rewriting = None,
     rewrites: Annotated[
         Path | None, typer.Option(help="Output of `anaphora rewrite` to take the rewrites from.")
     ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
-    ] = None,
+    where: Where = None,
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
     from cli.ask import parse_where
@@ -56,16 +54,8 @@ def search(
     from text.files import text_writer
 
     state = state_of(context)
-    overrides: dict[str, Any] = {"retrieval": {}, "rewriter": {}}
-    if collection:
-        overrides["collection"] = collection
-    if depth is not None:
-        overrides["retrieval"]["depth"] = depth
-    if rerank is not None:
-        overrides["retrieval"]["rerank"] = rerank.value
-    if rewriter is not None:
-        overrides["rewriter"]["kind"] = rewriter.value
-    settings = state.settings(overrides)
+    flags = overriding(collection=collection, retrieval__depth=depth, retrieval__rerank=rerank, rewriter__kind=rewriter)
+    settings = state.settings(flags)
     lines = read_queries(queries)
     filters = parse_where(where or [])
     written: Rewriter | None = None

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.shared.error_handler import ExitCode
+from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, SettingsError, State, state_of
 from text.unsafe import showable_line
 
@@ -32,7 +33,7 @@ def serve(
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to serve.")] = "",
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs an API key.")] = "",
     port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default=False)] = None,
-    model: Annotated[str, typer.Option(help="Registered name, GGUF file, OpenAI-compatible URL, or `none`.")] = "",
+    model: Answering = "",
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
@@ -44,16 +45,8 @@ def serve(
     state = state_of(context)
     if home is not None:
         state.home = home
-    overrides: dict[str, Any] = {"server": {}}
-    if collection:
-        overrides["collection"] = collection
-    if model:
-        overrides["llm"] = {"model": model}
-    if host:
-        overrides["server"]["host"] = host
-    if port is not None:
-        overrides["server"]["port"] = port
-    settings = state.settings(overrides)
+    flags = overriding(collection=collection, llm__model=model, server__host=host, server__port=port)
+    settings = state.settings(flags)
     paths = [path.expanduser().absolute() for path in docs or ()]
     for path in paths:
         if not path.exists():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from cli.shared.options import Exclude, Include, overriding
 from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -74,12 +75,8 @@ def make(
     paths: Annotated[list[Path], typer.Argument(help="Files and folders of documents.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder of the run; running again goes on where it stopped.")],
     until: Annotated[SynthStep, typer.Option(help="Stop after this step.")] = SynthStep.DIALOGS,
-    include: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")
-    ] = None,
+    include: Include = None,
+    exclude: Exclude = None,
     model: Annotated[str, typer.Option(help="As llm.model; with batch files the model's name in the requests.")] = "",
     concurrency: Annotated[int, typer.Option(min=0, help="Requests at once; 0 leaves it to the engine.")] = 0,
     structured: Annotated[
@@ -123,7 +120,7 @@ def make(
 
     state = state_of(context)
     batch = batch_out is not None or batch_in is not None
-    settings = state.settings({"llm": {"model": model}} if model and not batch else {})
+    settings = state.settings(overriding(llm__model="" if batch else model))
     plan = SynthPlan(window_tokens, windows, list_size, seed, only_answered)
     documents = read_sources(
         existing(paths),

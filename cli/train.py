@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.shared.options import Cpu
 from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def train(
         bool | None, typer.Option("--lora/--full", help="Low-rank adaptation or all weights, whatever the recipe says.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed instead of the recipe's.")] = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Leave GPUs alone.")] = False,
+    cpu: Cpu = False,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")] = 0,
     promote: Annotated[
         bool, typer.Option("--promote", help="Make the run serve when it is finished, without asking what it is worth.")

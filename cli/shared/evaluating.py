@@ -1,14 +1,13 @@
-"""What the subcommands of `anaphora eval` share: their options, the models they measure with, how they end."""
+"""What the subcommands of `anaphora eval` share: the models they measure with, the run they write, how they end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from cli.shared.options import overriding
 from cli.shared.state import State
 
 if TYPE_CHECKING:
@@ -16,16 +15,6 @@ if TYPE_CHECKING:
     from evaluation.retrieval import Bench
     from rewriter.protocol import Rewriter
     from server.settings import Settings
-
-Sets = Annotated[str, typer.Option(help="Data sets, by commas (`anaphora eval sets` lists them).")]
-Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
-Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
-FailUnder = Annotated[
-    list[str] | None,
-    typer.Option(metavar="MEASURE=NUMBER", help="Exit with code 10 if a measure is below; may be repeated."),
-]
-Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
 
 
 @contextmanager
@@ -93,6 +82,7 @@ def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]
     from cli.shared.resources import open_rewriter
 
     kinds = ("auto", "none", "prompted")
-    wanted = {"rewriter": {"kind": form} if form in kinds else {"kind": "auto", "model": form}}
-    with open_rewriter(state.settings({"collection": settings.collection, **wanted}), state) as rewriter:
+    kind, model = (form, "") if form in kinds else ("auto", form)
+    flags = overriding(collection=settings.collection, rewriter__kind=kind, rewriter__model=model)
+    with open_rewriter(state.settings(flags), state) as rewriter:
         yield rewriter

@@ -99,8 +99,8 @@ class LegWeights(_Group):
     )
 
 
-def _leg(lexical: float, dense: float, description: str, leaning: float = 0.0) -> LegWeights:
-    weights: LegWeights = Field(LegWeights(lexical=lexical, dense=dense, leaning=leaning), description=description)
+def _leg(lexical: float, dense: float, description: str) -> LegWeights:
+    weights: LegWeights = Field(LegWeights(lexical=lexical, dense=dense), description=description)
     return weights
 
 

@@ -39,7 +39,7 @@ class Tracing:
     `content` says whether spans hold texts. A collector that does not answer costs a warning in the log, never a turn.
     """
 
-    def __init__(self, *, content: bool, exporter: SpanExporter | None = None, batch_seconds: float = 5.0) -> None:
+    def __init__(self, *, content: bool, exporter: SpanExporter | None = None) -> None:
         self.content = content
         self.exports = exporter is not None
         self._turns = _TurnSpans()
@@ -48,9 +48,7 @@ class Tracing:
         )
         self._provider.add_span_processor(self._turns)
         if exporter is not None:
-            self._provider.add_span_processor(
-                BatchSpanProcessor(_OpenInference(exporter), schedule_delay_millis=batch_seconds * 1000)
-            )
+            self._provider.add_span_processor(BatchSpanProcessor(_OpenInference(exporter), schedule_delay_millis=5000))
         self.tracer = self._provider.get_tracer("anaphora")
 
     def begin_turn(self, turn_id: str, conversation_id: str | None, collection: str, question: str) -> ApiSpan:

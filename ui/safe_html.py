@@ -116,27 +116,25 @@ def clean(html: str) -> str:
     )
 
 
-def _cut(text: str, limit: int) -> tuple[str, Markup]:
-    if len(text) <= limit:
+def _cut(text: str) -> tuple[str, Markup]:
+    if len(text) <= LONGEST:
         return text, Markup("")
-    note = Markup('<p class="cut">The rest ({} more characters) is not shown.</p>').format(len(text) - limit)
-    return text[:limit], note
+    note = Markup('<p class="cut">The rest ({} more characters) is not shown.</p>').format(len(text) - LONGEST)
+    return text[:LONGEST], note
 
 
-def render_markdown(text: str, annotations: Sequence[Annotation] = (), *, limit: int = LONGEST) -> Markup:
+def render_markdown(text: str, annotations: Sequence[Annotation] = ()) -> Markup:
     """Markdown as safe HTML with `annotations` (offsets of `text`); good for half a text as well."""
-    shown, note = _cut(masked(text), limit)
+    shown, note = _cut(masked(text))
     marked = Marked(shown, annotations)
     html = _markdown().render(marked.source)
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
     return marked.apply(clean(html)) + note
 
 
-def render_plain(
-    text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False, limit: int = LONGEST
-) -> Markup:
+def render_plain(text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False) -> Markup:
     """Text as it stands, escaped, with `annotations`; `flowing` text (a PDF's) breaks lines at paragraphs only."""
-    shown, note = _cut(masked(text), limit)
+    shown, note = _cut(masked(text))
     html = annotate_plain(shown, annotations)
     if flowing:
         return Markup('<div class="plain flowing">{}</div>').format(Markup(_PARAGRAPH.sub("<br><br>", html))) + note

@@ -27,6 +27,8 @@ LEG_WORDS = {
     "conversation": "the conversation",
 }
 MARKER = re.compile(r"\[\d{1,3}\]")
+SHORT = 160
+"""Characters of a quotation on one line."""
 NUMBER_STYLE = "bold cyan"
 QUOTE_STYLE = "black on yellow"
 
@@ -183,8 +185,8 @@ class Transcript:
         self.console.print(Text(f"error: {showable_line(event.message)}", style="bold red"))
 
 
-def _shorten(text: str, longest: int = 160) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[: SHORT - 1].rstrip()}…"
 
 
 def _marked(text: str, start: int, end: int, marks: list[tuple[int, int, str]]) -> Text:

@@ -36,7 +36,7 @@ class Match:
 class BertScore:
     """Scores texts against references. Raises EvaluationError where the encoder cannot be loaded."""
 
-    def __init__(self, path_or_id: str = DEFAULT_ENCODER, layer: int | None = None) -> None:
+    def __init__(self, path_or_id: str = DEFAULT_ENCODER) -> None:
         need_extra("hub", "BERTScore", "torch", "transformers")
         from transformers import AutoModel, AutoTokenizer
 
@@ -49,7 +49,7 @@ class BertScore:
                 "local one with --encoder, or `--encoder none` to leave BERTScore out."
             ) from error
         label = Path(path_or_id).name
-        self.layer = layer if layer is not None else _LAYERS.get(label, int(self._model.config.num_hidden_layers))
+        self.layer = _LAYERS.get(label, int(self._model.config.num_hidden_layers))
         self.name = f"{label}, layer {self.layer}"
 
     def score(self, texts: Sequence[str], references: Sequence[str]) -> list[Match]:

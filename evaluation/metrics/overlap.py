@@ -102,8 +102,8 @@ def is_change(rewrite: Rewrite, question: str) -> bool:
     return normalised(rewrite.text) != normalised(question)
 
 
-def calibration_error(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> float:
-    """Expected calibration error: how far confidence and accuracy lie apart, over `bins` of equal width.
+def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
+    """Expected calibration error: how far confidence and accuracy lie apart, over `BINS` of equal width.
 
     A confidence of exactly 1 belongs to the highest bin. 0 without a confidence.
     """
@@ -111,9 +111,9 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool], bins:
         return 0.0
     values = np.asarray(confidences, dtype=np.float64)
     hits = np.asarray(right, dtype=np.float64)
-    place = np.minimum((values * bins).astype(int), bins - 1)
+    place = np.minimum((values * BINS).astype(int), BINS - 1)
     error = 0.0
-    for one in range(bins):
+    for one in range(BINS):
         inside = place == one
         if inside.any():
             error += inside.mean() * abs(values[inside].mean() - hits[inside].mean())

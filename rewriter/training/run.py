@@ -34,6 +34,8 @@ from rewriter.training.stages import Machine, run_stage
 from text.extras import need_extra
 from text.files import replacing
 
+FIRST_PROCESS_SECONDS = 1800.0
+"""Longest wait for a file that the first of several processes writes."""
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
 FINAL = "final.pt"
@@ -191,12 +193,12 @@ def _alone(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _awaited(path: Path, seconds: float = 1800.0) -> None:
+def _awaited(path: Path) -> None:
     """Wait for a file that the first process writes; at once where it is there."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + FIRST_PROCESS_SECONDS
     while not path.is_file():
         if time.monotonic() > until:
-            raise TrainingError(f"The first process did not write {path} in {seconds / 60:.0f} minutes.")
+            raise TrainingError(f"The first process did not write {path} in {FIRST_PROCESS_SECONDS / 60:.0f} minutes.")
         time.sleep(0.5)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -24,14 +24,12 @@ GRACE_SECONDS = 2.0
 class TurnStream(EventSourceResponse):
     """A turn written as server-sent events. `body` is made from `turn` and yields finished bytes."""
 
-    def __init__(
-        self, turn: RunningTurn, body: AsyncIterator[bytes], *, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, turn: RunningTurn, body: AsyncIterator[bytes]) -> None:
         self._turn = turn
         self._stopping = anyio.Event()
         super().__init__(
             body,
-            headers={"X-Turn-Id": turn.id, **(headers or {})},
+            headers={"X-Turn-Id": turn.id},
             ping=PING_SECONDS,
             ping_message_factory=lambda: ServerSentEvent(comment="still working", sep="\n"),
             sep="\n",

@@ -43,12 +43,12 @@ def write_reports(folder: Folder, facts: RunFacts) -> None:
         write_text(folder.card, render("card.md", found))
 
 
-def material(folder: Folder, facts: RunFacts, examples: int = EXAMPLES) -> Material:
+def material(folder: Folder, facts: RunFacts) -> Material:
     """The numbers with example dialogs (drawn by the run's seed) and some rejections of each reason."""
     dialogs = [
         dialog for side in SIDES if folder.dialogs(side).is_file() for dialog in read_dialogs(folder.dialogs(side))
     ]
-    drawn = random.Random(facts.seed).sample(dialogs, min(examples, len(dialogs)))
+    drawn = random.Random(facts.seed).sample(dialogs, min(EXAMPLES, len(dialogs)))
     rejected: list[Rejected] = []
     if folder.rejected.is_file():
         lines = folder.rejected.read_text("utf-8").splitlines()

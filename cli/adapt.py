@@ -77,12 +77,12 @@ def adapt(
 
 def show(state: State, result: AdaptationResult) -> None:
     """The table of changes, and what follows from them."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("questions", "level", "measure", "n", "before", "after", "p"):
-        table.add_column(column, justify="left" if column in ("questions", "level", "measure") else "right")
+    from cli.shared.console import open_table
+
+    numeric = ("n", "before", "after", "p")
+    table = open_table("questions", "level", "measure", *numeric, right=numeric)
     for change in result.changes:
         numbers = (f"{change.questions:,}", f"{change.before:.3f}", f"{change.after:.3f}", f"{change.p:.3f}")
         table.add_row(Text(change.group), change.level, change.measure, *numbers)

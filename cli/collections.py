@@ -17,8 +17,7 @@ def list_all(context: typer.Context) -> None:
     """List the collections: documents, passages, age and version."""
     if context.invoked_subcommand is not None:
         return
-    from rich.table import Table
-
+    from cli.shared.console import open_table
     from index.collection import list_collections
 
     state = state_of(context)
@@ -27,9 +26,8 @@ def list_all(context: typer.Context) -> None:
     if not infos:
         state.err.print(f"There are no collections in {home}; `anaphora index PATH --collection NAME` makes one.")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "documents", "passages", "updated", "version"):
-        table.add_column(column, justify="right" if column in ("documents", "passages") else "left")
+    columns = ("name", "documents", "passages", "updated", "version")
+    table = open_table(*columns, right=("documents", "passages"))
     for info in infos:
         updated = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
         version = info.version or "cannot be read: index it again, or delete it"

@@ -31,10 +31,11 @@ def config(
             json_format.dumps({row.setting.name: {"value": row.value, "source": row.source} for row in rows}, indent=2)
         )
         return
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    from cli.shared.console import open_table
+
+    table = open_table("setting", "value", "from")
     for row in rows:
         style = "dim" if row.source == "default" else "bold"
         table.add_row(row.setting.name, Text(row.value, style=style), Text(row.source, style=style))

@@ -252,12 +252,13 @@ def tell(state: State, collection: str, report: IndexReport) -> None:
     """Print what became of the files: the failures one by one, the rest in numbers."""
     from collections import Counter
 
-    from rich.table import Table
     from rich.text import Text
+
+    from cli.shared.console import open_table
 
     troubled = [file for file in report.files if file.status in ("failed", "skipped")]
     if troubled:
-        table = Table("file", "status", "why", box=None, pad_edge=False, header_style="bold")
+        table = open_table("file", "status", "why")
         for file in troubled[:SHOWN_FAILURES]:
             style = "red" if file.status == "failed" else "yellow"
             table.add_row(showable_line(file.document_id), Text(file.status, style=style), showable_line(file.message))

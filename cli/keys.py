@@ -46,9 +46,9 @@ def create(context: typer.Context, name: Annotated[str, typer.Argument(help="Who
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
     """Every key by its id, with when it was made, last used and revoked; never the key itself."""
-    from rich.table import Table
     from rich.text import Text
 
+    from cli.shared.console import open_table
     from server.store import keys
 
     with _database(context) as database:
@@ -57,7 +57,7 @@ def list_keys(context: typer.Context) -> None:
     if not found:
         state.err.print("There is no key; `anaphora keys create NAME` makes one.")
         return
-    table = Table("id", "name", "made", "used", "revoked", box=None, pad_edge=False, header_style="bold")
+    table = open_table("id", "name", "made", "used", "revoked")
     for key in found:
         table.add_row(key.id, Text(key.name), _when(key.created), _when(key.used), _when(key.revoked))
     state.out.print(table)

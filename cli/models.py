@@ -26,15 +26,12 @@ def list_models(ctx: typer.Context) -> None:
     """List the models: name, kind, size, licence, and whether each is fetched."""
     if ctx.invoked_subcommand is not None:
         return
-    from rich.table import Table
-
+    from cli.shared.console import open_table
     from server.registry import registered_models
 
     state = state_of(ctx)
     home = _home(state)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "kind", "size", "licence", "fetched", "what it is"):
-        table.add_column(column, justify="right" if column == "size" else "left", overflow="fold")
+    table = open_table("name", "kind", "size", "licence", "fetched", "what it is", right=("size",))
     for model in registered_models().values():
         fetched = "yes" if model.fetched(home) else "no"
         size = f"{model.size / 1e6:,.0f} MB"
@@ -76,17 +73,15 @@ def runs(ctx: typer.Context) -> None:
     """List trained rewriters, newest first: family, size, scores on held-out text, and which one serves."""
     import time
 
-    from rich.table import Table
     from rich.text import Text
 
+    from cli.shared.console import open_table
     from rewriter.load import packaged_folder
     from rewriter.runs import list_runs, promoted_run
 
     state = state_of(ctx)
     home = _home(state)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("run", "family", "size", "made", "scores", "serves"):
-        table.add_column(column, justify="right" if column == "size" else "left", overflow="fold")
+    table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
     for run in list_runs(home):
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))

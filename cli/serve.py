@@ -12,7 +12,7 @@ import typer
 
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
-from cli.shared.state import InputError, SettingsError, State, state_of
+from cli.shared.state import InputError, State, state_of
 from text.unsafe import showable_line
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
     from cli.shared.resources import fetch_models
-    from server.api.running import listen
+    from server.api.running import demand_key, listen
     from server.store.backup import unfinished
     from server.store.home import hold_home
 
@@ -62,24 +62,6 @@ def serve(
         code = asyncio.run(_serve(settings, state, sock, paths))
     if code is not ExitCode.OK:
         raise typer.Exit(code)
-
-
-def demand_key(settings: Settings) -> None:
-    """Refuse to listen beyond this machine without any key. Raises SettingsError or StoreError."""
-    from server.api.security import is_loopback
-    from server.store import Database, keys
-
-    if is_loopback(settings.server.host):
-        return
-    database = Database(settings.home / "anaphora.db")
-    try:
-        if not database.read_blocking(keys.any_active):
-            raise SettingsError(
-                f"{settings.server.host} can be reached from other machines, and there is no API key yet. Make one "
-                "with `anaphora keys create NAME`, or listen on 127.0.0.1."
-            )
-    finally:
-        database.close()
 
 
 async def _serve(settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path]) -> ExitCode:

@@ -249,16 +249,14 @@ def tell_estimate(
     until: SynthStep,
 ) -> None:
     """Print what each step will ask, in tokens, and in money where prices are given."""
-    from rich.table import Table
-
+    from cli.shared.console import open_table
     from synth.estimate import estimate
     from synth.pipeline import windows_of
 
     shown = windows_of(documents, plan, encoder)
     costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=until is SynthStep.DIALOGS)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("step", "requests", "tokens in", "tokens out", *(["cost"] if any(prices) else [])):
-        table.add_column(column, justify="left" if column == "step" else "right")
+    numeric = ("requests", "tokens in", "tokens out", *(["cost"] if any(prices) else []))
+    table = open_table("step", *numeric, right=numeric)
     total = 0.0
     for cost in costs:
         price = cost.price(*prices)

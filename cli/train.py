@@ -87,11 +87,10 @@ def machine_of(state: State, cpu: bool, threads: int) -> Machine:
 
 
 def _list(state: State) -> None:
-    from rich.table import Table
-
+    from cli.shared.console import open_table
     from rewriter.training import read_recipe, recipes
 
-    table = Table("recipe", "family", "base", "stages", box=None, pad_edge=False, header_style="bold")
+    table = open_table("recipe", "family", "base", "stages")
     for name in recipes():
         recipe = read_recipe(name)
         table.add_row(name, recipe.model.family, recipe.model.base, ", ".join(stage.name for stage in recipe.stage))

@@ -7,10 +7,11 @@ one thing is the command's own matter (`text.unsafe.showable_line`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 
 from text.unsafe import is_showable, showable
 
@@ -35,3 +36,11 @@ def open_console(*, stderr: bool) -> SafeConsole:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+def open_table(*columns: str, right: Container[str] = ()) -> Table:
+    """A table without lines; the columns named in `right` hold numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table

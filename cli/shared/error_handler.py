@@ -60,6 +60,7 @@ KNOWN_ERRORS = {
     "server.store.errors.HomeBusy": ExitCode.BUSY,
     "server.store.errors.StoreError": ExitCode.STORAGE,
     "server.api.running.AddressInUse": ExitCode.BUSY,
+    "server.api.running.KeyNeeded": ExitCode.SETTINGS,
     "evaluation.errors.BelowThreshold": ExitCode.GATE,
     "evaluation.errors.MissingSet": ExitCode.NOT_FOUND,
     "evaluation.errors.RewriterUnusable": ExitCode.LLM,

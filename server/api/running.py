@@ -1,4 +1,4 @@
-"""Listening: the socket, uvicorn, and an end that streams survive to say so."""
+"""Listening: the key it needs, the socket, uvicorn, and an end that streams survive to say so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from server.settings import ServerSettings
+from server.api.security import is_loopback
+from server.settings import ServerSettings, Settings
+from server.store import Database, keys
 
 SHUTDOWN_SECONDS = 5
 """How long requests under way may take to end once the server stops."""
@@ -22,6 +24,25 @@ BACKLOG = 1024
 
 class AddressInUse(OSError):
     """Another program listens there already."""
+
+
+class KeyNeeded(Exception):
+    """The server would be reached from other machines without any key."""
+
+
+def demand_key(settings: Settings) -> None:
+    """Refuse to listen beyond this machine without any key. Raises KeyNeeded or StoreError."""
+    if is_loopback(settings.server.host):
+        return
+    database = Database(settings.home / "anaphora.db")
+    try:
+        if not database.read_blocking(keys.any_active):
+            raise KeyNeeded(
+                f"{settings.server.host} can be reached from other machines, and there is no API key yet. Make one "
+                "with `anaphora keys create NAME`, or listen on 127.0.0.1."
+            )
+    finally:
+        database.close()
 
 
 def listen(settings: ServerSettings) -> socket.socket:

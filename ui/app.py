@@ -35,8 +35,8 @@ def build(service: ChatService) -> gr.Blocks:
     async def stop(data: object) -> dict[str, bool]:
         return {"stopped": live.stop(str(data.get("stream", "")) if isinstance(data, dict) else "")}
 
-    def leave(request: gr.Request) -> None:
-        live.leave(request.session_hash or "")
+    def disconnect(request: gr.Request) -> None:
+        live.disconnect(request.session_hash or "")
 
     with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as blocks:
         gr.HTML(
@@ -75,7 +75,7 @@ def build(service: ChatService) -> gr.Blocks:
             concurrency_limit=TABS,
             api_visibility="private",
         )
-        blocks.unload(leave)
+        blocks.unload(disconnect)
     blocks.queue(max_size=TABS, default_concurrency_limit=TABS, api_open=False)
     page: gr.Blocks = blocks
     return page

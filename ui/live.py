@@ -28,7 +28,7 @@ class LiveTurns:
         self._running[stream][1].cancel()
         return True
 
-    def leave(self, tab: str) -> None:
+    def disconnect(self, tab: str) -> None:
         """The tab was closed: stop everything it had running."""
         for owner, reading in self._running.values():
             if owner == tab:
@@ -43,7 +43,7 @@ class LiveTurns:
     ) -> AsyncIterator[list[Event]]:
         """The events of a turn in batches, `PACE` apart; ends early when stopped.
 
-        Raises what the service raises. Leaving the iterator in any way ends the turn; `stop` and `leave`
+        Raises what the service raises. Leaving the iterator in any way ends the turn; `stop` and `disconnect`
         end it even if nobody asks the iterator for more, for Gradio forgets iterators of closed tabs.
         """
         if stream in self._running:

@@ -185,7 +185,7 @@ class RunningTurn(AsyncIterator[Event]):
         try:
             await self._events.aclose()
         finally:
-            await self._leave()
+            await self._give_back()
 
     def stop(self, code: str, message: str) -> None:
         """End the turn soon with an error event that says why."""
@@ -228,7 +228,7 @@ class RunningTurn(AsyncIterator[Event]):
                 log.exception("turn %s failed", self.id)
                 yield await self._note(self._error("internal_error", "The turn failed; the server's log says why."))
         finally:
-            await self._leave()
+            await self._give_back()
 
     async def _within(self, deadline: float | None, step: Awaitable[T]) -> T:
         """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours.
@@ -365,7 +365,7 @@ class RunningTurn(AsyncIterator[Event]):
             answer="".join(self._answer),
         )
 
-    async def _leave(self) -> None:
+    async def _give_back(self) -> None:
         self._ticket.release()
         if not self._ended:
             self._ended = True

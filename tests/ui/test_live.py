@@ -41,7 +41,7 @@ def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(servic
     assert len(live) == 0
 
 
-@pytest.mark.parametrize("leave", [lambda live: live.stop(STREAM), lambda live: live.leave("tab")])
+@pytest.mark.parametrize("leave", [lambda live: live.stop(STREAM), lambda live: live.disconnect("tab")])
 def test_a_stopped_turn_keeps_what_was_shown(service: FakeService, leave: Callable[[LiveTurns], None]) -> None:
     live = LiveTurns()
 
@@ -68,7 +68,7 @@ def test_another_tab_leaving_changes_nothing(service: FakeService) -> None:
     async def run() -> Picture | None:
         last = None
         async for picture in ask(service, live, "tab", question("short?")):
-            live.leave("other")
+            live.disconnect("other")
             assert not live.stop("stream-0002")
             last = picture
         return last
@@ -101,7 +101,7 @@ def test_a_turn_that_nobody_reads_any_more_is_stopped_by_its_tab_closing(service
         async for picture in answer:
             if "One two" in picture["html"]:
                 break
-        live.leave("tab")
+        live.disconnect("tab")
         await asyncio.sleep(0.1)  # `answer` is held and not asked for more
         assert len(live) == 0
         assert service.cancelled == 1

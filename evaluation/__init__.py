@@ -1,9 +1,10 @@
 """Everything that measures: retrieval, rewriting, answers, dialogs; and what is decided by it.
 
-`sets` are data sets, `metrics` what is counted and how sure a difference is, `reports` what is kept and shown of a run.
-The modules beside them do one kind of measuring each. `adaptation` makes a rewriter for an operator's documents and
-promotes it by evidence, `calibration` chooses settings of the search. The parts are put together by the code of a chat
-turn; models and engines are handed in. What is named here is imported when it is first used.
+`sets` are data sets, `metrics` what is counted and how sure a difference is, `reports` what is kept and shown of a run,
+`batches` many questions from file to file. The modules beside them do one kind of measuring each. `adaptation` makes a
+rewriter for an operator's documents and promotes it by evidence, `calibration` chooses settings of the search. The
+parts are put together by the code of a chat turn; models and engines are handed in. What is named here is imported when
+it is first used.
 """
 
 from importlib import import_module

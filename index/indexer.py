@@ -20,7 +20,7 @@ from index.loaders.sandbox import Limits, shared_pool
 from index.manifest import TEXTS
 from index.pools import Pool, remembered
 from index.quarantine import Quarantine
-from index.reading import LEFT_ALONE, FileReader, Reading
+from index.reading import LEFT_ALONE, FileReader, FileReading
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
@@ -118,7 +118,7 @@ def index_paths(
             {_absolute(path) for path in retry},
             cancelled or (lambda: False),
         )
-        run = _Run(writer, encoder, window, reader, quarantine, {_absolute(path) for path in paths}, pool)
+        run = _IndexRun(writer, encoder, window, reader, quarantine, {_absolute(path) for path in paths}, pool)
         files: list[FileStatus] = []
         for done, (source, reading) in enumerate(reader.ahead(sources)):
             writer.report("reading", done, len(sources), source.document_id)
@@ -199,7 +199,7 @@ def _finish(writer: VersionWriter, files: list[FileStatus], changed: bool, began
     return IndexReport(files, version, time.monotonic() - began, writer.embedded)
 
 
-class _Run:
+class _IndexRun:
     """One run over files: which of them changed, and what the staged version holds of each."""
 
     def __init__(
@@ -223,7 +223,7 @@ class _Run:
         self._owners = self._staged.owners()
         self.changed = False
 
-    def take(self, source: SourceFile, reading: Reading) -> FileStatus:
+    def take(self, source: SourceFile, reading: FileReading) -> FileStatus:
         """Index a file if it is new or changed."""
         path = _absolute(source.path)
         known = self._files.get(str(path))

@@ -29,7 +29,7 @@ LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileReading:
     """What reading a file came to.
 
     `fingerprint` is of its bytes and of all that decides how they become passages, empty where it cannot be read;
@@ -73,13 +73,13 @@ class FileReader:
         self._retry = retry
         self._cancelled = cancelled
 
-    def ahead(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, Reading]]:
+    def ahead(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, FileReading]]:
         """Every file with its reading, in order; a few are read before they are asked for.
 
         Raises IndexingCancelled.
         """
         at_once = max(1, min(len(sources), os.cpu_count() or 1, _MOST_AT_ONCE))
-        waiting: deque[tuple[SourceFile, Future[Reading]]] = deque()
+        waiting: deque[tuple[SourceFile, Future[FileReading]]] = deque()
         with ThreadPoolExecutor(at_once, thread_name_prefix="read") as threads:
             try:
                 for source in sources:
@@ -93,22 +93,22 @@ class FileReader:
             finally:
                 threads.shutdown(cancel_futures=True)
 
-    def read(self, source: SourceFile, document_id: str = "") -> Reading:
+    def read(self, source: SourceFile, document_id: str = "") -> FileReading:
         """Read one file, as `document_id` if that is given. Raises IndexingCancelled."""
         path = source.path.resolve()
         known = self._known.get(str(path))
         document_id = document_id or (known.document_id if known else source.document_id)
         fingerprint = self._fingerprint(path)
         if known and fingerprint and fingerprint == known.fingerprint:
-            return Reading(fingerprint, document_id)
+            return FileReading(fingerprint, document_id)
         if self._retry.isdisjoint((path, *path.parents)) and (reason := self._quarantine.reason(path, fingerprint)):
-            return Reading(fingerprint, document_id, problem=reason + LEFT_ALONE)
+            return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE)
         try:
             parsed = self._pool.parse(source.path, document_id, self._max_file_mb, self._cancelled)
         except LoadError as error:
             killed = isinstance(error, ParserKilled)
-            return Reading(fingerprint, document_id, problem=str(error), killed=killed)
-        return Reading(fingerprint, document_id, parsed)
+            return FileReading(fingerprint, document_id, problem=str(error), killed=killed)
+        return FileReading(fingerprint, document_id, parsed)
 
     def _fingerprint(self, path: Path) -> str:
         try:

@@ -104,3 +104,12 @@ def test_the_rule_sees_every_kind_of_import() -> None:
 
 def test_every_room_is_there() -> None:
     assert {path.relative_to(REPOSITORY).parts[0] for path in MODULES} == set(ROOMS)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name_of(path))
+    assert not {name: where for name, where in homes.items() if len(where) > 1}

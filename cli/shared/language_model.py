@@ -148,18 +148,18 @@ def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
         TimeRemainingColumn(),
         console=state.err,
     ) as bars:
-        tasks: dict[str, tuple[Any, _Rate]] = {}
+        tasks: dict[str, tuple[Any, _TaskRate]] = {}
 
         def draw(now: TaskProgress) -> None:
             if now.step not in tasks:
-                tasks[now.step] = (bars.add_task(now.step, total=now.total, amount=""), _Rate(now.done))
+                tasks[now.step] = (bars.add_task(now.step, total=now.total, amount=""), _TaskRate(now.done))
             task, rate = tasks[now.step]
             bars.update(task, completed=now.done, total=now.total, amount=f"{_counted(now)}, {rate.cost(now)}")
 
         yield draw
 
 
-class _Rate:
+class _TaskRate:
     """Items and tokens a second since the step began here."""
 
     def __init__(self, done: int) -> None:
@@ -178,10 +178,10 @@ class _Rate:
 
 
 def _lines(state: State) -> Callable[[TaskProgress], None]:
-    reported: dict[str, tuple[_Rate, int]] = {}
+    reported: dict[str, tuple[_TaskRate, int]] = {}
 
     def line(now: TaskProgress) -> None:
-        rate, percent = reported.setdefault(now.step, (_Rate(now.done), -1))
+        rate, percent = reported.setdefault(now.step, (_TaskRate(now.done), -1))
         reached = 100 * now.done // max(1, now.total)
         if reached >= percent + 5 or (now.done == now.total and reached > percent):
             reported[now.step] = (rate, reached)

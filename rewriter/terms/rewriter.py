@@ -26,7 +26,7 @@ _JOINED = regex.compile(r"[\s\-‐–_/.'’&+]{1,2}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _WordRun:
     """Marked words that stand side by side."""
 
     message: int
@@ -52,7 +52,7 @@ def choose(
     marked = sorted((stem for stem in best if best[stem] >= threshold), key=best.__getitem__, reverse=True)[:most]
     open_stems = set(marked)
     runs = _runs(conversation, [word for word in reading.words if word.stem in open_stems])
-    chosen: list[_Run] = []
+    chosen: list[_WordRun] = []
     while open_stems:
         longest = max(runs, key=lambda run: (len(run.stems & open_stems), -len(run.words), run.message))
         chosen.append(_trimmed(longest, open_stems))
@@ -67,7 +67,7 @@ def choose(
     )
 
 
-def _runs(conversation: Conversation, words: Sequence[Word]) -> list[_Run]:
+def _runs(conversation: Conversation, words: Sequence[Word]) -> list[_WordRun]:
     runs: list[list[Word]] = []
     for word in sorted(words, key=lambda word: (word.message, word.start)):
         before = runs[-1][-1] if runs else None
@@ -77,17 +77,17 @@ def _runs(conversation: Conversation, words: Sequence[Word]) -> list[_Run]:
                 runs[-1].append(word)
                 continue
         runs.append([word])
-    return [_Run(run[0].message, tuple(run)) for run in runs]
+    return [_WordRun(run[0].message, tuple(run)) for run in runs]
 
 
-def _trimmed(run: _Run, wanted: set[str]) -> _Run:
+def _trimmed(run: _WordRun, wanted: set[str]) -> _WordRun:
     """The run without the words at its ends that another term has already."""
     words = list(run.words)
     while words[0].stem not in wanted:
         words.pop(0)
     while words[-1].stem not in wanted:
         words.pop()
-    return _Run(run.message, tuple(words))
+    return _WordRun(run.message, tuple(words))
 
 
 class TermRewriter:

@@ -2,6 +2,6 @@
 
 from synth.running.journal import Journal
 from synth.running.settling import Paused, Settler
-from synth.running.tasks import Completion, InvalidAnswer, Outcome, Sampling, Task, TaskProgress
+from synth.running.tasks import InvalidAnswer, ModelReply, Outcome, Sampling, Task, TaskProgress
 
-__all__ = ["Completion", "InvalidAnswer", "Journal", "Outcome", "Paused", "Sampling", "Settler", "Task", "TaskProgress"]
+__all__ = ["InvalidAnswer", "Journal", "ModelReply", "Outcome", "Paused", "Sampling", "Settler", "Task", "TaskProgress"]

@@ -14,7 +14,7 @@ from typing import Any
 from synth.errors import BadResponses
 from synth.running.journal import Journal
 from synth.running.settling import Pending, Record
-from synth.running.tasks import Completion, Sampling
+from synth.running.tasks import ModelReply, Sampling
 from text.files import text_writer
 
 URL = "/v1/chat/completions"
@@ -73,7 +73,7 @@ def read_responses(path: Path, journal: Journal) -> set[str]:
     return keys
 
 
-def _answer(row: Any) -> Completion:
+def _answer(row: Any) -> ModelReply:
     key, _, attempt = row["custom_id"].rpartition("-")
     if not key:
         raise ValueError(f"custom_id {row['custom_id']!r} is not one of ours")
@@ -83,12 +83,12 @@ def _answer(row: Any) -> Completion:
     status = int(response.get("status_code") or 200)
     if row.get("error") or status >= 400 or "choices" not in body:
         error = row.get("error") or body.get("error") or body or f"status {status}"
-        return Completion(**common, finish="error", error=_message(error))
+        return ModelReply(**common, finish="error", error=_message(error))
     choice = body["choices"][0]
     message = choice["message"]
     usage = body.get("usage") or {}
     refusal = message.get("refusal") or ""
-    return Completion(
+    return ModelReply(
         **common,
         text=str(refusal or message.get("content") or ""),
         finish="refusal" if refusal else str(choice.get("finish_reason") or "stop"),

@@ -17,10 +17,10 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from synth.errors import RunBusy
-from synth.running.tasks import Completion
+from synth.running.tasks import ModelReply
 
 _BLOCK = 1 << 16
-_FIELDS = {field.name for field in fields(Completion)}
+_FIELDS = {field.name for field in fields(ModelReply)}
 
 
 class Journal:
@@ -41,7 +41,7 @@ class Journal:
             raise RunBusy(
                 f"Another process is working on {path.parent}; wait for it or choose another folder."
             ) from None
-        self._answers: dict[str, dict[int, Completion]] = {}
+        self._answers: dict[str, dict[int, ModelReply]] = {}
         self.unreadable = 0
         self._cut_torn_line()
         self._read()
@@ -56,14 +56,14 @@ class Journal:
         self._file.close()
         self._lock.release()
 
-    def answers(self, key: str) -> list[Completion]:
+    def answers(self, key: str) -> list[ModelReply]:
         """The answers to a question, by attempt."""
         return [answer for _, answer in sorted(self._answers.get(key, {}).items())]
 
-    def __iter__(self) -> Iterator[Completion]:
+    def __iter__(self) -> Iterator[ModelReply]:
         return (answer for attempts in self._answers.values() for answer in attempts.values())
 
-    def add(self, answer: Completion) -> bool:
+    def add(self, answer: ModelReply) -> bool:
         """Keep an answer for good; False, and nothing written, where that attempt has one already."""
         attempts = self._answers.setdefault(answer.key, {})
         if answer.attempt in attempts:
@@ -97,7 +97,7 @@ class Journal:
             for line in file:
                 try:
                     row = json.loads(line)
-                    answer = Completion(**{name: value for name, value in row.items() if name in _FIELDS})
+                    answer = ModelReply(**{name: value for name, value in row.items() if name in _FIELDS})
                 except (ValueError, TypeError, AttributeError):
                     self.unreadable += 1
                     continue

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from synth.errors import ModelFailed
 from synth.running.settling import Pending, Record
-from synth.running.tasks import Completion, Sampling
+from synth.running.tasks import ModelReply, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -84,7 +84,7 @@ class ChatAsker:
             while asked is not None and not self._stop():
                 asked = record(asked, await self._answer(asked))
 
-    async def _answer(self, asked: Pending[Any]) -> Completion:
+    async def _answer(self, asked: Pending[Any]) -> ModelReply:
         """One answer; a server that is away for a moment is asked again. Raises ModelFailed."""
         for wait in (*self._waits, None):
             try:
@@ -103,7 +103,7 @@ class ChatAsker:
                 return asked.answer(finish="error", error=_short(error))
         raise AssertionError("the last wait is None")
 
-    async def _call(self, asked: Pending[Any]) -> Completion:
+    async def _call(self, asked: Pending[Any]) -> ModelReply:
         from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
         from openai import LengthFinishReasonError
 

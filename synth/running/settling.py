@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from synth.running.journal import Journal
-from synth.running.tasks import Completion, Message, Outcome, Sampling, Task, TaskProgress
+from synth.running.tasks import Message, ModelReply, Outcome, Sampling, Task, TaskProgress
 
 T = TypeVar("T")
 
@@ -30,12 +30,12 @@ class Pending(Generic[T]):
     def messages(self) -> list[Message]:
         return self.task.messages(self.before)
 
-    def answer(self, **fields: Any) -> Completion:
+    def answer(self, **fields: Any) -> ModelReply:
         """An answer to this attempt."""
-        return Completion(key=self.key, attempt=self.attempt, step=self.task.step, item=self.task.item, **fields)
+        return ModelReply(key=self.key, attempt=self.attempt, step=self.task.step, item=self.task.item, **fields)
 
 
-Record: TypeAlias = Callable[[Pending[Any], Completion], Pending[Any] | None]
+Record: TypeAlias = Callable[[Pending[Any], ModelReply], Pending[Any] | None]
 """Takes an answer; returns the next attempt where one is due."""
 
 
@@ -97,7 +97,7 @@ class Settler:
         tally = _Tally(steps, len(tasks), len(states) - len(pending), outcomes)
         self._report(tally.progress())
 
-        def record(asked: Pending[Any], answer: Completion) -> Pending[Any] | None:
+        def record(asked: Pending[Any], answer: ModelReply) -> Pending[Any] | None:
             self._journal.add(answer)
             state = self.state(asked.task)
             tally.count(answer, state)
@@ -106,7 +106,7 @@ class Settler:
 
         self._asker.ask(pending, record)
 
-    def answers(self, task: Task[Any]) -> list[Completion]:
+    def answers(self, task: Task[Any]) -> list[ModelReply]:
         """Every answer a task was given, by attempt."""
         return self._journal.answers(task.key(self.sampling))
 
@@ -135,7 +135,7 @@ class _Tally:
         self._failed = sum(not outcome.usable for outcome in outcomes)
         self._in = self._out = 0
 
-    def count(self, answer: Completion, state: Outcome[Any] | Pending[Any]) -> None:
+    def count(self, answer: ModelReply, state: Outcome[Any] | Pending[Any]) -> None:
         self._in += answer.tokens_in
         self._out += answer.tokens_out
         if isinstance(state, Outcome):

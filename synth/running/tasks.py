@@ -82,7 +82,7 @@ class Task(Generic[T]):
             "json_schema": {"name": self.step, "strict": True, "schema": dict(self.schema)},
         }
 
-    def judge(self, answer: Completion) -> Outcome[T]:
+    def judge(self, answer: ModelReply) -> Outcome[T]:
         """What an answer is worth; the same for the same answer."""
         if answer.error:
             return Outcome(answer, "error", answer.error)
@@ -100,7 +100,7 @@ class Task(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class ModelReply:
     """What came back for a key: the text as it was, or the `error` instead of one.
 
     `attempt` counts from 0. `finish` is OpenAI's finish reason (`stop`, `length`, `content_filter`), or
@@ -125,7 +125,7 @@ class Completion:
 class Outcome(Generic[T]):
     """A judged answer: `value` where the verdict is good or mended, else `error`."""
 
-    answer: Completion
+    answer: ModelReply
     verdict: Verdict
     error: str = ""
     value: T | None = None

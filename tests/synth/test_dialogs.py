@@ -14,7 +14,7 @@ from synth.dialogs.checks import SeenQuestions, form_reason, pair_reason
 from synth.dialogs.lists import PropositionList, make_lists, sides
 from synth.dialogs.steps import Draft, Grounding, Pair, contextualising, grounding, writing
 from synth.propositions.store import Proposition, SourceSpan
-from synth.running import Completion, Sampling
+from synth.running import ModelReply, Sampling
 from testing.encoder import WordEncoder
 
 
@@ -207,7 +207,7 @@ def test_wordings_are_given_up_for_a_reason(wording: str, rewrite: str, reason: 
 
 
 def judged(task: Any, text: str) -> Any:
-    return task.judge(Completion(task.key(Sampling("m")), 0, task.step, task.item, text))
+    return task.judge(ModelReply(task.key(Sampling("m")), 0, task.step, task.item, text))
 
 
 def test_a_draft_is_read_with_what_names_nothing_left_out() -> None:
@@ -232,7 +232,7 @@ def test_a_draft_without_pairs_is_invalid(text: str) -> None:
 def test_a_draft_that_was_cut_keeps_its_complete_pairs() -> None:
     whole = json.dumps({"pairs": [{"question": "What is it?", "answer": "A permit.", "facts": [1]}] * 3})
     task = writing(MATERIAL, len)
-    cut = Completion(task.key(Sampling("m")), 0, "dialog", "x", whole[: whole.rindex("answer") + 12], "length")
+    cut = ModelReply(task.key(Sampling("m")), 0, "dialog", "x", whole[: whole.rindex("answer") + 12], "length")
     outcome = task.judge(cut)
     assert (outcome.verdict, len(outcome.value.pairs)) == ("mended", 2)
 

@@ -13,7 +13,8 @@ from index.errors import CollectionCorrupt, CollectionNotFound
 from index.indexer import index_documents, index_paths
 from index.query import Query
 from index.versions import CollectionFolder
-from tests.index.conftest import WordEncoder, document
+from testing.encoder import WordEncoder
+from tests.index.conftest import document
 
 
 def truncate(path: Path) -> None:

@@ -52,7 +52,7 @@ class IndexSettings(_Group):
     )
     store: str = Field(
         "exact",
-        description="Where vectors are kept and searched: `exact` compares all of them, which up to about 50,000 "
+        description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
         "passages is also the fastest; `chroma` asks Chroma (extra `chroma`); any other name is a store that another "
         "package brings. Index again after changing it. The measurements are in `docs/benchmarks.md`.",
     )

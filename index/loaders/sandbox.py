@@ -223,6 +223,8 @@ def _document(values: Mapping[str, Any]) -> Document:
 
 def _serve(limits: Limits) -> None:
     """Answer requests on standard input until it ends."""
+    # The commonest format is at hand before the first file's time begins.
+    from index.loaders import markdown  # noqa: F401
     from index.loaders.files import load
 
     replies = os.fdopen(os.dup(1), "wb")

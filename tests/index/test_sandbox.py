@@ -25,7 +25,7 @@ SLOW = inline_markup(400_000)
 
 @pytest.fixture
 def pool() -> Iterator[ParserPool]:
-    with ParserPool(SMALL) as made:
+    with ParserPool(NARROW) as made:
         yield made
 
 

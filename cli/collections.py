@@ -52,8 +52,9 @@ def delete(
     async def run() -> None:
         async with open_service(settings, warm=False) as service:
             found = next((info for info in await service.collections() if info.name == name), None)
-            if found is not None and not yes:
-                typer.confirm(f"Delete {name} with {found.documents} documents?", abort=True)
+            if not yes and (found is not None or (settings.home / "collections" / name).is_dir()):
+                what = f"{name} with {found.documents} documents" if found else f"what is left of {name}"
+                typer.confirm(f"Delete {what}?", abort=True)
             await service.delete_collection(name)
 
     asyncio.run(run())

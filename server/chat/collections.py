@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from index.errors import CollectionNotFound, IndexingError
+from index.errors import IndexingError
 from server.chat.errors import InvalidRequest
 from server.chat.models import Models
 from server.chat.types import CollectionSummary
@@ -106,16 +106,15 @@ class Collections:
         ]
 
     def delete(self, name: str) -> None:
-        """Close a collection and remove its files. Raises CollectionNotFound."""
+        """Close a collection and remove whatever lies there of it. Raises CollectionNotFound where that is nothing."""
         from index.collection import delete_collection
 
-        if not self.exists(name):
-            raise CollectionNotFound(f"There is no collection {name!r}.")
         with self._lock:
             lock = self._locks.setdefault(name, threading.Lock())
         with lock:
             collection = self._open.pop(name, None)
             self._checked.pop(name, None)
+            self._compared.pop(name, None)
             if collection is not None:
                 collection.close()
             delete_collection(self.root, name)

@@ -12,12 +12,13 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from server.chat import ChatError, Conflict, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
+from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
 
 log = logging.getLogger(__name__)
 
 _STATUS: dict[type[ChatError], int] = {
     InvalidRequest: 400,
+    Forbidden: 403,
     NotFound: 404,
     Conflict: 409,
     TooLarge: 413,

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from server.access import LOCAL, Principal
 from server.api.errors import error_response
 from server.api.security import is_api
 from server.store import Database, StoreError, keys, sessions
@@ -64,8 +65,12 @@ class KeyGuard:
                 answer = await self._login(Request(scope, receive))
             elif path.rstrip("/") == "/logout" and scope["type"] == "http":
                 answer = await self._logout(headers)
-            elif not await self._admitted(headers):
-                answer = _refusal(scope)
+            else:
+                principal = await self._principal(headers)
+                if principal is None:
+                    answer = _refusal(scope)
+                else:
+                    scope.setdefault("state", {})["principal"] = principal
         except StoreError as error:
             log.error("whether a request is allowed cannot be looked up: %s", error)
             answer = error_response(503, "The server's database cannot be used now; its log says why.")
@@ -76,19 +81,20 @@ class KeyGuard:
         else:
             await answer(scope, receive, send)
 
-    async def _admitted(self, headers: Headers) -> bool:
+    async def _principal(self, headers: Headers) -> Principal | None:
+        """Who sent a request; None where nobody may come in with it."""
         if not await self._needed():
-            return True
+            return LOCAL
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             key = await self._database.read(lambda connection: keys.check(connection, secret.strip()))
             if key is None:
-                return False
+                return None
             if time.time() - (key.used or 0.0) > keys.USED_SECONDS:
                 self._database.write_later(lambda connection: keys.note_use(connection, key.id))
-            return True
+            return key.principal
         session = _cookie(headers)
-        return bool(session) and await self._database.read(lambda connection: sessions.is_valid(connection, session))
+        return await self._database.read(lambda connection: sessions.find(connection, session)) if session else None
 
     async def _needed(self) -> bool:
         if self._always:
@@ -106,7 +112,9 @@ class KeyGuard:
         key = await self._database.read(lambda connection: keys.check(connection, secret))
         if key is None:
             return _form(following, "This key is not known, or it was revoked.")
-        session = await self._database.write(lambda connection: sessions.begin(connection, key.id, SESSION_SECONDS))
+        session = await self._database.write(
+            lambda connection: sessions.begin(connection, key.principal, SESSION_SECONDS, key.id)
+        )
         response = RedirectResponse(_local(following), 303)
         response.set_cookie(
             COOKIE,

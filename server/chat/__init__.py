@@ -5,7 +5,16 @@ the events of a turn and every type that crosses the door are exported here.
 """
 
 from rewriter.conversation import Message
-from server.chat.errors import ChatError, Conflict, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
+from server.chat.errors import (
+    ChatError,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    QueueFull,
+    TooLarge,
+    Unavailable,
+)
 from server.chat.service import ChatService, open_service
 from server.chat.turns import RunningTurn
 from server.chat.types import (
@@ -65,6 +74,7 @@ __all__ = [
     "Feedback",
     "FeedbackRecord",
     "FileResult",
+    "Forbidden",
     "InvalidRequest",
     "Job",
     "JobState",

@@ -2,6 +2,7 @@
 
 ChatError                   base; `code` is a stable name, the message says what happened and what to do
 ├── InvalidRequest          the request cannot be answered as it stands (too long, contradictory, unknown format)
+├── Forbidden               the role of whoever asks does not allow it
 ├── NotFound                no conversation, turn, collection, document or job of that id
 ├── TooLarge                an upload is larger than the settings allow
 ├── QueueFull               too many turns are waiting; `retry_after` says in how many seconds to try again
@@ -29,6 +30,12 @@ class InvalidRequest(ChatError):
     """The request cannot be answered as it stands."""
 
     code = "invalid_request"
+
+
+class Forbidden(ChatError):
+    """The role of whoever asks does not allow it."""
+
+    code = "forbidden"
 
 
 class NotFound(ChatError):

@@ -1,4 +1,4 @@
-"""API keys: made, checked, listed, revoked. Only a hash of a key is kept.
+"""API keys: made, checked, listed, revoked; each has a role, groups and perhaps an end. Only a hash of it is kept.
 
 A key is 256 random bits, so a plain SHA-256 protects it: there is nothing to guess that a slow
 password hash would make slower, and a fast one keeps every request fast.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 import sqlite3
 import time
 from dataclasses import dataclass
+
+from server.access.principals import EVERY_GROUP, Principal, Role
 
 PREFIX = "ana_"
 ID_CHARS = 8
@@ -29,28 +32,51 @@ class ApiKey:
     created: float
     used: float | None
     revoked: float | None
+    role: Role = "operator"
+    groups: frozenset[str] = frozenset({EVERY_GROUP})
+    expires: float | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Who acts with this key."""
+        return Principal(f"key:{self.id}", self.name, self.role, self.groups)
 
 
-def create(connection: sqlite3.Connection, name: str) -> tuple[ApiKey, str]:
+_ACTIVE = "revoked IS NULL AND (expires IS NULL OR expires > unixepoch('subsec'))"
+
+
+def create(
+    connection: sqlite3.Connection,
+    name: str,
+    role: Role = "operator",
+    groups: frozenset[str] = frozenset({EVERY_GROUP}),
+    expires: float | None = None,
+) -> tuple[ApiKey, str]:
     """Make a key; the second value is the key itself, which cannot be had again."""
     key_id = secrets.token_hex(ID_CHARS // 2)
     secret = f"{PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
-    made = ApiKey(key_id, name, time.time(), None, None)
+    made = ApiKey(key_id, name, time.time(), None, None, role, groups, expires)
     connection.execute(
-        "INSERT INTO keys (id, name, hash, created) VALUES (?, ?, ?, ?)", (key_id, name, _hash(secret), made.created)
+        "INSERT INTO keys (id, name, hash, created, role, groups, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (key_id, name, _hash(secret), made.created, role, json.dumps(sorted(groups)), expires),
     )
     return made, secret
 
 
 def listing(connection: sqlite3.Connection) -> list[ApiKey]:
     """Every key, revoked ones too, oldest first."""
-    rows = connection.execute("SELECT id, name, created, used, revoked FROM keys ORDER BY created, id")
-    return [ApiKey(**row) for row in rows]
+    return [_key(row) for row in connection.execute("SELECT * FROM keys ORDER BY created, id")]
+
+
+def find_active(connection: sqlite3.Connection, key_id: str) -> ApiKey | None:
+    """The key with this id, unless it was revoked or has expired."""
+    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (key_id,)).fetchone()
+    return _key(row) if row else None
 
 
 def any_active(connection: sqlite3.Connection) -> bool:
     """Whether there is a key that opens anything."""
-    return connection.execute("SELECT 1 FROM keys WHERE revoked IS NULL").fetchone() is not None
+    return connection.execute(f"SELECT 1 FROM keys WHERE {_ACTIVE}").fetchone() is not None
 
 
 def required(connection: sqlite3.Connection) -> bool:
@@ -79,11 +105,11 @@ def check(connection: sqlite3.Connection, secret: str) -> ApiKey | None:
     if not secret.isascii():
         return None
     head, _, _ = secret.removeprefix(PREFIX).partition("_")
-    row = connection.execute("SELECT * FROM keys WHERE id = ? AND revoked IS NULL", (head,)).fetchone()
+    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (head,)).fetchone()
     expected = row["hash"] if row else _hash("")
     if not hmac.compare_digest(expected, _hash(secret)) or row is None:
         return None
-    return ApiKey(row["id"], row["name"], row["created"], row["used"], row["revoked"])
+    return _key(row)
 
 
 def note_use(connection: sqlite3.Connection, key_id: str) -> None:
@@ -91,6 +117,19 @@ def note_use(connection: sqlite3.Connection, key_id: str) -> None:
     now = time.time()
     connection.execute(
         "UPDATE keys SET used = ? WHERE id = ? AND coalesce(used, 0) < ?", (now, key_id, now - USED_SECONDS)
+    )
+
+
+def _key(row: sqlite3.Row) -> ApiKey:
+    return ApiKey(
+        row["id"],
+        row["name"],
+        row["created"],
+        row["used"],
+        row["revoked"],
+        row["role"],
+        frozenset(json.loads(row["groups"])),
+        row["expires"],
     )
 
 

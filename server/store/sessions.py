@@ -1,4 +1,4 @@
-"""Sessions of the page: begun with a key, ended by logging out, by time, or with their key.
+"""Sessions of the page: begun by signing in, ended by logging out, by time, or with their key.
 
 Only a hash of a session's secret is kept, so that who reads the database has no session.
 """
@@ -10,25 +10,35 @@ import secrets
 import sqlite3
 import time
 
+from server.access.principals import Principal
+from server.store import keys
 
-def begin(connection: sqlite3.Connection, key_id: str, seconds: float) -> str:
-    """A session of a key for so long: its secret, which cannot be had again. Expired ones are forgotten."""
+
+def begin(connection: sqlite3.Connection, principal: Principal, seconds: float, key_id: str | None = None) -> str:
+    """A session of a principal for so long: its secret, which cannot be had again. Expired ones are forgotten.
+
+    `key_id` names the key it is begun with, and ends with.
+    """
     secret, now = secrets.token_urlsafe(32), time.time()
     connection.execute("DELETE FROM sessions WHERE expires < ?", (now,))
     connection.execute(
-        "INSERT INTO sessions (hash, key_id, expires) VALUES (?, ?, ?)", (_hash(secret), key_id, now + seconds)
+        "INSERT INTO sessions (hash, principal, key_id, expires) VALUES (?, ?, ?, ?)",
+        (_hash(secret), principal.dump(), key_id, now + seconds),
     )
     return secret
 
 
-def is_valid(connection: sqlite3.Connection, secret: str) -> bool:
-    """Whether this is the secret of a session that has not ended, whose key was not revoked."""
-    found = connection.execute(
-        "SELECT 1 FROM sessions JOIN keys ON keys.id = key_id "
-        "WHERE sessions.hash = ? AND expires > ? AND revoked IS NULL",
-        (_hash(secret), time.time()),
-    )
-    return found.fetchone() is not None
+def find(connection: sqlite3.Connection, secret: str) -> Principal | None:
+    """Whose session this secret belongs to; None where it has ended, or its key was revoked or has expired."""
+    row = connection.execute(
+        "SELECT principal, key_id FROM sessions WHERE hash = ? AND expires > ?", (_hash(secret), time.time())
+    ).fetchone()
+    if row is None:
+        return None
+    if row["key_id"] is None:
+        return Principal.load(row["principal"])
+    key = keys.find_active(connection, row["key_id"])
+    return key.principal if key else None
 
 
 def end(connection: sqlite3.Connection, secret: str) -> None:

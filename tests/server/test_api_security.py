@@ -177,7 +177,7 @@ def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, meth
 def test_a_session_ends_with_its_time(running: Any) -> None:
     database = running.service.database
     made, _ = database.write_blocking(lambda connection: keys.create(connection, "x"))
-    session = database.write_blocking(lambda connection: sessions.begin(connection, made.id, -1.0))
+    session = database.write_blocking(lambda connection: sessions.begin(connection, made.principal, -1.0, made.id))
     with running.client() as client:
         assert client.get("/v1/models", headers={"Cookie": f"anaphora_session={session}"}).status_code == 401
 

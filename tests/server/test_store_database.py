@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, turns
+from server.access import Principal
+from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
 from server.store.records import FileResult, Job
 
 WRITER = """
@@ -196,6 +197,30 @@ def test_a_key_opens_until_it_is_revoked_and_is_not_kept(tmp_path: Path) -> None
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("anaphora.db*"))
     assert secret.encode() not in stored
     assert secret.split("_", 2)[2].encode() not in stored
+
+
+def test_a_key_has_a_role_groups_and_an_end(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    made, secret = database.write_blocking(
+        lambda c: keys.create(c, "desk", "agent", frozenset({"support"}), time.time() + 60)
+    )
+    checked = database.read_blocking(lambda c: keys.check(c, secret))
+    assert checked == made
+    assert checked is not None
+    principal = checked.principal
+    assert principal == Principal(f"key:{made.id}", "desk", "agent", frozenset({"support"}))
+    assert principal.has("reader")
+    assert not principal.has("operator")
+    assert principal.in_group("support")
+    assert not principal.in_group("sales")
+    session = database.write_blocking(lambda c: sessions.begin(c, principal, 60, made.id))
+    assert database.read_blocking(lambda c: sessions.find(c, session)) == principal
+    database.write_blocking(lambda c: c.execute("UPDATE keys SET expires = ? WHERE id = ?", (time.time() - 1, made.id)))
+    assert database.read_blocking(lambda c: keys.check(c, secret)) is None
+    assert database.read_blocking(lambda c: sessions.find(c, session)) is None
+    assert not database.read_blocking(keys.any_active)
+    assert database.read_blocking(keys.required)
+    database.close()
 
 
 def test_a_mark_taken_in_one_thread_is_let_go_of_in_another(tmp_path: Path) -> None:

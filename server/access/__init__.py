@@ -1,0 +1,8 @@
+"""Who may see and do what: principals, and the one place that decides about them.
+
+How a person or program proves who it is, is the door's business (`server.api`).
+"""
+
+from server.access.principals import DEFAULT_GROUP, EVERY_GROUP, LOCAL, ROLES, Principal, Role
+
+__all__ = ["DEFAULT_GROUP", "EVERY_GROUP", "LOCAL", "ROLES", "Principal", "Role"]

@@ -42,7 +42,7 @@ class ApiKey:
         return Principal(f"key:{self.id}", self.name, self.role, self.groups)
 
 
-_ACTIVE = "revoked IS NULL AND (expires IS NULL OR expires > unixepoch('subsec'))"
+_ACTIVE = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
 
 
 def create(
@@ -70,13 +70,13 @@ def listing(connection: sqlite3.Connection) -> list[ApiKey]:
 
 def find_active(connection: sqlite3.Connection, key_id: str) -> ApiKey | None:
     """The key with this id, unless it was revoked or has expired."""
-    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (key_id,)).fetchone()
+    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (key_id, time.time())).fetchone()
     return _key(row) if row else None
 
 
 def any_active(connection: sqlite3.Connection) -> bool:
     """Whether there is a key that opens anything."""
-    return connection.execute(f"SELECT 1 FROM keys WHERE {_ACTIVE}").fetchone() is not None
+    return connection.execute(f"SELECT 1 FROM keys WHERE {_ACTIVE}", (time.time(),)).fetchone() is not None
 
 
 def required(connection: sqlite3.Connection) -> bool:
@@ -105,7 +105,7 @@ def check(connection: sqlite3.Connection, secret: str) -> ApiKey | None:
     if not secret.isascii():
         return None
     head, _, _ = secret.removeprefix(PREFIX).partition("_")
-    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (head,)).fetchone()
+    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (head, time.time())).fetchone()
     expected = row["hash"] if row else _hash("")
     if not hmac.compare_digest(expected, _hash(secret)) or row is None:
         return None

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
-from server.api.keys import KeyGuard
+from server.api.door import BodyLimit, KeyGuard, OriginGuard, SecurityHeaders, is_loopback
 from server.api.mounted import MountedErrors
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
@@ -24,7 +24,6 @@ from server.api.routes.health import router as health
 from server.api.routes.jobs import router as jobs
 from server.api.routes.models import router as models
 from server.api.routes.search import router as search
-from server.api.security import BodyLimit, OriginGuard, SecurityHeaders, is_loopback
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings

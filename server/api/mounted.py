@@ -9,8 +9,8 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.api.door.headers import is_api
 from server.api.errors import error_response
-from server.api.security import is_api
 
 log = logging.getLogger(__name__)
 

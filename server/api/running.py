@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from server.api.security import is_loopback
+from server.api.door.origins import is_loopback
 from server.settings import ServerSettings, Settings
 from server.store import Database, keys
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.api.security import is_loopback
+from server.api.door.origins import is_loopback
 from server.store import keys, sessions
 
 
@@ -82,7 +82,7 @@ def test_a_key_is_needed_as_soon_as_there_is_one(running: Any) -> None:
 
 def guard_forgets(running: Any) -> None:
     """Two seconds pass, after which the server looks again whether there are keys."""
-    from server.api.keys import KeyGuard
+    from server.api.door import KeyGuard
 
     layer = running.app.middleware_stack
     while not isinstance(layer, KeyGuard):

@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.access import LOCAL, Principal
+from server.api.door.headers import is_api
 from server.api.errors import error_response
-from server.api.security import is_api
 from server.store import Database, StoreError, keys, sessions
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,8 @@ import typer
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from server.store import Database
 
 app = typer.Typer(help="Make, list and revoke API keys, and serve without.", no_args_is_help=True)
@@ -31,13 +33,21 @@ def _database(context: typer.Context) -> Iterator[Database]:
 @app.command()
 def create(context: typer.Context, name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")]) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
-    from server.store import keys
+    from server.access.audit import at_terminal, entry
+    from server.store import audit, keys
 
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():
         raise InputError("A key's name has 1 to 100 characters; say whose it is, or what for.")
+
+    def make(connection: Connection) -> tuple[keys.ApiKey, str]:
+        made, secret = keys.create(connection, name)
+        detail = {"name": name, "role": made.role, "groups": sorted(made.groups)}
+        audit.append(connection, entry(at_terminal(), "key.create", made.id, detail=detail))
+        return made, secret
+
     with _database(context) as database:
-        made, secret = database.write_blocking(lambda connection: keys.create(connection, name))
+        made, secret = database.write_blocking(make)
     state = state_of(context)
     state.err.print(f"Key {made.id} for {name}. Keep it: it cannot be shown again.")
     typer.echo(secret)
@@ -66,10 +76,17 @@ def list_keys(context: typer.Context) -> None:
 @app.command()
 def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="The key's id, as listed.")]) -> None:
     """Make a key useless from now on, in a running server too."""
-    from server.store import keys
+    from server.access.audit import at_terminal, entry
+    from server.store import audit, keys
+
+    def end(connection: Connection) -> bool:
+        revoked = keys.revoke(connection, key_id)
+        if revoked:
+            audit.append(connection, entry(at_terminal(), "key.revoke", key_id.strip()))
+        return revoked
 
     with _database(context) as database:
-        revoked = database.write_blocking(lambda connection: keys.revoke(connection, key_id))
+        revoked = database.write_blocking(end)
         others = database.read_blocking(keys.any_active)
     if not revoked:
         raise InputError(f"There is no active key {key_id[:40]!r}; `anaphora keys list` shows them.")
@@ -87,12 +104,19 @@ def open_up(
     context: typer.Context, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 ) -> None:
     """Require no key any more on loopback, until the next is made; every key must have been revoked."""
-    from server.store import keys
+    from server.access.audit import at_terminal, entry
+    from server.store import audit, keys
+
+    def serve_everybody(connection: Connection) -> bool:
+        opened = keys.open_up(connection)
+        if opened:
+            audit.append(connection, entry(at_terminal(), "key.open"))
+        return opened
 
     if not yes:
         typer.confirm("Serve everybody who can reach this machine's loopback address without a key?", abort=True)
     with _database(context) as database:
-        opened = database.write_blocking(keys.open_up)
+        opened = database.write_blocking(serve_everybody)
     if not opened:
         raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
     state_of(context).err.print("No key is required any more, also by a running server.")

@@ -237,6 +237,13 @@ class TraceSettings(_Group):
     otlp_endpoint: str = Field("", description="OpenTelemetry collector (OTLP over HTTP); empty exports nothing.")
 
 
+class AuditSettings(_Group):
+    """What the audit log holds, and for how long."""
+
+    content: bool = Field(False, description="Record questions too; off keeps who, what, when and from where.")
+    days: int = Field(0, ge=0, description="Days a row is kept; 0 keeps all.")
+
+
 class Settings(BaseSettings):
     """All settings; frozen, so that a running server means one thing by them."""
 
@@ -252,6 +259,7 @@ class Settings(BaseSettings):
     llm: LLMSettings = LLMSettings()
     server: ServerSettings = ServerSettings()
     trace: TraceSettings = TraceSettings()
+    audit: AuditSettings = AuditSettings()
 
     @classmethod
     def settings_customise_sources(

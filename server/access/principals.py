@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast, get_args
 
 Role: TypeAlias = Literal["reader", "agent", "operator"]
@@ -21,12 +21,16 @@ EVERY_GROUP = "*"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts: `id` is unique (`local`, `key:…`, `oidc:…`, `proxy:…`), `name` is for people."""
+    """Who acts: `id` is unique (`local`, `key:…`, `oidc:…`, `proxy:…`), `name` is for people.
+
+    `origin` is from where, this time: an address, or a terminal.
+    """
 
     id: str
     name: str
     role: Role
     groups: frozenset[str]
+    origin: str = field(default="", compare=False)
 
     def has(self, role: Role) -> bool:
         """Whether this is at least that role."""

@@ -143,3 +143,22 @@ class Trace(View):
     steps: tuple[TraceStep, ...]
     trace_id: str = ""
     span_id: str = ""
+
+
+class AuditRecord(View):
+    """A row of the audit log: who (a principal's id) did what, to what (`about`, an id), from where, with what end.
+
+    `chain` is the SHA-256 of the row and of the one before.
+    """
+
+    n: int
+    at: float
+    principal: str
+    action: str
+    about: str
+    collection: str
+    group: str
+    origin: str
+    outcome: str
+    detail: dict[str, object]
+    chain: str

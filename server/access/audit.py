@@ -1,0 +1,75 @@
+"""The audit log: who did what, when, from where, and with what end.
+
+`note` is for what happens often, or was refused: it is written behind, in the order it came, and nobody waits for it;
+closing the database writes what is left. An act of administration is written before it is answered, with `record`, or
+in the transaction of the act itself, with `entry` and `server.store.audit.append`. No text of a person or a document
+is kept unless the operator wants it (`audit.content`): callers hand such texts over apart, as `content`.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypedDict, Unpack
+
+from server.access.principals import LOCAL, Principal
+from server.store import Database, audit
+from server.store.audit import AuditEntry
+
+MAX_CHARS = 500
+"""Longer names and texts are cut: they may come from anybody."""
+
+
+class Circumstances(TypedDict, total=False):
+    """What else there is to say of an act; `detail` holds names and numbers, and no people's words."""
+
+    collection: str
+    group: str
+    outcome: str
+    detail: Mapping[str, object]
+
+
+def entry(who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> AuditEntry:
+    """A row to be; `about` is the id of what was acted on."""
+    return AuditEntry(
+        principal=who.id,
+        action=action,
+        about=about[:MAX_CHARS],
+        collection=more.get("collection", "")[:MAX_CHARS],
+        group=more.get("group", ""),
+        origin=who.origin,
+        outcome=more.get("outcome", "done"),
+        detail={
+            name: value[:MAX_CHARS] if isinstance(value, str) else value
+            for name, value in more.get("detail", {}).items()
+        },
+    )
+
+
+class AuditLog:
+    """Writes rows into one database; may be used from any thread."""
+
+    def __init__(self, database: Database, *, content: bool) -> None:
+        self._database = database
+        self.content = content
+        """Whether people's words may be in a row's `detail`."""
+
+    def note(self, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+        """Write a row soon; where that fails, the server's log says so."""
+        made = entry(who, action, about, **more)
+        self._database.write_later(lambda connection: audit.append(connection, made))
+
+    async def record(self, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+        """Write a row now. Raises StoreError: what is not accounted for must not be answered as done."""
+        made = entry(who, action, about, **more)
+        await self._database.write(lambda connection: audit.append(connection, made))
+
+
+def at_terminal() -> Principal:
+    """Who runs a command: this machine's own principal, from the account the command runs under."""
+    try:
+        account = getpass.getuser()
+    except (OSError, KeyError):  # as in a container whose user id has no name
+        account = "unknown"
+    return replace(LOCAL, origin=f"terminal of {account}")

@@ -1,0 +1,102 @@
+"""`anaphora audit`: what commands did is listed, exported and checked."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app
+from cli.shared.error_handler import ExitCode
+from server.access import LOCAL
+from server.access.audit import entry
+from server.store import Database, audit
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
+    monkeypatch.setenv("LOGNAME", "ann")
+    return tmp_path
+
+
+def run(*words: str, code: int = ExitCode.OK) -> Result:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def rows(*words: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in run("audit", "export", *words).stdout.splitlines()]
+
+
+def test_keys_made_revoked_and_no_longer_needed_are_noted(home: Path) -> None:
+    run("keys", "create", "desk")
+    key_id = str(rows()[0]["about"])
+    run("keys", "revoke", key_id)
+    run("keys", "revoke", key_id, code=ExitCode.BAD_INPUT)
+    run("keys", "open", "--yes")
+    acts = [(row["action"], row["about"], row["principal"], row["origin"]) for row in rows()]
+    assert [act for act in acts if act[0] != "log.export"] == [
+        ("key.create", key_id, "local", "terminal of ann"),
+        ("key.revoke", key_id, "local", "terminal of ann"),
+        ("key.open", "", "local", "terminal of ann"),
+    ]
+    assert rows()[0]["detail"] == {"name": "desk", "role": "operator", "groups": ["*"]}
+    listed = run("audit", "list", "--action", "key.revoke").stdout
+    assert "terminal of ann" in listed
+    assert "key.create" not in listed
+
+
+def test_an_export_is_noted_and_may_begin_later(home: Path) -> None:
+    run("keys", "create", "desk")
+    out = home / "log.csv"
+    run("audit", "export", "--format", "csv", "--out", str(out), "--principal", "local")
+    with out.open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["action"] for row in table] == ["key.create", "log.export"]
+    assert rows("--since", "2999-01-01") == []
+    assert rows("--principal", "key:none") == []
+
+
+def test_no_cell_of_a_table_is_a_formula(home: Path) -> None:
+    database = Database(home / "anaphora.db")
+    made = entry(LOCAL, "document.upload", '=HYPERLINK("http://evil.example")', collection="@docs\n\u202e")
+    database.write_blocking(lambda c: audit.append(c, made))
+    database.close()
+    table = run("audit", "export", "--format", "csv").stdout
+    row = next(csv.DictReader(table.splitlines()))
+    assert row["about"] == '\'=HYPERLINK("http://evil.example")'
+    assert row["collection"].startswith("'@docs")
+    assert "\u202e" not in table + run("audit", "list").stdout
+
+
+def test_tampering_shows(home: Path) -> None:
+    run("keys", "create", "desk")
+    run("keys", "create", "attic")
+    head = run("audit", "verify").stdout.strip()
+    run("keys", "create", "cellar")
+    run("audit", "verify", "--head", head)
+    run("audit", "verify", "--head", "2", code=ExitCode.BAD_INPUT)
+    refused = run("audit", "verify", "--head", f"1:{head.partition(':')[2]}", code=ExitCode.STORAGE)
+    assert "Row 1 is not the one that was noted" in refused.stderr
+    connection = sqlite3.connect(home / "anaphora.db")
+    connection.executescript("DROP TRIGGER audit_unchanged; UPDATE audit SET origin = '' WHERE n = 1")
+    connection.close()
+    refused = run("audit", "verify", code=ExitCode.STORAGE)
+    assert "tampered with" in refused.stderr
+    assert "Row 1" in refused.stderr
+
+
+def test_old_rows_are_deleted_when_asked(home: Path) -> None:
+    database = Database(home / "anaphora.db")
+    old = [audit.AuditEntry("local", "turn.ask", at=float(n)) for n in range(3)]
+    database.write_blocking(lambda c: audit.append(c, *old, audit.AuditEntry("local", "key.create")))
+    database.close()
+    assert "Deleted 3 rows" in run("audit", "trim", "--days", "30", "--yes").stderr
+    assert [row["action"] for row in rows()] == ["key.create", "log.trim", "log.export"]
+    run("audit", "verify")

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +43,8 @@ class Stream:
     error: str = ""
 
 
-async def fake_llm(port: int) -> None:
-    """Stream ANSWER at the fixed pace to whoever asks."""
+async def fake_llm(port: int, said: Sequence[str] = ANSWER, *, pace: float = 1.0) -> None:
+    """Stream `said` to whoever asks, at the fixed pace or, with `pace` 0, at once."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -58,7 +58,7 @@ async def fake_llm(port: int) -> None:
                     0,
                 )
                 await reader.readexactly(length)
-                await (_stream(writer) if head.startswith(b"POST") else _models(writer))
+                await (_stream(writer, said, pace) if head.startswith(b"POST") else _models(writer))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -76,12 +76,12 @@ async def _models(writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
-async def _stream(writer: asyncio.StreamWriter) -> None:
+async def _stream(writer: asyncio.StreamWriter, said: Sequence[str], pace: float) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     began = time.perf_counter()
-    for n, token in enumerate(ANSWER):
+    for n, token in enumerate(said):
         # Against the clock, so that a late token does not make all later ones late.
-        due = began + FIRST_TOKEN_SECONDS + n * TOKEN_SECONDS
+        due = began + pace * (FIRST_TOKEN_SECONDS + n * TOKEN_SECONDS)
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         _event(writer, {"choices": [{"index": 0, "delta": {"content": token}, "finish_reason": None}]})
         await writer.drain()

@@ -73,7 +73,7 @@ async def _serve(settings: Settings, state: State, sock: socket.socket, paths: S
     async with open_service(settings) as service:
         app = create_app(service, settings)
         mount(app, service)
-        server = Server(app)
+        server = Server(app, settings.server)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         preparing = asyncio.create_task(_prepare(service, state, sock, paths))
         await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)

@@ -227,6 +227,18 @@ class ServerSettings(_Group):
     concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
     queue_length: int = Field(32, ge=0, description="Turns that may wait; one more is told 429 with Retry-After.")
     turn_seconds: float = Field(360.0, gt=0, description="Longest turn, waiting left out, in seconds.")
+    connections: int = Field(500, ge=1, description="Connections at once; one more is told 503 with Retry-After.")
+    header_seconds: float = Field(
+        15.0,
+        gt=0,
+        description="Longest wait for a request's headers, in seconds; then 408, and the end.",
+    )
+    body_seconds: float = Field(
+        30.0, gt=0, description="The same for its body, which has one more second for each 4 kB that have arrived."
+    )
+    write_seconds: float = Field(
+        60.0, gt=0, description="A client that takes in nothing of its answer for so long is let go, in seconds."
+    )
 
 
 class TraceSettings(_Group):

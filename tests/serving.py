@@ -219,7 +219,7 @@ def _start(settings: Settings) -> Running:
         async with open_service(settings, warm=False) as service:
             app = create_app(service, settings)
             sock = listen(settings.server.model_copy(update={"port": 0}))
-            server = Server(app)
+            server = Server(app, settings.server)
             made.update(url=address(sock), service=service, app=app, loop=asyncio.get_running_loop(), server=server)
             serving = asyncio.create_task(server.serve(sockets=[sock]))
             while not server.started and not serving.done():

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from server.api.connections import bounded
 from server.api.door.origins import is_loopback
 from server.settings import ServerSettings, Settings
 from server.store import Database, keys
@@ -78,10 +79,11 @@ def address(sock: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn that ends on Ctrl-C without raising it again: what surrounds it closes in its own time."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: FastAPI, settings: ServerSettings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=bounded(settings),
                 log_level="warning",
                 access_log=False,
                 server_header=False,

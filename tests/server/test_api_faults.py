@@ -215,7 +215,7 @@ async def main():
     async with open_service(settings, warm=False) as service:
         sock = listen(settings.server)
         print(address(sock), flush=True)
-        await Server(create_app(service, settings)).serve(sockets=[sock])
+        await Server(create_app(service, settings), settings.server).serve(sockets=[sock])
 
 asyncio.run(main())
 """

@@ -16,7 +16,7 @@ from server.settings import ServerSettings
 def test_small_writes_leave_at_once_on_a_kept_connection() -> None:
     """Without TCP_NODELAY each response on a kept connection waits 40 ms for an acknowledgement."""
     sock = listen(ServerSettings(port=0))
-    server = Server(FastAPI())
+    server = Server(FastAPI(), ServerSettings())
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[sock])))
     thread.start()
     try:

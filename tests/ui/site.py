@@ -50,9 +50,9 @@ class Site:
         finally:
             self._ready.set()
 
-    def wait(self) -> None:
-        """Until the page can be opened."""
-        assert self._ready.wait(150)
+    def wait(self, seconds: float) -> None:
+        """Until the page can be opened, so long at most."""
+        assert self._ready.wait(seconds)
         if self._failure is not None:
             raise self._failure
 
@@ -99,13 +99,16 @@ def _server(app: FastAPI) -> uvicorn.Server:
 
 
 @contextmanager
-def running_site(home: Path, documents: Path, model: str) -> Iterator[Site]:
-    """A site over `documents` with the model at the URL `model`, ended when the context is left."""
+def running_site(home: Path, documents: Path, model: str, patience: float = 150) -> Iterator[Site]:
+    """A site over `documents` with the model at the URL `model`, ended when the context is left.
+
+    `patience` is how long indexing may take, in seconds.
+    """
     site = Site(home, documents, model)
     thread = threading.Thread(target=site.run, daemon=True)
     thread.start()
     try:
-        site.wait()
+        site.wait(patience)
         yield site
     finally:
         site.close()

@@ -11,7 +11,7 @@ import typer
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
 from cli.shared.evaluating import bench, listed, measured_run, open_form
-from cli.shared.options import Data, Every, FailUnder, Name, Out, Run, Sets, overriding
+from cli.shared.options import By, Data, Every, FailUnder, Name, Out, Run, Sets, overriding
 from cli.shared.state import state_of
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
@@ -33,6 +33,7 @@ def retrieval(
     baseline: Annotated[str, typer.Option(help="The system the others are tested against.")] = "typed:rrf",
     every: Every = 1,
     timed: Annotated[int, typer.Option(min=0, help="Questions to take latencies on; 0 takes none.")] = 30,
+    by: By = None,
     name: Name = "",
     out: Out = None,
     fail_under: FailUnder = None,
@@ -53,7 +54,7 @@ def retrieval(
     if not chosen:
         raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
     with (
-        measured_run(state, settings, "retrieval", name, out, fail_under) as writer,
+        measured_run(state, settings, "retrieval", name, out, fail_under, by=by) as writer,
         bench(settings, state, any(one.rerank != "never" for one in parsed)) as measuring,
     ):
         opened = partial(open_form, settings=settings, state=state)
@@ -69,6 +70,7 @@ def rewriting(
         str, typer.Option(help="Rewriters by commas: none, auto, prompted, a run's id or a folder; tests: first.")
     ] = "none,auto",
     every: Every = 1,
+    by: By = None,
     name: Name = "",
     out: Out = None,
     fail_under: FailUnder = None,
@@ -81,7 +83,7 @@ def rewriting(
     settings = state.settings()
     chosen = {one: measured.questions(measured.load_examples(one, data, every)) for one in listed(sets)}
     with (
-        measured_run(state, settings, "rewriting", name, out, fail_under) as writer,
+        measured_run(state, settings, "rewriting", name, out, fail_under, by=by) as writer,
         bench(settings, state, rerank=False) as measuring,
     ):
         opened = partial(open_form, settings=settings, state=state)

@@ -6,13 +6,14 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from evaluation.answering import AnsweredTurn, Listening, answer_all
 from evaluation.judge import judge_all
 from evaluation.metrics.answers import measure
 from evaluation.retrieval import Bench, index_set
+from evaluation.sets.quotes import placed
 from index.collection import Collection
 from server.turn.pipeline import TurnEngine, TurnModels
 
@@ -55,6 +56,8 @@ def evaluate_answers(
             )
     missing = sum(len(one.questions) - len(turns[one.name]) for one in sets)
     for one in sets if not missing else ():
+        with closing(Collection.open(bench.root, names[one.name], bench.plain)) as collection:
+            one = placed(one, collection)
         measure(one, label, turns[one.name], writer, bert, judged.get(one.name))
     return missing
 

@@ -18,8 +18,9 @@ from evaluation import scoring
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
 from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
-from evaluation.reports.runs import Latency, RunWriter
+from evaluation.reports.runs import Latency, RunWriter, Scores
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from evaluation.sets.quotes import placed
 from evaluation.systems import KnownRewrites, System, context_text, human_rewrite
 from index.collection import Collection
 from index.query import Hit
@@ -129,12 +130,19 @@ def evaluate_sets(
 
     A set without a corpus is asked of the settings' own collection.
     """
+    pools: dict[str, dict[tuple[str, str], dict[str, Mapping[str, float]]]] = {}
     for one in sets:
         rewrites = rewrites_by_form((s.rewriter for s in systems if s.rewriter), one.judged, open_form, bench.progress)
         own = one.corpus is None
         where = replace(bench, root=bench.settings.home / "collections") if own else bench
         name = bench.settings.collection if own else ""
-        evaluate_set(one, systems, rewrites, where, writer, baseline=baseline, name=name, timed=timed)
+        scores = evaluate_set(one, systems, rewrites, where, writer, baseline=baseline, name=name, timed=timed)
+        for place, found in scores.items() if one.pool else ():
+            pools.setdefault(one.pool, {}).setdefault(place, {}).update(found)
+    by_id = {question.id: question for one in sets if one.pool for question in one.questions}
+    for pool, together in pools.items():
+        for (level, system), found in together.items():
+            writer.metrics += scoring.metrics(pool, level, system, found, by_id)
 
 
 def evaluate_set(
@@ -147,16 +155,13 @@ def evaluate_set(
     baseline: str = "",
     name: str = "",
     timed: int = TIMED_QUESTIONS,
-) -> None:
-    """Measure `systems` on a set and write everything into the run.
+) -> dict[tuple[str, str], Scores]:
+    """Measure `systems` on a set and write everything into the run; every question's scores by level and system.
 
     `rewrites` has those of each rewriter that a system names, by question. `name` is the collection, where the
     set brings no corpus of its own. Latencies are taken on `timed` questions, not at all with 0. Raises
     MissingSet where nothing in the set is judged.
     """
-    questions = chosen.judged
-    if not questions:
-        raise MissingSet(f"No question of {chosen.name} is judged: there is nothing to measure retrieval by.")
     fitting = [system for system in systems if fits(system, chosen)]
     left_out = [system.name for system in systems if not fits(system, chosen)]
     if left_out:
@@ -164,6 +169,14 @@ def evaluate_set(
     started = time.monotonic()
     name = name or index_set(chosen, bench)
     with closing(Collection.open(bench.root, name, bench.encoder)) as collection:
+        chosen, quoting = placed(chosen, collection), len(chosen.judged)
+        questions = chosen.judged
+        if not questions:
+            raise MissingSet(f"No question of {chosen.name} is judged: there is nothing to measure retrieval by.")
+        if len(questions) < quoting:
+            writer.notes.append(
+                f"{chosen.name}: what {quoting - len(questions)} questions quote is in no passage; left out."
+            )
         searches = {
             system: _search(system, collection, rewrites, questions, bench.settings, bench.reranker)
             for system in fitting
@@ -174,13 +187,14 @@ def evaluate_set(
         )
         rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]
         writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
-    _measure(chosen, questions, rankings, writer, baseline)
+    measured = _measure(chosen, questions, rankings, writer, baseline)
     started = time.monotonic()
     for system in fitting if timed else ():
         sample = questions[:: max(1, len(questions) // timed)][:timed]
         writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
     writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
     _show(chosen, questions, rankings, rewrites, writer)
+    return measured
 
 
 def index_set(chosen: EvalSet, bench: Bench) -> str:
@@ -300,8 +314,9 @@ def _find(
 
 def _measure(
     chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str
-) -> None:
+) -> dict[tuple[str, str], Scores]:
     by_id = {question.id: question for question in questions}
+    measured: dict[tuple[str, str], Scores] = {}
     for level in chosen.levels:
         qrels = {name: level.qrels[name] for name in by_id if level.qrels.get(name)}
         with writer.path(chosen.name, f"{level.name}.qrels.tsv").open("w", encoding="utf-8") as file:
@@ -317,9 +332,11 @@ def _measure(
             scores[name] = per_question(run, qrels, FULL_MEASURES)
             writer.write_scores(chosen.name, name, level.name, scores[name])
             writer.metrics += scoring.metrics(chosen.name, level.name, name, scores[name], by_id)
+        measured.update(((level.name, name), values) for name, values in scores.items())
         against = baseline if baseline in scores else next(iter(scores), "")
         for measure in TESTED:
             writer.tests += scoring.tests(chosen.name, level.name, measure, against, scores, by_id)
+    return measured
 
 
 def _latency(

@@ -11,7 +11,7 @@ from evaluation.metrics import overlap as measures
 from evaluation.metrics.significance import Estimate, estimate_of
 from evaluation.reports.runs import Latency, Metric, RunWriter
 from evaluation.retrieval import percentiles
-from evaluation.sets import mtrag, synthetic
+from evaluation.sets import mtrag, product, synthetic
 from evaluation.sets.base import Question
 from evaluation.sets.rows import present
 from index.encoders import Encoder
@@ -31,6 +31,7 @@ FILES = {
     "ikat2023": ("rewriting/ikat2023.train.dialogs.jsonl", IKAT),
     "mtrag": ("mtrag/dialogs.jsonl", mtrag.WHERE),
     "synthetic": ("synthetic/dialogs.dev.jsonl", synthetic.WHERE),
+    "product": ("product_dialogs/dialogs.dev.jsonl", product.WHERE),
 }
 """Files with rewrites below the folder of data sets, and where they come from."""
 
@@ -57,6 +58,8 @@ def questions(examples: Sequence[RewriteExample]) -> list[Question]:
             conversation=example.conversation,
             rewrite=example.rewrite,
             domain=example.source,
+            answerability=example.answerability,
+            kind=example.kind,
         )
         for example in examples
     ]

@@ -18,7 +18,7 @@ from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CLARITY_RANK, DEFAULT_K, clarity, fuse, subject
 from index.generation import Generation
-from index.query import Hit, Query, Where
+from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
 from index.versions import CollectionFolder
@@ -190,6 +190,11 @@ class Collection:
         """A document with its whole text; raises DocumentNotFound."""
         with self._reading() as generation:
             return generation.records.document(document_id)
+
+    def passages(self, document_id: str) -> list[Passage]:
+        """The passages of a document, in their order; none where it is not there."""
+        with self._reading() as generation:
+            return generation.records.passages_of(document_id)
 
     def documents(self) -> list[DocumentInfo]:
         """All documents, by id."""

@@ -111,6 +111,11 @@ class Records:
         }
         return [found[row] for row in rows]
 
+    def passages_of(self, document_id: str) -> list[Passage]:
+        """The passages of a document, row by row; none where it is not there."""
+        query = f'SELECT {_PASSAGE} FROM passages WHERE document_id = ? ORDER BY "row"'
+        return [_passage(row) for row in self._all(query, (document_id,))]
+
     def document(self, document_id: str) -> Document:
         """A whole document; raises DocumentNotFound."""
         rows = self._all(

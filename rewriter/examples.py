@@ -31,6 +31,8 @@ class RewriteExample:
 
     `history` holds the messages before it, oldest first; `rewrite` is the question that stands alone, equal to
     `question` where nothing had to be added. `id` is unique within its file; `source` says where it comes from.
+    Where a dialog says so: how the question refers to its history (`kind`), whether it can be answered, and what
+    answers it, word for word (`evidence`).
     """
 
     id: str
@@ -38,6 +40,9 @@ class RewriteExample:
     question: str
     rewrite: str
     source: str = ""
+    kind: str = ""
+    answerability: str = ""
+    evidence: tuple[str, ...] = ()
 
     @property
     def conversation(self) -> Conversation:
@@ -97,6 +102,7 @@ def as_row(example: RewriteExample) -> dict[str, object]:
         "question": example.question,
         "rewrite": example.rewrite,
         "source": example.source,
+        **{key: value for key in ("kind", "answerability", "evidence") if (value := getattr(example, key))},
     }
 
 
@@ -130,19 +136,35 @@ def _of_row(row: dict[str, Any], where: str, source: str, *, id_key: str, questi
         question=_text(row, question_key, where),
         rewrite=_text(row, "rewrite", where),
         source=str(row.get("source") or source),
+        **_said(row),
     )
 
 
 def _of_dialog(row: dict[str, Any], where: str, source: str) -> Iterator[RewriteExample]:
     dialog = str(row.get("dialog_id") or row.get("id") or where)
-    source = str(row.get("source") or source)
+    source = str(row.get("source") or row.get("product") or source)
     history: list[Message] = []
     for n, raw in enumerate(_list(row, "turns", where), start=1):
         at = f"{where}, turn {n}"
         message = _message(raw, at)
         if message.role == "user" and isinstance(raw, dict) and raw.get("rewrite") is not None:
-            yield RewriteExample(f"{dialog}#{n}", tuple(history), message.text, _text(raw, "rewrite", at), source)
+            rewrite = _text(raw, "rewrite", at)
+            yield RewriteExample(f"{dialog}#{n}", tuple(history), message.text, rewrite, source, **_said(raw))
         history.append(message)
+
+
+def _said(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row says beside the rewrite, in whatever case and, as in MTRAG, in a list."""
+    evidence = row.get("evidence")
+    quotes = (
+        [one.get("quote") if isinstance(one, dict) else one for one in evidence] if isinstance(evidence, list) else []
+    )
+    found: dict[str, Any] = {"evidence": tuple(quote for quote in quotes if isinstance(quote, str))}
+    for key in ("kind", "answerability"):
+        value = row.get(key)
+        value = value[0] if isinstance(value, list) and value else value
+        found[key] = value.lower() if isinstance(value, str) else ""
+    return found
 
 
 def _message(raw: object, where: str) -> Message:

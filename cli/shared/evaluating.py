@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.shared.options import overriding
+from cli.shared.options import GroupedBy, overriding
 from cli.shared.state import State
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def measured_run(
     fail_under: Sequence[str] | None = None,
     *,
     resume: bool = False,
+    by: GroupedBy | None = None,
 ) -> Iterator[RunWriter]:
     """A run to write into. When all is measured it is finished and shown, and its gates are checked."""
     from evaluation.reports import tables
@@ -70,6 +71,8 @@ def measured_run(
     yield writer
     run = writer.finish(settings)
     state.out.print(tables.summary(run), soft_wrap=True)
+    if by is not None:
+        state.out.print("", tables.parts(run, by.value), sep="\n", soft_wrap=True)
     for note in run.notes:
         state.err.print(f"Note: {note}", style="yellow")
     state.err.print(f"Wrote {run.folder}.")

@@ -33,6 +33,18 @@ Where = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
 ]
 
+
+class GroupedBy(StrEnum):
+    """What results are told apart by."""
+
+    KIND = "kind"
+    DEPTH = "depth"
+    ANSWERABILITY = "answerability"
+    NEED = "need"
+    DOMAIN = "domain"
+
+
+By = Annotated[GroupedBy | None, typer.Option(help="Also a table of the parts of every set.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
 Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
 FailUnder = Annotated[

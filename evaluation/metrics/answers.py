@@ -20,18 +20,13 @@ from evaluation.metrics.overlap import corpus_bleu, rouge, sentence_bleu, token_
 from evaluation.metrics.significance import Estimate, estimate_of
 from evaluation.reports.runs import Latency, Metric, RunWriter, Scores
 from evaluation.retrieval import percentiles
-from evaluation.sets.base import EvalSet, Question, slices
+from evaluation.sets.base import EvalSet, Question
 from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.extras import need_extra
 
 _MARKER = regex.compile(r"[ ]?\[\d{1,3}\]")
 _TURN_MEASURES = ("refused", "first token s", "total s", "answer tokens")
-
-
-def parts(question: Question) -> list[str]:
-    """The slices of a set, and what is known of a question's answerability."""
-    return [*slices(question), *([question.answerability] if question.answerability else [])]
 
 
 def measure(
@@ -72,7 +67,7 @@ def measure(
     for level, scores in tables.items():
         if scores:
             writer.write_scores(chosen.name, system, level, scores)
-            writer.metrics += scoring.metrics(chosen.name, level, system, scores, by_id, parts)
+            writer.metrics += scoring.metrics(chosen.name, level, system, scores, by_id)
     extra = _refusals(done, by_id)
     texts = [plain(turn.answer) for turn in compared.values()]
     bleu, signature = corpus_bleu(texts, [by_id[name].answer for name in compared])

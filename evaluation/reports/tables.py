@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from evaluation.reports.runs import EvaluationRun, Metric
+from evaluation.sets.base import GROUPINGS
 
 SHOWN = {
     "retrieval": ("AP", "R@1", "R@5", "R@10", "R@20", "nDCG@5", "RR"),
@@ -79,16 +80,18 @@ def tests(run: EvaluationRun) -> str:
     return table(["set", "level", "measure", "system", "against", "difference", "95 %", "p (Holm)"], rows)
 
 
-def parts(run: EvaluationRun, measures: Sequence[str]) -> str:
-    """The parts of every set: by turn, domain, first questions and follow-ups."""
-    rows: list[list[object]] = []
+def parts(run: EvaluationRun, by: str) -> str:
+    """The parts of every set by one of `GROUPINGS`, the systems of each beside one another."""
+    wanted = [metric for metric in run.metrics if metric.part.startswith(GROUPINGS[by])]
+    measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in wanted))
     found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}
-    for metric in run.metrics:
-        if metric.part != "all":
-            found.setdefault((metric.set, metric.level, metric.system, metric.part), {})[metric.measure] = metric
-    for key, values in found.items():
-        rows.append([*key, *(_shown(values.get(measure)) for measure in measures), next(iter(values.values())).n])
-    return table(["set", "level", "system", "part", *(HEADINGS.get(m, m) for m in measures), "n"], rows)
+    for metric in sorted(wanted, key=lambda metric: (metric.set, metric.level, metric.part)):
+        found.setdefault((metric.set, metric.level, metric.part, metric.system), {})[metric.measure] = metric
+    rows = [
+        [*key, *(_shown(values.get(measure)) for measure in measures), next(iter(values.values())).n]
+        for key, values in found.items()
+    ]
+    return table(["set", "level", "part", "system", *(HEADINGS.get(m, m) for m in measures), "n"], rows)
 
 
 def p_value(p: float) -> str:

@@ -15,16 +15,20 @@ NAMES = (
     "mtrag-cloud",
     "mtrag-govt",
     "synthetic",
+    "product-uv",
+    "product-mkdocs-material",
+    "product-fastapi",
+    "product-helm",
     "beir:FOLDER",
     "synth:FOLDER",
     "doc2dial-json:FOLDER",
 )
-"""What `load_set` understands; `mtrag-` takes the name of any domain that is there."""
+"""What `load_set` understands; `mtrag-` takes the name of any domain that is there, `product-` of any product."""
 
 
 def load_set(name: str, data: Path | None) -> EvalSet:
     """The set of that name below `data`, or in the folder after its colon. Raises MissingSet or BadRow."""
-    from evaluation.sets import beir, doc2dial, mtrag, original, synthetic
+    from evaluation.sets import beir, doc2dial, mtrag, original, product, synthetic
 
     kind, _, folder = name.partition(":")
     if folder:
@@ -41,12 +45,14 @@ def load_set(name: str, data: Path | None) -> EvalSet:
         "doc2dial-propositions": doc2dial.propositions,
         "synthetic": synthetic.shared,
     }
-    if kind not in plain and not kind.startswith("mtrag-"):
+    if kind not in plain and not kind.startswith(("mtrag-", "product-")):
         raise _unknown(name)
     if data is None:
         raise MissingSet(f"The set {name} is looked for in a folder of data sets: give it with --data.")
     if kind in plain:
         return plain[kind](data)
+    if kind.startswith("product-"):
+        return product.pages(data, kind.removeprefix("product-"))
     return mtrag.passages(data, kind.removeprefix("mtrag-"))
 
 

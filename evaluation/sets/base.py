@@ -26,7 +26,7 @@ class Question:
 
     `dialog` names the conversation: questions of one are never taken for independent. `rewrite` is a person's
     stand-alone form, `answer` a reference answer, `answerability` one of `answerable`, `partial`, `unanswerable`,
-    `conversational`.
+    `underspecified`, `conversational`, `none`; `kind` how it refers to the conversation (`pronoun`, `ellipsis`, …).
     """
 
     id: str
@@ -37,6 +37,7 @@ class Question:
     domain: str = ""
     answer: str = ""
     answerability: str = ""
+    kind: str = ""
 
     @property
     def depth(self) -> int:
@@ -47,6 +48,14 @@ class Question:
     def needs_rewrite(self) -> bool | None:
         """Whether a person changed its words to make it stand alone; None where nobody said."""
         return normalised(self.rewrite) != normalised(self.text) if self.rewrite else None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What answers a question, word for word, and the document it stands in."""
+
+    document: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,8 @@ class EvalSet:
     """A data set ready to be searched.
 
     `unit` says what a passage of the corpus is (`section`, `passage`, `sentence`, `proposition`). `corpus` is a
-    BEIR `corpus.jsonl`, its rows, or None where an indexed collection of the operator is searched.
+    BEIR `corpus.jsonl`, a folder of documents, rows, or None where an indexed collection of the operator is searched.
+    `quotes` are judgements too, by question: `evaluation.sets.quotes` finds their passages in the collection.
     """
 
     name: str
@@ -75,6 +85,9 @@ class EvalSet:
     corpus: Path | tuple[Row, ...] | None
     questions: tuple[Question, ...]
     levels: tuple[JudgedLevel, ...] = ()
+    quotes: Mapping[str, tuple[Quote, ...]] = field(default_factory=dict)
+    pool: str = ""
+    """Sets of one pool are also measured together, by this name."""
 
     def every(self, n: int) -> EvalSet:
         """The same with every `n`th question only."""
@@ -82,19 +95,34 @@ class EvalSet:
 
     @property
     def judged(self) -> tuple[Question, ...]:
-        """The questions that some level has a judgement for."""
-        return tuple(q for q in self.questions if any(level.qrels.get(q.id) for level in self.levels))
+        """The questions that some level has a judgement for, or a quote."""
+        return tuple(
+            q for q in self.questions if self.quotes.get(q.id) or any(level.qrels.get(q.id) for level in self.levels)
+        )
 
+
+GROUPINGS = {
+    "kind": ("kind ",),
+    "depth": ("turn ",),
+    "answerability": ("answerability ",),
+    "domain": ("domain ",),
+    "need": ("needs rewriting", "stands alone"),
+}
+"""What results can be told apart by, and how the names of its parts begin."""
 
 DEPTHS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4-5"), (6, 8, "6-8"), (9, 10_000, "9+"))
 
 
 def slices(question: Question) -> list[str]:
-    """The parts of a set a question is counted in: all, first or follow-up, depth, domain, need of a rewrite."""
+    """The parts of a set a question is counted in: all, first or follow-up, and by each of `GROUPINGS`."""
     names = ["all", "follow-ups" if question.conversation else "first questions"]
     names += [f"turn {name}" for low, high, name in DEPTHS if low <= question.depth <= high]
     if question.domain:
         names.append(f"domain {question.domain}")
+    if question.kind:
+        names.append(f"kind {question.kind}")
+    if question.answerability:
+        names.append(f"answerability {question.answerability}")
     if question.needs_rewrite is not None:
         names.append("needs rewriting" if question.needs_rewrite else "stands alone")
     return names

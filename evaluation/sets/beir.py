@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from evaluation.errors import BadRow, MissingSet
 from evaluation.metrics.ranking import Qrels, read_qrels
+from evaluation.sets import dialogs
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from evaluation.sets.rows import conversation, json_rows, names, optional, present, text
 
@@ -50,9 +52,12 @@ def folder(path: Path) -> EvalSet:
 def own_questions(path: Path) -> EvalSet:
     """Questions about an indexed collection, one JSON object a line, with the ids that answer them.
 
-    Judged by passage where a line has `relevant`, by document where it has `documents`.
+    Judged by passage where a line has `relevant`, by document where it has `documents`. A file of dialogs that quote
+    their evidence is read as well, and judged by the quotes.
     """
     present(path, "A file of questions", f"A line looks like {SHAPE}.")
+    if any("turns" in row for _, row in islice(json_rows(path), 1)):
+        return dialogs.quoted(path.stem, None, list(dialogs.questions(path)))
     found: list[Question] = []
     passages: dict[str, dict[str, int]] = {}
     documents: dict[str, dict[str, int]] = {}

@@ -1,7 +1,7 @@
-"""Dialog rows, as in MTRAG, in the synthetic sets and in what `anaphora synth` writes, as questions.
+"""Dialog rows, as in MTRAG, in the synthetic sets, in what `anaphora synth` writes and people write, as questions.
 
-A row is `{"dialog_id", "turns": [{"role", "text", "rewrite", "relevant", "documents", …}]}`. The answer to a
-question is what the assistant says next.
+A row is `{"dialog_id", "turns": [{"role", "text", "rewrite", "relevant", "documents", "evidence", …}]}`. The answer
+to a question is what the assistant says next. What answers it is named by ids or quoted (`evaluation.sets.quotes`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import BadRow
-from evaluation.sets.base import Question
+from evaluation.sets.base import EvalSet, Question, Quote
 from evaluation.sets.rows import conversation, json_rows, names, optional, text
 from rewriter.conversation import Conversation
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """A question with the ids of the units and documents that answer it."""
+    """A question with the ids of the units and documents that answer it, and the quotes that do."""
 
     question: Question
     relevant: tuple[str, ...]
     documents: tuple[str, ...]
+    quotes: tuple[Quote, ...] = ()
 
 
 def questions(path: Path, where: dict[str, str] | None = None) -> Iterator[JudgedQuestion]:
@@ -38,6 +39,12 @@ def qrels(found: list[JudgedQuestion]) -> tuple[dict[str, dict[str, int]], dict[
     units = {one.question.id: dict.fromkeys(one.relevant, 1) for one in found if one.relevant}
     documents = {one.question.id: dict.fromkeys(one.documents, 1) for one in found if one.documents}
     return units, documents
+
+
+def quoted(name: str, corpus: Path | None, found: list[JudgedQuestion], pool: str = "") -> EvalSet:
+    """Questions judged by their quotes alone."""
+    quotes = {one.question.id: one.quotes for one in found if one.quotes}
+    return EvalSet(name, "passage", corpus, tuple(one.question for one in found), (), quotes, pool)
 
 
 def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
@@ -62,7 +69,17 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
                 domain=optional(row, "domain") or optional(row, "collection"),
                 answer=answer,
                 answerability=optional(raw, "answerability").lower(),
+                kind=optional(raw, "kind").lower(),
             ),
             tuple(names(raw, "relevant", at)),
             tuple(names(raw, "documents", at)),
+            tuple(_quotes(raw, at)),
         )
+
+
+def _quotes(turn: dict[str, Any], at: str) -> Iterator[Quote]:
+    evidence = turn.get("evidence") or []
+    if not isinstance(evidence, list) or not all(isinstance(one, dict) for one in evidence):
+        raise BadRow(f'{at}: "evidence" is not a list of objects with "document" and "quote".')
+    for n, one in enumerate(evidence, 1):
+        yield Quote(text(one, "document", f"{at}, evidence {n}"), text(one, "quote", f"{at}, evidence {n}"))

@@ -207,3 +207,33 @@ def original(folder: Path, *, several: bool) -> Path:
     value: object = {"hr": [dialog]} if several else {"hr": {"leave#1": [dialog]}}
     (folder / f"{name}_dial_validation.json").write_text(json.dumps({"dial_data": value}), "utf-8")
     return folder
+
+
+def quoted(turn: str, rewrite: str, kind: str, document: str = "", quote: str = "") -> dict[str, object]:
+    """A user's turn of a dialog that quotes its evidence."""
+    evidence = [{"document": document, "quote": quote}] if quote else []
+    answerability = "answerable" if quote else "unanswerable"
+    said = {"role": "user", "text": turn, "rewrite": rewrite, "kind": kind}
+    return {**said, "answerability": answerability, "evidence": evidence}
+
+
+def product(data: Path) -> None:
+    """Pages of two products, and dialogs about them that quote their evidence."""
+    desk, gate = data / "product_docs" / "desk", data / "product_docs" / "gate"
+    (desk / "desk").mkdir(parents=True)
+    gate.mkdir()
+    (desk / "desk" / "leave.md").write_text(f"# Leave\n\n## Length\n\n{LEAVE}\n\n## Form\n\n{FORM}\n", "utf-8")
+    (gate / "badge.rst").write_text(f"Badges\n======\n\nA *lost badge* must be reported.\n\nCost\n----\n\n{COST}\n")
+    leave = [
+        quoted(
+            "How long is parental leave?", "How long is parental leave?", "first", "desk/desk/leave.md", "ten weeks"
+        ),
+        {"role": "assistant", "text": "Ten weeks."},
+        quoted("by fax?", "Can parental leave be applied for by fax?", "ellipsis", "desk/desk/leave.md", "sent by fax"),
+        {"role": "assistant", "text": "Yes, to 555-0199."},
+        quoted("who reads it?", "Who reads the fax with form PL-7?", "pronoun"),
+    ]
+    badge = [quoted("badge gone", "What about a lost badge?", "first", "gate/badge.rst", "A *lost badge* must be")]
+    rows = [("d1", "desk", leave), ("d2", "gate", badge)]
+    dialogs = [{"dialog_id": name, "product": product, "turns": turns} for name, product, turns in rows]
+    jsonl(data / "product_dialogs" / "dialogs.dev.jsonl", dialogs)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.shared.error_handler import ExitCode
+from cli.shared.options import GroupedBy
 from evaluation.errors import EvaluationError
 from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
 from evaluation.reports import runs
@@ -108,6 +109,29 @@ def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_pat
     result = CliRunner().invoke(app, [*words, "--name", "own", "--fail-under", "RR=1"])
     assert result.exit_code == 0, result.output
     assert runs.read_run(home / "eval" / "runs" / "own").metrics[0].level == "document"
+
+
+def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
+    from evaluation.sets.base import GROUPINGS
+
+    data.product(tmp_path / "data")
+    sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:legs", "--timed", "0")
+    result = retrieval(tmp_path, *sets, "--name", "one", "--by", "kind")
+    assert result.exit_code == 0, result.output
+    found = {(m.set, m.system, m.part, m.measure): m for m in runs.read_run(home / "eval" / "runs" / "one").metrics}
+    assert found["product", "human:legs", "all", "RR"].n == 3
+    assert found["product-gate", "human:legs", "all", "RR"].n == 1
+    assert "| part |" in result.output
+    assert {one.value for one in GroupedBy} == set(GROUPINGS)
+    path = tmp_path / "data" / "product_dialogs" / "dialogs.dev.jsonl"
+    pages = str(tmp_path / "data" / "product_docs" / "desk")
+    assert CliRunner().invoke(app, ["index", pages, "--collection", "mine"]).exit_code == 0
+    words = ["eval", "retrieval", "--questions", str(path), "--collection", "mine", "--systems", "typed:rrf"]
+    own = CliRunner().invoke(app, [*words, "--name", "own"])
+    assert own.exit_code == 0, own.output
+    run = runs.read_run(home / "eval" / "runs" / "own")
+    assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
+    assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
 
 
 def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path) -> None:

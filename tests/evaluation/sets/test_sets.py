@@ -104,3 +104,26 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, complaint: str) -> None:
     path.write_text('{"id": "1", "text": "x", "relevant": ["a"]}\n' + line + "\n", "utf-8")
     with pytest.raises(BadRow, match=complaint):
         own_questions(path)
+
+
+def test_dialogs_over_products_are_read_by_product_with_what_they_quote(tmp_path: Path) -> None:
+    data.product(tmp_path)
+    found = load_set("product-desk", tmp_path)
+    assert [(q.kind, q.answerability, q.depth) for q in found.questions] == [
+        ("first", "answerable", 1),
+        ("ellipsis", "answerable", 2),
+        ("pronoun", "unanswerable", 3),
+    ]
+    assert {"kind ellipsis", "answerability answerable", "turn 2", "needs rewriting"} <= set(slices(found.questions[1]))
+    assert found.judged == found.questions[:2], "nobody could answer the third"
+    assert found.corpus == tmp_path / "product_docs" / "desk"
+    with pytest.raises(MissingSet, match="documentation of moon"):
+        load_set("product-moon", tmp_path)
+
+
+@pytest.mark.parametrize("evidence", ["leave.md", ["leave.md"], [{"document": "leave.md"}]])
+def test_evidence_of_another_shape_names_its_line(tmp_path: Path, evidence: object) -> None:
+    turn = {"role": "user", "text": "a?", "evidence": evidence}
+    path = data.jsonl(tmp_path / "q.jsonl", [{"dialog_id": "d", "turns": [turn]}])
+    with pytest.raises(BadRow, match=r"line 1, turn 1.*(evidence|quote)"):
+        own_questions(path)

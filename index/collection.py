@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CLARITY_RANK, DEFAULT_K, clarity, fuse, subject
 from index.generation import Generation
+from index.integrity import Pace, Watch
 from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
@@ -28,11 +30,19 @@ __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", 
 log = logging.getLogger(__name__)
 
 DEPTH = 100
+TRY_AGAIN_SECONDS = 60.0
+"""How long nothing is opened again after there was no sound version, unless a new one is written."""
+WATCHED = (
+    "records.sqlite",
+    "vectors.npy",
+    *(f"lexical/{part}.csc.index.npy" for part in ("data", "indices", "indptr")),
+)
+"""Files of a version that was written without checksums."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection on disk; `updated` in seconds since the epoch. `problem` says why nothing of it can be read."""
+    """A collection on disk; `updated` in seconds since the epoch. `problem` says which of its files cannot be read."""
 
     name: str
     documents: int
@@ -54,7 +64,9 @@ class Collection:
         self._refreshing = threading.Lock()
         self._named: str | None = None
         self.problem = ""
-        """Why an older version than the newest serves, and what to do; empty where none does."""
+        """Why an older version than the newest serves, or none, and what to do; empty where the newest does."""
+        self._unsound: CollectionCorrupt | CollectionNotFound | None = None
+        self._try_again = 0.0
         self._generation = self._open_best()
 
     @classmethod
@@ -100,21 +112,43 @@ class Collection:
             version = self._folder.version(name)
         except FileNotFoundError as error:
             raise CollectionCorrupt(f"version {name} is incomplete ({error})") from error
+        watch = Watch(version.folder, version.manifest.files or WATCHED)
         version.check()
-        return Generation(version, self._encoder, self._store)
+        return Generation(version, self._encoder, self._store, watch)
 
-    def check(self) -> bool:
+    def check(self, pace: Pace | None = None) -> bool:
         """Whether the files of the open version are as they were written; opens another one where they are not.
 
-        Reads them all. Raises CollectionCorrupt where there is no sound version.
+        Reads them all. Raises CollectionCorrupt where there is no sound version: nothing is found from then on.
         """
+        generation = self._generation
         try:
-            self._folder.version(self.version).check()
+            self._folder.version(generation.manifest.version).check(pace=pace)
         except (FileNotFoundError, CollectionCorrupt):
-            self._named = None
-            self.refresh()
+            self._replace(generation)
             return False
         return True
+
+    def _replace(self, broken: Generation) -> None:
+        """Open the best version in place of a damaged one, unless somebody has by now. Raises as `open` does."""
+        with self._refreshing:
+            if self._generation is not broken:
+                return
+            if self._unsound and time.monotonic() < self._try_again:
+                raise type(self._unsound)(str(self._unsound))
+            try:
+                self._move()
+            except (CollectionCorrupt, CollectionNotFound) as error:
+                self._unsound, self.problem = error, str(error)
+                self._try_again = time.monotonic() + TRY_AGAIN_SECONDS
+                raise
+
+    def _move(self) -> None:
+        newer = self._open_best()
+        with self._lock:
+            older, self._generation = self._generation, newer
+            self._unsound = None
+        older.retire()
 
     @property
     def name(self) -> str:
@@ -126,19 +160,20 @@ class Collection:
         return self._generation.manifest.version
 
     def refresh(self) -> bool:
-        """Move to the version that serves now; False if it is the one already open.
+        """Move to the version that serves now; False if it is the one already open, and lies there as it did.
 
         Searches under way finish on the version they began with. Raises as `open` does, and then the
         version at hand stays.
         """
         with self._refreshing:
-            if self._folder.named() == self._named:
-                return False
-            newer = self._open_best()
-            with self._lock:
-                older, self._generation = self._generation, newer
-            older.retire()
-            return True
+            if self._folder.named() != self._named:
+                self._move()
+                return True
+            generation = self._generation
+        if self._unsound is None and not generation.watch.changed(missing=True):
+            return False
+        self._replace(generation)
+        return True
 
     def close(self) -> None:
         """Let go of the files; a search under way finishes first."""
@@ -146,6 +181,10 @@ class Collection:
 
     @contextmanager
     def _reading(self) -> Iterator[Generation]:
+        generation = self._generation
+        # A mapped file that was cut short ends the process that reads on.
+        if self._unsound or generation.watch.changed():
+            self._replace(generation)
         with self._lock:
             generation = self._generation
             generation.acquire()
@@ -172,11 +211,16 @@ class Collection:
         if k < 1 or depth < 1 or not queries:
             return []
         vectors = self._encode(queries)
+        generation = self._generation
         try:
             with self._reading() as generation:
                 return _search(generation, queries, vectors, k, where, depth, rrf_k)
+        except (CollectionCorrupt, LookupError, ValueError) as error:
+            # The files of a version can vanish under a reader that slept through two newer ones, and its store die.
+            log.warning("searching %s failed and is tried again: %s", self.name, error)
+            if not self.refresh():
+                self._replace(generation)
         except IndexingError:
-            # The files of a version can vanish under a reader that slept through two newer ones.
             if not self.refresh():
                 raise
         with self._reading() as generation:
@@ -226,9 +270,9 @@ def _info(folder: CollectionFolder) -> CollectionInfo:
         try:
             made = folder.version(candidate).manifest
         except (FileNotFoundError, CollectionCorrupt) as error:
-            problem = problem or str(error)
+            problem = problem or f"{error}; an older version serves, where one is sound, until it is indexed again"
             continue
-        return CollectionInfo(folder.name, made.documents, made.passages, made.version, made.created)
+        return CollectionInfo(folder.name, made.documents, made.passages, made.version, made.created, problem)
     return CollectionInfo(folder.name, 0, 0, "", 0.0, problem)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch
 from index.filters import Filters
+from index.integrity import Watch
 from index.lexical import Bm25s, LexicalIndex, NoTerms
 from index.query import Passage, Where
 from index.records import Records
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class Generation:
     """An open version; stays usable until everyone who uses it has let go and it is retired."""
 
-    def __init__(self, version: Version, encoder: Encoder, store: StoreSpec) -> None:
+    def __init__(self, version: Version, encoder: Encoder, store: StoreSpec, watch: Watch) -> None:
+        self.watch = watch
         manifest = version.manifest
         if (manifest.encoder, manifest.dimension) != (encoder.name, encoder.dimension):
             raise CollectionMismatch(

@@ -1,11 +1,13 @@
 """Where a new version's vectors come from: the version before, and the journal of the run.
 
 The journal keeps every vector as soon as it is computed, so that a run that was killed costs nothing but what it had
-in hand. Once a version is written its vectors lie in its store alone.
+in hand. Each has a digest, and one that a disk has changed is computed again. Once a version is written its vectors
+lie in its store alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +30,6 @@ class VectorJournal:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
-            # Torn by a power cut: its vectors can be computed again.
             self.delete_files()
             self._db = self._open()
 
@@ -52,26 +53,43 @@ class VectorJournal:
         self._db.execute("BEGIN")
         self._db.executemany(
             "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)",
-            ((self._encoder, key, vector.tobytes()) for key, vector in zip(keys, vectors, strict=True)),
+            (
+                (self._encoder, key, data + _digest(key, data))
+                for key, data in zip(keys, (vector.tobytes() for vector in vectors), strict=True)
+            ),
         )
         self._db.execute("COMMIT")
 
     def keys(self) -> set[bytes]:
-        """Keys whose vectors this encoder has computed."""
+        """Keys whose vectors this encoder has computed. Reads them all."""
+        try:
+            rows = self._db.execute("SELECT key, vector FROM vectors WHERE encoder = ?", (self._encoder,))
+            return {key for key, kept in rows if self._vector(key, kept)}
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            # Torn by a power cut or damaged: what was in it can be computed again.
+            self._db.close()
+            self.delete_files()
+            self._db = self._open()
+            return set()
+
+    def _vector(self, key: bytes, kept: bytes) -> bytes:
+        """The vector in what is kept for a key; empty where it is not as it was written."""
         size = self._dimension * np.dtype(np.float32).itemsize
-        rows = self._db.execute(
-            "SELECT key FROM vectors WHERE encoder = ? AND length(vector) = ?", (self._encoder, size)
-        )
-        return {row[0] for row in rows}
+        vector, digest = kept[:size], kept[size:]
+        # Earlier programs wrote no digest.
+        sound = len(vector) == size and (not digest or digest == _digest(key, vector))
+        return vector if sound else b""
 
     def get(self, key: bytes) -> Vectors:
         """One vector, `(dimension,)`; raises KeyError."""
         row = self._db.execute(
             "SELECT vector FROM vectors WHERE encoder = ? AND key = ?", (self._encoder, key)
         ).fetchone()
-        if row is None:
+        if row is None or not (vector := self._vector(key, row[0])):
             raise KeyError(key)
-        return np.frombuffer(row[0], dtype=np.float32)
+        return np.frombuffer(vector, dtype=np.float32)
 
     def close(self) -> None:
         self._db.close()
@@ -80,6 +98,10 @@ class VectorJournal:
         """Remove the journal: the version that was written from it has all its vectors."""
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+
+def _digest(key: bytes, vector: bytes) -> bytes:
+    return hashlib.blake2b(key + vector, digest_size=8).digest()
 
 
 class VectorSource:

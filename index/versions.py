@@ -30,7 +30,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from index.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound, InvalidName, StorageError
-from index.integrity import damaged
+from index.integrity import Pace, damaged
 from index.manifest import Manifest, read_manifest
 from text.files import write_text
 from text.names import NAME_RULE, is_name
@@ -53,9 +53,9 @@ class Version:
     def lexical(self) -> Path:
         return self.folder / "lexical"
 
-    def check(self, *only: str) -> None:
+    def check(self, *only: str, pace: Pace | None = None) -> None:
         """Raise CollectionCorrupt where files are not as they were written; with `only`, those that begin so."""
-        if names := damaged(self.folder, self.manifest.files, only):
+        if names := damaged(self.folder, self.manifest.files, only, pace):
             raise CollectionCorrupt(f"{', '.join(names[:3])} in {self.folder} changed since written, or is missing")
 
 

@@ -1,7 +1,8 @@
 """Vectors in Chroma: in the version's own folder, or on a Chroma server.
 
 Chroma holds ids and vectors, and nothing else holds the vectors then. A version's collection is never changed once the
-version serves, so any number of processes may read it.
+version serves, so any number of processes may read it. In the version's folder Chroma is run by
+`index.stores.chroma_process`, beside this process, which it could otherwise end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
+from index.stores.chroma_process import ChromaCopyError, ChromaProcessError, LocalCollection, Mode
 from index.stores.protocol import Earlier, Mask, Neighbours, Take
 from text.extras import need_extra
 
@@ -36,7 +38,7 @@ _BATCH = 1000
 
 
 class ChromaStore:
-    """A `VectorStore`; without `url` Chroma runs in this process and its files lie in the version's folder."""
+    """A `VectorStore`; without `url` its files lie in the version's folder."""
 
     def __init__(self, url: str = "") -> None:
         need_extra("chroma", "The vector store Chroma", "chromadb", error=StoreUnavailable)
@@ -63,12 +65,11 @@ class ChromaStore:
         try:
             with _Connection(folder, "") as chroma:
                 with chroma.reading():
-                    chroma.get()
+                    chroma.get("change")
                 with chroma.writing():
                     chroma.remove(gone)
                     chroma.put(ids, earlier.changed, take)
-            # Opened afresh: a copy can be torn, for a reader of the version before may be opening it, and Chroma
-            # writes a little when it opens a database.
+            # What was written before checksums were may be damaged.
             self.open(folder, ids, dimension).close()
         except CollectionCorrupt:
             shutil.rmtree(copy)
@@ -147,9 +148,9 @@ class OpenChroma:
 
 
 class _Connection:
-    """A client of one version's collection, which `get` or `create` names; a context that closes it."""
+    """A version's collection, which `get` or `create` opens; a context that closes it."""
 
-    collection: Any
+    collection: Any = None
 
     def __init__(self, folder: Path, url: str) -> None:
         self.where = url or str(_files(folder))
@@ -161,7 +162,7 @@ class _Connection:
     @property
     def client(self) -> Client:
         if self._client is None:
-            self._client = _client(_files(self._folder), self._url)
+            self._client = _client(self._url)
         return self._client
 
     def __enter__(self) -> _Connection:
@@ -170,15 +171,18 @@ class _Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def get(self) -> None:
-        self.collection = self.client.get_collection(self.name, embedding_function=None)
+    def get(self, mode: Mode = "read") -> None:
+        if self._url:
+            self.collection = self.client.get_collection(self.name, embedding_function=None)
+        else:
+            self.collection = LocalCollection(_files(self._folder), self.name, mode, _HNSW)
 
     def create(self) -> None:
-        self.collection = self.client.create_collection(
-            self.name,
-            embedding_function=None,
-            configuration=_HNSW,  # type: ignore[arg-type]
-        )
+        if self._url:
+            made: dict[str, Any] = {"embedding_function": None, "configuration": _HNSW}
+            self.collection = self.client.create_collection(self.name, **made)
+        else:
+            self.get("create")
 
     def put(self, ids: Sequence[str], rows: Sequence[int], take: Take) -> None:
         """Add the vectors of these rows, or replace those of known ids."""
@@ -191,6 +195,8 @@ class _Connection:
             self.collection.delete(ids=list(ids[start : start + _BATCH]))
 
     def close(self) -> None:
+        if isinstance(self.collection, LocalCollection):
+            self.collection.close()
         if self._client is None:
             return
         # Chroma's HTTP client, which no other client shares, leaves its connections open.
@@ -205,6 +211,10 @@ class _Connection:
     def reading(self) -> Iterator[None]:
         try:
             yield
+        except ChromaCopyError as error:
+            raise StorageError(
+                f"the vectors in {self.where} could not be copied to be opened ({error}): look for room on the disk"
+            ) from error
         except _failures() as error:
             if self._url and not _answered(error):
                 raise StorageError(
@@ -235,26 +245,24 @@ def _name(folder: Path) -> str:
     return f"anaphora-{home}-{folder.name}"
 
 
-def _client(folder: Path, url: str) -> Client:
+def _client(url: str) -> Client:
     import chromadb
     from chromadb.config import Settings
 
-    settings = Settings(anonymized_telemetry=False)
-    if not url:
-        return cast("Client", chromadb.PersistentClient(str(folder), settings=settings))
     address = urlsplit(url)
     secure = address.scheme == "https"
     port = address.port or (443 if secure else 8000)
+    settings = Settings(anonymized_telemetry=False)
     client = chromadb.HttpClient(address.hostname or "localhost", port, ssl=secure, settings=settings)
     return cast("Client", client)
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What Chroma and its transport raise; its local engine adds `InternalError`, a ChromaError."""
+    """What Chroma, its transport and its process raise."""
     import httpx
     from chromadb.errors import ChromaError
 
-    return ChromaError, httpx.HTTPError, OSError, ValueError
+    return ChromaError, ChromaProcessError, httpx.HTTPError, OSError, ValueError
 
 
 def _answered(error: Exception) -> bool:

@@ -65,7 +65,8 @@ class VectorStore(Protocol):
     """Writes, opens and deletes the vectors of versions, of which many may be open at once.
 
     A version is named by its folder: `<collection>/versions/<id>`. What a store keeps on disk goes into it, under
-    names that begin with `vectors`; a store that keeps them elsewhere makes its names from that path.
+    names that begin with `vectors`, and never changes once it is written: it carries checksums. A store whose engine
+    writes into what it reads opens a copy. One that keeps vectors elsewhere makes its names from that path.
     """
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:

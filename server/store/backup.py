@@ -45,6 +45,8 @@ _ABSENT = ".absent"
 _UNSOUND = (tarfile.TarError, EOFError, zlib.error, ValueError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _PASSING = (".lock", ".part", ".partial", ".new", "lock", "writer.json")
 """Ends of the names of files that belong to a running process."""
+_DRAFTS = (".partial", ".deleted-", "vectors.open-")
+"""Beginnings of the names of folders that do."""
 
 
 class BackupManifest(BaseModel):
@@ -224,7 +226,7 @@ def _copy_file(source: Path, target: Path, *, link: bool) -> None:
 
 
 def _passing(name: str) -> bool:
-    return name.endswith(_PASSING) or name.startswith((".partial", ".deleted-"))
+    return name.endswith(_PASSING) or name.startswith(_DRAFTS)
 
 
 def _unpack(file: Path, target: Path) -> BackupManifest:

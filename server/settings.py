@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -249,6 +249,40 @@ class TraceSettings(_Group):
     otlp_endpoint: str = Field("", description="OpenTelemetry collector (OTLP over HTTP); empty exports nothing.")
 
 
+LimitedRole: TypeAlias = Literal["reader", "agent", "operator", "local"]
+Quota: TypeAlias = Annotated[int, Field(ge=0)] | dict[LimitedRole, Annotated[int, Field(ge=0)]]
+"""One number for everybody with a key or a login, or one for each role; a role that is not named has no limit."""
+
+
+class LimitsSettings(_Group):
+    """What one principal may use; 0 is no limit."""
+
+    requests_per_minute: Quota = Field(0, description="Requests to the API and calls of the page, in a minute.")
+    tokens_per_minute: Quota = Field(
+        0, description="Tokens read and written by the model, in a minute; a turn is refused once they are spent."
+    )
+    concurrent_turns: Quota = Field(0, description="Turns and searches that run or wait at once.")
+    stored_mb: Quota = Field(0, description="Files uploaded, all together, in MiB.")
+    jobs: Quota = Field(0, description="Jobs that are not finished.")
+    store: str = Field(
+        "memory",
+        pattern=r"^(memory|rediss?://.+)$",
+        description="Where requests and tokens are counted: `memory` of this process, or `redis://HOST:PORT` (extra "
+        "`redis`) for several servers together.",
+    )
+
+    def of(self, role: LimitedRole) -> dict[str, int]:
+        """Each limit of a role by its setting's name, without `store`.
+
+        A number is not meant for `local`, which is whoever sits at the machine itself.
+        """
+        quotas: dict[str, Quota] = {name: getattr(self, name) for name in type(self).model_fields if name != "store"}
+        return {
+            name: quota.get(role, 0) if isinstance(quota, dict) else 0 if role == "local" else quota
+            for name, quota in quotas.items()
+        }
+
+
 class AuditSettings(_Group):
     """What the audit log holds, and for how long."""
 
@@ -271,6 +305,7 @@ class Settings(BaseSettings):
     llm: LLMSettings = LLMSettings()
     server: ServerSettings = ServerSettings()
     trace: TraceSettings = TraceSettings()
+    limits: LimitsSettings = LimitsSettings()
     audit: AuditSettings = AuditSettings()
 
     @classmethod

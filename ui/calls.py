@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, NotFound, Rating
-from ui.chat import problem
 from ui.conversations import conversations_html
 from ui.examples import examples
 from ui.sources import read
@@ -146,7 +145,7 @@ def guarded(call: Call) -> Call:
         except ValidationError:
             return {"error": "The page sent something this server does not understand; reload the page."}
         except ChatError as error:
-            return {"error": problem(error)}
+            return {"error": error.message}
 
     answer.__name__ = getattr(call, "__name__", "call")
     return answer

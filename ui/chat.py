@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from server.chat import ChatError, ChatService, QueueFull, TurnRequest
+from server.chat import ChatError, ChatService, TurnRequest
 from ui.live import LiveTurns
 from ui.turns import TurnView
 
@@ -58,13 +58,6 @@ def picture(ask: Ask, conversation: str | None, view: TurnView, *, final: bool, 
     )
 
 
-def problem(error: ChatError) -> str:
-    """An error with its remedy, for a person."""
-    if isinstance(error, QueueFull):
-        return f"{error.message} Try again in {error.retry_after} s."
-    return error.message
-
-
 async def ask(service: ChatService, live: LiveTurns, tab: str, data: object) -> AsyncIterator[Picture]:
     """Answer the question in `data` (an `Ask`) for the tab `tab`, in a new conversation where it names none.
 
@@ -101,7 +94,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: str, data: object) -> 
         yield picture(asked, conversation, view, final=True)
         return
     except ChatError as error:
-        view.refuse(problem(error))
+        view.refuse(error.message)
     except Exception:  # noqa: BLE001 - the error handler: the page must hear that it failed
         _log.exception("a turn failed")
         view.refuse("Something went wrong on the server; its log says what. Ask again, or reload the page.")

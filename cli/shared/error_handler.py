@@ -69,7 +69,7 @@ KNOWN_ERRORS = {
     "rewriter.errors.RewriterError": ExitCode.BAD_INPUT,
     "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
     "server.chat.errors.Conflict": ExitCode.BUSY,
-    "server.chat.errors.QueueFull": ExitCode.BUSY,
+    "server.chat.errors.TooManyRequests": ExitCode.BUSY,
     "server.chat.errors.Unavailable": ExitCode.MODEL,
     "server.chat.errors.ChatError": ExitCode.BAD_INPUT,
 }

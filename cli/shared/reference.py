@@ -119,6 +119,8 @@ def allowed(field: FieldInfo) -> str:
     annotation = field.annotation
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if any(get_origin(kind) is dict for kind in get_args(annotation)):
+        return "whole number from 0, or a table of them by role: `{ reader = 20, agent = 60, operator = 0, local = 0 }`"
     kinds: dict[object, str] = {
         int: "whole number",
         float: "number",

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
-from server.api.door import BodyLimit, KeyGuard, OriginGuard, SecurityHeaders, is_loopback
+from server.api.door import BodyLimit, KeyGuard, OriginGuard, RequestLimit, SecurityHeaders, is_loopback
 from server.api.mounted import MountedErrors
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
@@ -54,6 +54,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
             Middleware(OriginGuard, loopback_only=not needs_key),
             Middleware(BodyLimit, upload_bytes=settings.server.max_body_mb << 20),
             Middleware(KeyGuard, database=service.database, always=needs_key),
+            Middleware(RequestLimit, limits=service.limits),
             Middleware(MountedErrors),
         ],
     )

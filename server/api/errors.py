@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooLarge, Unavailable
+from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, TooLarge, TooManyRequests, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _STATUS: dict[type[ChatError], int] = {
     NotFound: 404,
     Conflict: 409,
     TooLarge: 413,
-    QueueFull: 429,
+    TooManyRequests: 429,
     Unavailable: 503,
 }
 
@@ -82,11 +82,8 @@ def error_response(
 def chat_error_response(error: ChatError) -> JSONResponse:
     """What the service refused, as a response."""
     status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
-    message, headers = error.message, dict[str, str]()
-    if isinstance(error, QueueFull):
-        headers["Retry-After"] = str(error.retry_after)
-        message = f"{message} Try again in {error.retry_after} s."
-    return error_response(status, message, param=error.param, code=error.code, headers=headers)
+    headers = {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyRequests) else {}
+    return error_response(status, error.message, param=error.param, code=error.code, headers=headers)
 
 
 def install(app: FastAPI) -> None:

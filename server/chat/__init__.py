@@ -10,9 +10,11 @@ from server.chat.errors import (
     Conflict,
     Forbidden,
     InvalidRequest,
+    LimitReached,
     NotFound,
     QueueFull,
     TooLarge,
+    TooManyRequests,
     Unavailable,
 )
 from server.chat.service import ChatService, open_service
@@ -79,6 +81,7 @@ __all__ = [
     "Job",
     "JobState",
     "Leg",
+    "LimitReached",
     "Message",
     "NearestEvent",
     "NotFound",
@@ -95,6 +98,7 @@ __all__ = [
     "SupportEvent",
     "TokenEvent",
     "TooLarge",
+    "TooManyRequests",
     "Trace",
     "TraceStep",
     "TurnRequest",

@@ -5,7 +5,9 @@ ChatError                   base; `code` is a stable name, the message says what
 ├── Forbidden               the role of whoever asks does not allow it
 ├── NotFound                no conversation, turn, collection, document or job of that id
 ├── TooLarge                an upload is larger than the settings allow
-├── QueueFull               too many turns are waiting; `retry_after` says in how many seconds to try again
+├── TooManyRequests         `retry_after` says in how many seconds to try again
+│   ├── QueueFull           too many turns are waiting
+│   └── LimitReached        whoever asks has used what one principal may use
 ├── Conflict                the thing exists already, or is busy with something else
 └── Unavailable             a model or the disk is not usable now; trying again later may work
 """
@@ -50,14 +52,24 @@ class TooLarge(ChatError):
     code = "too_large"
 
 
-class QueueFull(ChatError):
+class TooManyRequests(ChatError):
+    """Too much at once, or too soon; the same request will be answered later."""
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(f"{message} Try again in {retry_after} s.")
+        self.retry_after = retry_after
+
+
+class QueueFull(TooManyRequests):
     """Too many turns are waiting already."""
 
     code = "queue_full"
 
-    def __init__(self, message: str, *, retry_after: int) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+
+class LimitReached(TooManyRequests):
+    """Whoever asks has used what one principal may use; the message names the limit."""
+
+    code = "rate_limit_exceeded"
 
 
 class Conflict(ChatError):

@@ -19,6 +19,7 @@ from server.chat.collections import Collections
 from server.chat.conversations import ConversationMixin, clean, store_errors
 from server.chat.documents import DocumentMixin, in_thread, index_errors
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
+from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
 from server.chat.probes import Probe, disk_problem, search_problem
 from server.chat.turns import Admission, RunningTurn, TurnContext
@@ -76,6 +77,7 @@ class ChatService(ConversationMixin, DocumentMixin):
         self.database = database
         self.metrics = Metrics()
         self.tracing = tracing
+        self.limits = PrincipalLimits(settings.limits)
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
@@ -296,6 +298,7 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
                 await asyncio.wait({warming})
             await asyncio.to_thread(service.runner.close)
             await service.models.keeper.close()
+            await service.limits.close()
             await asyncio.to_thread(service.opened.close)
             await asyncio.to_thread(tracing.close)
     finally:

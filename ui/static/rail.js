@@ -93,8 +93,9 @@ function transfer(file, told) {
     request.open("POST", new URL("gradio_api/upload", document.baseURI));
     request.responseType = "json";
     request.upload.onprogress = ({ loaded, total }) => total && told(loaded / total);
-    request.onload = () => (request.status === 200 && request.response?.[0] ? resolve(request.response[0]) : reject());
-    request.onerror = request.onabort = reject;
+    const refused = () => reject(new Error(request.response?.error?.message || "It may be larger than this server accepts."));
+    request.onload = () => (request.status === 200 && request.response?.[0] ? resolve(request.response[0]) : refused());
+    request.onerror = request.onabort = refused;
     request.send(form);
   });
 }
@@ -120,8 +121,8 @@ async function send(chosen) {
       });
       const answer = await anaphora.call(server, "upload_file", { collection: collection.value, path, name: file.name });
       if (answer) jobs[answer.job] = file.name;
-    } catch {
-      anaphora.toast(`${file.name} could not be sent. It may be larger than this server accepts.`);
+    } catch (error) {
+      anaphora.toast(`${file.name} could not be sent. ${error.message}`);
     }
     row.remove();
   }

@@ -1,0 +1,187 @@
+"""What one principal may use: requests and tokens a minute, and where that is counted.
+
+Counting is the library `limits`': in this process, or in a Redis that several servers share. While that Redis does not
+answer, each process counts by itself, so that a lost Redis neither opens the server nor stops it. What is counted in
+the home itself (turns at once, stored bytes, jobs) is asked for here with `quota` and counted where it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from weakref import WeakValueDictionary
+
+from server.access import LOCAL, Principal
+from server.chat.errors import LimitReached
+from server.settings import LimitedRole, LimitsSettings
+from text.extras import need_extra
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+    from limits.aio.storage import Storage
+    from limits.aio.strategies import RateLimiter
+    from redis.asyncio import ConnectionPool
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+WINDOW_SECONDS = 60
+REDIS_SECONDS = 0.5
+"""How long a Redis may take to answer before this process counts by itself."""
+AGAIN_SECONDS = 5.0
+"""After so long a Redis that did not answer is asked again."""
+_CLOCK_SECONDS = 1.0
+_COUNTED = ("requests_per_minute", "tokens_per_minute")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one limit stands: `name` is `requests` or `tokens`, `seconds` until some of it is given back."""
+
+    name: str
+    limit: int
+    remaining: int
+    seconds: int
+
+
+class _Counters:
+    """The two ways of counting, over one storage: requests one by one, tokens as they were spent."""
+
+    def __init__(self, storage: Storage) -> None:
+        from limits.aio.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
+
+        self.storage = storage
+        self.requests = MovingWindowRateLimiter(storage)
+        # Counts beyond its limit, so that what a turn has spent counts in full against the next.
+        self.tokens = FixedWindowRateLimiter(storage)
+
+
+class PrincipalLimits:
+    """Counts what principals use. Nothing is loaded or counted where no limit is set."""
+
+    def __init__(self, settings: LimitsSettings) -> None:
+        """Raises MissingExtra where the store needs a library that is not installed."""
+        self._settings = settings
+        self._own: _Counters | None = None
+        self._shared: _Counters | None = None
+        self._pool: ConnectionPool | None = None
+        self._ask_again = 0.0
+        self._wall = time.time() - time.monotonic()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.problem = ""
+        """Why this process counts by itself although it should not; empty where all is well."""
+        if any(settings.of(role)[name] for role in get_args(LimitedRole) for name in _COUNTED):
+            self._open()
+
+    def quota(self, who: Principal, name: str) -> int:
+        """What one principal may have of `name`, a setting of the group `limits`; 0 is no limit."""
+        return self._settings.of("local" if who.id == LOCAL.id else who.role)[name]
+
+    async def request(self, who: Principal) -> None:
+        """Count a request. Raises LimitReached."""
+        if quota := self.quota(who, "requests_per_minute"):
+            item = _a_minute(quota)
+            if not await self._count(lambda counters: counters.requests.hit(item, "requests", who.id)):
+                seconds = (await self._standing("requests", quota, who)).seconds
+                raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
+
+    async def standings(self, who: Principal) -> list[Standing]:
+        """How the limits of a principal stand, of those there are."""
+        quotas = {name: self.quota(who, f"{name}_per_minute") for name in ("requests", "tokens")}
+        return [await self._standing(name, quota, who) for name, quota in quotas.items() if quota]
+
+    async def demand_tokens(self, who: Principal) -> None:
+        """Raises LimitReached where earlier turns have spent the tokens of this minute."""
+        if quota := self.quota(who, "tokens_per_minute"):
+            standing = await self._standing("tokens", quota, who)
+            if standing.remaining <= 0:
+                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", standing.seconds)
+
+    async def spend(self, who: Principal, tokens: int) -> None:
+        """Count what a turn has cost."""
+        if tokens and (quota := self.quota(who, "tokens_per_minute")):
+            item = _a_minute(quota)
+            await self._count(lambda counters: counters.tokens.hit(item, "tokens", who.id, cost=tokens))
+
+    def one_at_a_time(self, who: Principal) -> asyncio.Lock:
+        """Held while something is compared with a quota and then done, so that two at once do not both fit."""
+        return self._locks.setdefault(who.id, asyncio.Lock())
+
+    async def look(self) -> str:
+        """Ask the shared store whether it answers; the `problem` if not."""
+        if self._shared is not None:
+            await self._count(lambda counters: counters.storage.get("anybody"))
+        return self.problem
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._pool is not None:
+            await self._pool.aclose()
+
+    async def _standing(self, name: str, quota: int, who: Principal) -> Standing:
+        item = _a_minute(quota)
+
+        async def look(counters: _Counters) -> tuple[float, int]:
+            limiter: RateLimiter = counters.requests if name == "requests" else counters.tokens
+            stats = await limiter.get_window_stats(item, name, who.id)
+            return stats.reset_time, stats.remaining
+
+        reset, remaining = await self._count(look)
+        seconds = min(WINDOW_SECONDS, max(1, math.ceil(reset - time.time())))
+        return Standing(name, quota, max(0, remaining), seconds)
+
+    async def _count(self, work: Callable[[_Counters], Awaitable[T]]) -> T:
+        """`work` on the counters that several servers share, or on those of this process."""
+        from limits.errors import StorageError
+
+        if self._shared is not None and time.monotonic() >= self._ask_again:
+            try:
+                async with asyncio.timeout(REDIS_SECONDS):
+                    found = await work(self._shared)
+            except (StorageError, TimeoutError, OSError) as error:
+                if not self.problem:
+                    log.warning("the Redis of limits.store does not answer (%s); this process counts by itself", error)
+                self.problem = "The Redis that counts what each may use does not answer; every server counts alone."
+                self._ask_again = time.monotonic() + AGAIN_SECONDS
+            else:
+                self.problem = ""
+                return found
+        assert self._own is not None
+        wall = time.time() - time.monotonic()
+        if wall < self._wall - _CLOCK_SECONDS:
+            # The clock was set back: what was counted would lie in the future, and stand until that has come.
+            await self._own.storage.reset()
+        self._wall = wall
+        return await work(self._own)
+
+    def _open(self) -> None:
+        from limits.aio.storage import MemoryStorage
+
+        self._own = _Counters(MemoryStorage())
+        if self._settings.store != "memory":
+            need_extra("redis", "Counting in a Redis", "redis")
+            from limits.aio.storage import RedisStorage
+            from redis.asyncio import ConnectionPool
+
+            store = self._settings.store
+            self._pool = ConnectionPool.from_url(store)
+            options: dict[str, Any] = {"connection_pool": self._pool, "key_prefix": "anaphora"}
+            self._shared = _Counters(
+                RedisStorage(f"async+{store}", wrap_exceptions=True, implementation="redispy", **options)
+            )
+
+
+def _a_minute(quota: int) -> RateLimitItem:
+    from limits import RateLimitItemPerMinute
+
+    return RateLimitItemPerMinute(quota)
+
+
+def _reached(allowed: str, setting: str, seconds: int) -> LimitReached:
+    return LimitReached(f"{allowed} (limits.{setting}), and they are used.", retry_after=seconds)

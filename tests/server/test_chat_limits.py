@@ -1,0 +1,239 @@
+"""What one principal may use in a minute: counted, refused with when to try again, given back with time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from server.access import LOCAL, Principal
+from server.chat import LimitReached
+from server.chat import limits as limits_module
+from server.chat.limits import PrincipalLimits, Standing
+from server.settings import LimitsSettings
+from text.extras import MissingExtra
+
+ANN = Principal("key:ann", "ann", "reader", frozenset({"support"}))
+BOB = Principal("key:bob", "bob", "reader", frozenset({"support"}))
+AGENT = Principal("key:agent", "agent", "agent", frozenset({"support"}))
+
+
+class Clock:
+    """The time of day, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "time", clock)
+    return clock
+
+
+async def refused(work: Awaitable[None]) -> LimitReached:
+    with pytest.raises(LimitReached) as caught:
+        await work
+    return caught.value
+
+
+def test_requests_are_counted_for_each_principal_and_given_back(clock: Clock) -> None:
+    async def scenario() -> None:
+        limits = PrincipalLimits(LimitsSettings(requests_per_minute=2))
+        await limits.request(ANN)
+        clock.now += 20
+        await limits.request(ANN)
+        assert await limits.standings(ANN) == [Standing("requests", 2, 0, 40)]
+        refusal = await refused(limits.request(ANN))
+        assert refusal.retry_after == 40
+        assert "2 requests a minute" in refusal.message
+        assert "limits.requests_per_minute" in refusal.message
+        assert "Try again in 40 s." in refusal.message
+        await limits.request(BOB)
+        # What was refused is not counted, and the first request is given back before the second.
+        clock.now += 40.5
+        await limits.request(ANN)
+        assert (await refused(limits.request(ANN))).retry_after == 20
+
+    asyncio.run(scenario())
+
+
+def test_what_a_turn_has_spent_counts_against_the_next(clock: Clock) -> None:
+    async def scenario() -> None:
+        limits = PrincipalLimits(LimitsSettings(tokens_per_minute=1000))
+        await limits.demand_tokens(ANN)
+        await limits.spend(ANN, 999)
+        await limits.demand_tokens(ANN)
+        await limits.spend(ANN, 4000)
+        assert await limits.standings(ANN) == [Standing("tokens", 1000, 0, 60)]
+        clock.now += 45
+        refusal = await refused(limits.demand_tokens(ANN))
+        assert refusal.retry_after == 15
+        assert "1,000 tokens a minute" in refusal.message
+        assert "limits.tokens_per_minute" in refusal.message
+        await limits.demand_tokens(BOB)
+        clock.now += 15.5
+        await limits.demand_tokens(ANN)
+
+    asyncio.run(scenario())
+
+
+def test_a_clock_set_back_locks_nobody_out(clock: Clock) -> None:
+    async def scenario() -> None:
+        limits = PrincipalLimits(LimitsSettings(requests_per_minute=1))
+        await limits.request(ANN)
+        await refused(limits.request(ANN))
+        clock.now -= 3600
+        await limits.request(ANN)
+        assert (await refused(limits.request(ANN))).retry_after == 60
+
+    asyncio.run(scenario())
+
+
+def test_a_table_sets_numbers_by_role_and_a_number_is_not_meant_for_this_machine() -> None:
+    settings = LimitsSettings(requests_per_minute={"reader": 3, "local": 9}, jobs=5)
+    assert settings.of("reader")["requests_per_minute"] == 3
+    assert settings.of("agent")["requests_per_minute"] == 0
+    limits = PrincipalLimits(settings)
+    assert [limits.quota(who, "jobs") for who in (ANN, AGENT, LOCAL)] == [5, 5, 0]
+    assert [limits.quota(who, "requests_per_minute") for who in (ANN, AGENT, LOCAL)] == [3, 0, 9]
+
+
+def test_settings_that_cannot_be_meant_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ({"jobs": -1}, {"jobs": {"guest": 1}}, {"jobs": {"reader": -1}}, {"store": "memcached://x"}):
+        with pytest.raises(ValidationError):
+            LimitsSettings.model_validate(wrong)
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(MissingExtra, match="EXTRAS=redis"):
+        PrincipalLimits(LimitsSettings(requests_per_minute=1, store="redis://127.0.0.1"))
+
+
+def test_without_limits_nothing_is_loaded_and_nothing_refused() -> None:
+    async def scenario() -> None:
+        limits = PrincipalLimits(LimitsSettings(jobs=1, store="redis://127.0.0.1:1"))
+        for _ in range(1000):
+            await limits.request(ANN)
+            await limits.spend(ANN, 10_000)
+            await limits.demand_tokens(ANN)
+        assert await limits.standings(ANN) == []
+        assert await limits.look() == ""
+
+    asyncio.run(scenario())
+    code = "import sys, server.chat.limits as m, server.settings as s; m.PrincipalLimits(s.LimitsSettings()); "
+    loaded = subprocess.run(
+        [sys.executable, "-c", code + "print([name for name in ('limits', 'redis') if name in sys.modules])"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert loaded.stdout.strip() == "[]", loaded.stderr
+
+
+Redis = Callable[[], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number: int = free.getsockname()[1]
+    return number
+
+
+@pytest.fixture
+def redis(port: int, tmp_path: Path) -> Iterator[Redis]:
+    """Starts a real Redis on `port`, any number of times one after the other."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed; the system's package of that name brings it")
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        words = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path))
+        process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL)
+        running.append(process)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+            except OSError:
+                time.sleep(0.02)
+            else:
+                return process
+        raise AssertionError("Redis does not start")
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_servers_that_share_a_redis_count_together(redis: Redis, port: int) -> None:
+    redis()
+
+    async def scenario() -> None:
+        settings = LimitsSettings(requests_per_minute=3, tokens_per_minute=100, store=f"redis://127.0.0.1:{port}")
+        one, other = PrincipalLimits(settings), PrincipalLimits(settings)
+        await one.request(ANN)
+        await other.request(ANN)
+        await one.request(ANN)
+        assert 55 <= (await refused(other.request(ANN))).retry_after <= 60
+        await one.spend(ANN, 250)
+        assert "tokens a minute" in (await refused(other.demand_tokens(ANN))).message
+        assert [standing.remaining for standing in await other.standings(ANN)] == [0, 0]
+        await other.request(BOB)
+        assert (one.problem, other.problem) == ("", "")
+        await one.close()
+        await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_without_its_redis_every_server_counts_alone(
+    redis: Redis, port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def scenario() -> None:
+        limits = PrincipalLimits(LimitsSettings(requests_per_minute=2, store=f"redis://127.0.0.1:{port}"))
+        # There is none yet.
+        assert "does not answer" in await limits.look()
+        await limits.request(ANN)
+        await limits.request(ANN)
+        await refused(limits.request(ANN))
+        assert [record.name for record in caplog.records] == ["server.chat.limits"]
+        process = redis()
+        assert limits.problem
+        monkeypatch.setattr(limits_module, "AGAIN_SECONDS", 0.0)
+        limits._ask_again = 0.0
+        await limits.request(ANN)
+        assert limits.problem == ""
+        # It dies under way, and is not waited for.
+        process.kill()
+        process.wait()
+        began = time.monotonic()
+        await limits.request(BOB)
+        assert time.monotonic() - began < 5
+        assert "does not answer" in limits.problem
+        # It hangs.
+        process = redis()
+        assert await limits.look() == ""
+        process.send_signal(19)
+        assert "does not answer" in await limits.look()
+        process.send_signal(18)
+        assert await limits.look() == ""
+        await limits.close()
+
+    asyncio.run(scenario())

@@ -156,7 +156,9 @@ class GatedRewriter:
         needed = made.needs_history
         if self.threshold is None or needed is None or needed >= self.threshold:
             return made
-        return Rewrite(question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed)
+        return Rewrite(
+            question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed, vector=made.vector
+        )
 
 
 def fragment(settings: Settings, setting: CalibrationSetting) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from index.documents import Metadata, MetadataValue
+from text.vectors import QuestionVector
 
 PassageKind: TypeAlias = Literal["section", "sentence", "proposition"]
 
@@ -49,7 +50,8 @@ class Query:
     `clarity` above 0 both weights follow how clearly the text points at something in the collection
     (`index.fusion.clarity`): up when a few passages stand out, down when none does. With `documents` above 0
     the query finds no passages: its rankings say which documents are spoken of (`index.fusion.subject`), which
-    weighs at most `documents` times as much as all that finds passages.
+    weighs at most `documents` times as much as all that finds passages. With a `vector` the dense ranking is by it and
+    not by the text's own; where the collection's encoder makes vectors of another space, there is none.
     """
 
     text: str
@@ -58,6 +60,7 @@ class Query:
     dense: float = 1.0
     clarity: float = 0.0
     documents: float = 0.0
+    vector: QuestionVector | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ OURS = {*ROOMS, "tests", "benchmarks"}
 MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
     "rewriter/terms/judging.py": {"torch"},
+    "rewriter/terms/meaning.py": {"torch"},
     "rewriter/terms/model.py": {"torch"},
     "rewriter/terms/training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},

@@ -28,11 +28,12 @@ _FURTHER = 4
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A reading, which of its words are to be appended, and whether the question needs its history."""
+    """A reading, which of its words are to be appended, whether the question needs its history, and what it means."""
 
     reading: Reading
     wanted: tuple[bool, ...]
     needs_history: bool
+    rewrite: str = ""
 
 
 class TermFeatures:
@@ -78,7 +79,8 @@ def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
     """An example as the model sees it."""
     reading = reader.read(example.conversation, example.question)
     added = frozenset(stems(example.rewrite))
-    return Labelled(reading, tuple(word.stem in added for word in reading.words), example.needs_rewrite)
+    wanted = tuple(word.stem in added for word in reading.words)
+    return Labelled(reading, wanted, example.needs_rewrite, example.rewrite)
 
 
 def lengthened(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:

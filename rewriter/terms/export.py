@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from rewriter.terms.scoring import INPUTS, OUTPUTS
+from rewriter.terms.scoring import INPUTS, MEANING, OUTPUTS
 from text.extras import need_extra
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def write_onnx(model: TermModel, path: Path) -> None:
 
     model.eval()
     example = torch.ones(2, 8, dtype=torch.int64)
+    outputs = [*OUTPUTS, MEANING] if model.meaning_weight else list(OUTPUTS)
+    by_token = (*INPUTS, "terms")
     with TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain, prepared = Path(scratch) / "plain.onnx", Path(scratch) / "prepared.onnx"
@@ -35,8 +37,10 @@ def write_onnx(model: TermModel, path: Path) -> None:
             dynamo=False,
             opset_version=OPSET,
             input_names=list(INPUTS),
-            output_names=list(OUTPUTS),
-            dynamic_axes={**{name: {0: "n", 1: "longest"} for name in (*INPUTS, "terms")}, "gate": {0: "n"}},
+            output_names=outputs,
+            dynamic_axes={
+                name: {0: "n", 1: "longest"} if name in by_token else {0: "n"} for name in (*INPUTS, *outputs)
+            },
         )
         quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)
         quantize_dynamic(str(prepared), str(path), weight_type=QuantType.QInt8, per_channel=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,13 +14,16 @@ from rewriter.gate import RewriteGate, fit
 from rewriter.terms.data import Labelled, TermFeatures
 from rewriter.terms.model_part import TermModelPart
 from rewriter.terms.reading import ConversationReader
-from rewriter.terms.restoring import WEIGHTS, restore
+from rewriter.terms.restoring import THIRD_HEAD, WEIGHTS, restore
+from rewriter.terms.rewriter import SPACE
 from rewriter.terms.scoring import MODEL, TermScorer
 from rewriter.tokenizer_file import TOKENIZER
 from rewriter.training.recipe import Recipe, Stage
 from text.files import replacing
+from text.vectors import PROBE, space_of
 
 if TYPE_CHECKING:
+    from rewriter.terms.meaning import QuestionTeacher
     from rewriter.terms.model import TermModel
     from rewriter.training.mixture import Mixture
 
@@ -39,6 +43,7 @@ class TermFamily:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
         import torch
 
+        from rewriter.terms.meaning import POOL, QuestionTeacher
         from rewriter.terms.model import TermModel, pretrained
 
         part = _part(recipe)
@@ -53,10 +58,19 @@ class TermFamily:
             dropout=part.dropout,
             positive=part.positive,
             gate_weight=part.gate_weight,
+            meaning_weight=part.meaning_weight,
         )
         if part.start:
             restore(model, part.start)
-        return TermTraining(model, part, ConversationReader.open(folder / TOKENIZER), recipe.seed)
+        teacher: QuestionTeacher | None = None
+        if part.meaning_weight:
+            callback("encoding what is to be ranked")
+            teacher = QuestionTeacher(part.base, folder / TOKENIZER)
+            ranked = mixture.passages()
+            if len(ranked) > POOL:
+                ranked = random.Random(f"{recipe.seed}:pool").sample(ranked, POOL)
+            model.pool = teacher.vectors(ranked)
+        return TermTraining(model, part, ConversationReader.open(folder / TOKENIZER), recipe.seed, teacher)
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
@@ -69,8 +83,10 @@ class TermFamily:
         if not (folder / WEIGHTS).is_file() or not (folder / CONFIG).is_file():
             raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
         encoder: Any = AutoModel
-        model = TermModel(encoder.from_config(AutoConfig.from_pretrained(folder), add_pooling_layer=False))
-        model.load_state_dict(torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True))
+        weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
+        bare = encoder.from_config(AutoConfig.from_pretrained(folder), add_pooling_layer=False)
+        model = TermModel(bare, meaning_weight=float(any(name.startswith(THIRD_HEAD) for name in weights)))
+        model.load_state_dict(weights)
         write_onnx(model, folder / MODEL)
         return {}, [folder / TOKENIZER, folder / MODEL]
 
@@ -82,7 +98,8 @@ class TermFamily:
         dev: Sequence[RewriteExample],
         test: Sequence[RewriteExample],
     ) -> tuple[RewriteGate, dict[str, float]]:
-        """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
+        """Precision, recall and F1 of the appended stems, F1 and AUC of the gate, cosine of the third head's vectors to
+        those of the written questions; all on both sides together."""
         from rewriter.terms.judging import judge
 
         reader = ConversationReader.open(folder / TOKENIZER)
@@ -98,15 +115,27 @@ class TermFamily:
             "gate_f1": judged.gate_f1(gate),
             "gate_auc": judged.gate_auc(),
         }
+        if judged.meanings.size:
+            from rewriter.terms.meaning import QuestionTeacher
+
+            written = QuestionTeacher(part.base, folder / TOKENIZER).vectors([item.rewrite for item in held_out.items])
+            found["meaning_cosine"] = float((judged.meanings * written.numpy()).sum(-1).mean())
         return gate, {name: round(value, 4) for name, value in found.items()}
 
 
 class TermTraining:
     """A term rewriter in training."""
 
-    def __init__(self, model: TermModel, part: TermModelPart, reader: ConversationReader, seed: int) -> None:
+    def __init__(
+        self,
+        model: TermModel,
+        part: TermModelPart,
+        reader: ConversationReader,
+        seed: int,
+        teacher: QuestionTeacher | None = None,
+    ) -> None:
         self.model = model
-        self._part, self._reader, self._seed = part, reader, seed
+        self._part, self._reader, self._seed, self._teacher = part, reader, seed, teacher
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> TermFeatures:
         """Labelled readings."""
@@ -116,14 +145,17 @@ class TermTraining:
         """As `rewriter.terms.model.batch`."""
         from rewriter.terms.model import batch
 
-        return batch(items)
+        rows = batch(items)
+        if self._teacher is not None:
+            rows["written"] = self._teacher.vectors([item.rewrite for item in items])
+        return rows
 
     def groups(self, stage: Stage) -> list[dict[str, Any]]:
         """The heads begin from nothing and learn faster; norms and biases do not decay."""
         groups: dict[tuple[float, float], list[Any]] = {}
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
-                head = name.startswith(("term.", "gate."))
+                head = name.startswith(("term.", "gate.", "attend."))
                 rate = self._part.head_learning_rate if head else stage.learning_rate
                 groups.setdefault((rate, stage.weight_decay if parameter.ndim > 1 else 0.0), []).append(parameter)
         return [{"params": params, "lr": rate, "weight_decay": decay} for (rate, decay), params in groups.items()]
@@ -134,7 +166,8 @@ class TermTraining:
 
         torch.save(self.model.state_dict(), folder / WEIGHTS)
         self.model.encoder.config.to_json_file(folder / CONFIG)
-        return {"threshold": self._part.threshold}
+        space = {} if self._teacher is None else {SPACE: space_of(self._teacher.vectors([PROBE])[0].numpy())}
+        return {"threshold": self._part.threshold} | space
 
 
 def _part(recipe: Recipe) -> TermModelPart:

@@ -134,6 +134,7 @@ def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
     for n in range(len(recipe.stage)):
         mixture.train(n)
     mixture.held_out("dev")
+    mixture.passages()
     data = json.dumps([asdict(source) for source in mixture.sources()], indent=2)
     hashes = folder / "data.json"
     if hashes.is_file() and hashes.read_text("utf-8") != data:

@@ -8,17 +8,20 @@ working directory, `anaphora.toml` in the home folder, the defaults below. The r
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from server.access.settings import OidcSettings, ProxySettings, is_loopback
 
 if TYPE_CHECKING:
     from index.stores import StoreSpec
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 def default_home() -> Path:
     """The folder of collections, models and the database when nothing else is said."""
     return Path(os.environ.get("ANAPHORA_HOME") or user_data_path("anaphora"))
+
+
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
 class _Group(BaseModel):
@@ -242,6 +248,25 @@ class ServerSettings(_Group):
     write_seconds: float = Field(
         60.0, gt=0, description="A client that takes in nothing of its answer for so long is let go, in seconds."
     )
+    trusted_hosts: tuple[str, ...] = Field(
+        (),
+        description="Names under which people reach the server, such as `docs.example.org` or `*.example.org`; beside "
+        "them only this machine's are answered, and a key or signing in is always needed. Empty answers to this "
+        "machine's names where it listens on loopback, else to any.",
+    )
+
+    @field_validator("trusted_hosts")
+    @classmethod
+    def _host_names(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if not _HOST.fullmatch(host):
+                raise ValueError(f"{host} is no host name: write it without scheme, port and path, or as *.example.org")
+        return tuple(host.lower() for host in hosts)
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine reaches the address."""
+        return is_loopback(self.host)
 
 
 class TraceSettings(_Group):
@@ -307,9 +332,18 @@ class Settings(BaseSettings):
     rewriter: RewriterSettings = RewriterSettings()
     llm: LLMSettings = LLMSettings()
     server: ServerSettings = ServerSettings()
+    oidc: OidcSettings = OidcSettings()
+    proxy: ProxySettings = ProxySettings()
     trace: TraceSettings = TraceSettings()
     limits: LimitsSettings = LimitsSettings()
     audit: AuditSettings = AuditSettings()
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """Whether every request needs a key or a person who signed in, also while no key was made."""
+        return bool(
+            not self.server.on_loopback or self.server.trusted_hosts or self.proxy.addresses or self.oidc.issuer
+        )
 
     @classmethod
     def settings_customise_sources(

@@ -109,6 +109,8 @@ def show(value: object) -> str:
             return "(empty)"
         case bool():
             return str(value).lower()
+        case dict():
+            return ", ".join(f"{name} = {show(item)}" for name, item in value.items()) or "(empty)"
         case tuple() | list():
             return ", ".join(show(item) for item in value)
     return without_credentials(str(value))
@@ -117,8 +119,10 @@ def show(value: object) -> str:
 def allowed(field: FieldInfo) -> str:
     """The values a setting takes, in words."""
     annotation = field.annotation
+    if get_origin(annotation) is dict:
+        return f"table of names, each with one of {_choices(get_args(annotation)[1])}"
     if get_origin(annotation) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(annotation))
+        return _choices(annotation)
     if any(get_origin(kind) is dict for kind in get_args(annotation)):
         return "whole number from 0, or a table of them by role: `{ reader = 20, agent = 60, operator = 0, local = 0 }`"
     kinds: dict[object, str] = {
@@ -141,6 +145,10 @@ def allowed(field: FieldInfo) -> str:
             case Lt():
                 limits.append(f"below {item.lt}")
     return " ".join((words, *limits))
+
+
+def _choices(annotation: object) -> str:
+    return ", ".join(f"`{value}`" for value in get_args(annotation))
 
 
 def default(setting: SettingRow) -> str:
@@ -223,5 +231,6 @@ port = 8080
 ```
 
 A setting that takes texts is a list in the file, and a JSON list in the environment:
-`ANAPHORA_INDEX__EXCLUDE='["drafts/"]'`.
+`ANAPHORA_INDEX__EXCLUDE='["drafts/"]'`. One that takes a table of names is a JSON object there:
+`ANAPHORA_OIDC__ROLES='{"editors": "operator"}'`.
 """

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
-from server.api.door import BodyLimit, KeyGuard, OriginGuard, RequestLimit, SecurityHeaders, is_loopback
+from server.api.door import RequestLimit, door
 from server.api.mounted import MountedErrors
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
@@ -38,7 +38,6 @@ uses. Errors have OpenAI's shape. A server that listens on more than loopback wa
 
 def create_app(service: ChatService, settings: Settings) -> FastAPI:
     """The application over a running service. The page is mounted by whoever wants one."""
-    needs_key = not is_loopback(settings.server.host)
     app = FastAPI(
         title="Anaphora",
         summary="Conversational search over documentation.",
@@ -50,10 +49,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         middleware=[
             Middleware(RequestCounter, metrics=service.metrics),
             Middleware(RequestSpans, tracing=service.tracing),
-            Middleware(SecurityHeaders),
-            Middleware(OriginGuard, loopback_only=not needs_key),
-            Middleware(BodyLimit, upload_bytes=settings.server.max_body_mb << 20),
-            Middleware(KeyGuard, database=service.database, always=needs_key),
+            *door(settings, service.database),
             Middleware(RequestLimit, limits=service.limits),
             Middleware(MountedErrors),
         ],
@@ -63,7 +59,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
     for router in (chat_completions, models, search, conversations, feedback, collections, jobs):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
-    if needs_key:
+    if settings.needs_sign_in:
         _declare_keys(app)
     return app
 

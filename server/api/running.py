@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from server.api.connections import bounded
-from server.api.door.origins import is_loopback
 from server.settings import ServerSettings, Settings
 from server.store import Database, keys
 
@@ -28,19 +27,25 @@ class AddressInUse(OSError):
 
 
 class KeyNeeded(Exception):
-    """The server would be reached from other machines without any key."""
+    """The server would be reached by others, and nobody could come in."""
 
 
 def demand_key(settings: Settings) -> None:
-    """Refuse to listen beyond this machine without any key. Raises KeyNeeded or StoreError."""
-    if is_loopback(settings.server.host):
+    """Refuse to serve others where there is neither a key nor a way to sign in. Raises KeyNeeded or StoreError."""
+    if not settings.needs_sign_in or settings.oidc.issuer or settings.proxy.user_header:
         return
     database = Database(settings.home / "anaphora.db")
     try:
         if not database.read_blocking(keys.any_active):
+            why = (
+                "server.trusted_hosts or proxy.addresses lets others reach this server"
+                if settings.server.on_loopback
+                else f"{settings.server.host} can be reached from other machines"
+            )
+            remedy = "" if settings.server.on_loopback else ", or listen on 127.0.0.1"
             raise KeyNeeded(
-                f"{settings.server.host} can be reached from other machines, and there is no API key yet. Make one "
-                "with `anaphora keys create NAME`, or listen on 127.0.0.1."
+                f"{why}, and there is no API key yet. Make one with `anaphora keys create NAME`, or set up signing in "
+                f"(oidc.issuer){remedy}."
             )
     finally:
         database.close()
@@ -79,7 +84,7 @@ def address(sock: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn that ends on Ctrl-C without raising it again: what surrounds it closes in its own time."""
 
-    def __init__(self, app: FastAPI, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -87,6 +92,8 @@ class Server(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                # A proxy is believed by the settings (`door.proxy`), not by uvicorn's defaults.
+                proxy_headers=False,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
                 lifespan="on",
             )

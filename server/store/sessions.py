@@ -14,16 +14,22 @@ from server.access.principals import Principal
 from server.store import keys
 
 
-def begin(connection: sqlite3.Connection, principal: Principal, seconds: float, key_id: str | None = None) -> str:
+def begin(
+    connection: sqlite3.Connection,
+    principal: Principal,
+    seconds: float,
+    key_id: str | None = None,
+    id_token: str = "",
+) -> str:
     """A session of a principal for so long: its secret, which cannot be had again. Expired ones are forgotten.
 
-    `key_id` names the key it is begun with, and ends with.
+    `key_id` names the key it is begun with, and ends with; `id_token` is what a provider said when it began.
     """
     secret, now = secrets.token_urlsafe(32), time.time()
     connection.execute("DELETE FROM sessions WHERE expires < ?", (now,))
     connection.execute(
-        "INSERT INTO sessions (hash, principal, key_id, expires) VALUES (?, ?, ?, ?)",
-        (_hash(secret), principal.dump(), key_id, now + seconds),
+        "INSERT INTO sessions (hash, principal, key_id, id_token, expires) VALUES (?, ?, ?, ?, ?)",
+        (_hash(secret), principal.dump(), key_id, id_token, now + seconds),
     )
     return secret
 
@@ -41,9 +47,11 @@ def find(connection: sqlite3.Connection, secret: str) -> Principal | None:
     return key.principal if key else None
 
 
-def end(connection: sqlite3.Connection, secret: str) -> None:
-    """Make a session useless from now on."""
+def end(connection: sqlite3.Connection, secret: str) -> str:
+    """Make a session useless from now on. What a provider said when it began, empty where it was none."""
+    row = connection.execute("SELECT id_token FROM sessions WHERE hash = ?", (_hash(secret),)).fetchone()
     connection.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
+    return str(row["id_token"]) if row else ""
 
 
 def _hash(secret: str) -> str:

@@ -1,13 +1,37 @@
 """The door of the server, as ASGI middleware: what every request passes before a route sees it.
 
-Each part knows one thing: which names and origins are answered, how long a body may be, who sends a request and how
-often, what a browser is told. What a principal may do once inside is not decided here (`server.access`).
+Each part knows one thing: what a proxy says, what a browser is told, which names and origins are answered, how long a
+body may be, who sends a request and how often. What a principal may do once inside is not decided here
+(`server.access`).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.middleware import Middleware
 
 from server.api.door.bodies import BodyLimit
 from server.api.door.guard import KeyGuard
 from server.api.door.headers import SecurityHeaders
-from server.api.door.origins import OriginGuard, is_loopback
+from server.api.door.origins import OriginGuard
+from server.api.door.proxy import ProxyHeaders, client_address
 from server.api.door.quotas import RequestLimit
 
-__all__ = ["BodyLimit", "KeyGuard", "OriginGuard", "RequestLimit", "SecurityHeaders", "is_loopback"]
+if TYPE_CHECKING:
+    from server.settings import Settings
+    from server.store import Database
+
+__all__ = ["KeyGuard", "RequestLimit", "client_address", "door"]
+
+
+def door(settings: Settings, database: Database) -> list[Middleware]:
+    """The parts of the door up to where the principal is known, the outermost first."""
+    server = settings.server
+    return [
+        Middleware(ProxyHeaders, settings=settings.proxy),
+        Middleware(SecurityHeaders),
+        Middleware(OriginGuard, hosts=server.trusted_hosts, any_host=not server.on_loopback),
+        Middleware(BodyLimit, upload_bytes=server.max_body_mb << 20),
+        Middleware(KeyGuard, database=database, always=settings.needs_sign_in, oidc=settings.oidc),
+    ]

@@ -55,7 +55,7 @@ class SecurityHeaders:
             "Content-Security-Policy": API_POLICY
             if is_api(path)
             else LOGIN_POLICY
-            if path == "/login"
+            if path.startswith("/login")
             else PAGE_POLICY,
         }
         if is_api(path):

@@ -1,47 +1,42 @@
 """Under which names the server answers, and that no page of another origin uses it.
 
-On loopback the Host header must name this machine, so that a web page elsewhere cannot reach the server by a name of
-its own (DNS rebinding). No page of another origin may change or read anything: it may only link here.
+The Host header must name this machine or a trusted host, so that a web page elsewhere cannot reach the server by a name
+of its own (DNS rebinding); only a server for others, to which no trusted hosts were told, answers to any name. No page
+of another origin may change or read anything: it may only link here.
 """
 
 from __future__ import annotations
 
-import ipaddress
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from server.access.settings import is_loopback
 from server.api.errors import error_response
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+_PORTS = {"http": ":80", "https": ":443"}
 
 
 class OriginGuard:
-    """Refuses requests that a web page of another origin made a browser send.
+    """Refuses requests to other names, and those that a web page of another origin made a browser send.
 
-    `loopback_only` also demands that the Host header names this machine.
+    `hosts` are the trusted ones, `*.` before what they end with; `any_host` answers to all where there are none.
     """
 
-    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], any_host: bool) -> None:
         self._app = app
-        self._loopback_only = loopback_only
+        self._hosts = frozenset(hosts)
+        self._suffixes = tuple(host.removeprefix("*") for host in hosts if host.startswith("*."))
+        self._any = any_host and not hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        problem = self._problem(Headers(scope=scope), scope.get("method", "GET"), scope["type"])
+        problem = self._problem(Headers(scope=scope), scope)
         if problem is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -49,27 +44,28 @@ class OriginGuard:
         else:
             await error_response(403, problem, code="forbidden_origin")(scope, receive, send)
 
-    def _problem(self, headers: Headers, method: str, kind: str) -> str | None:
+    def _problem(self, headers: Headers, scope: Scope) -> str | None:
         host = headers.get("host", "")
-        if self._loopback_only and not is_loopback(_hostname(host)):
+        if not self._answers_to(_hostname(host)):
             return (
-                "This server listens on loopback only and answers to localhost and 127.0.0.1. To reach it by another "
-                "name, start it with --host and an API key."
+                "This server does not answer to that name, only to localhost, 127.0.0.1 and what server.trusted_hosts "
+                "lists. To reach it by the name, add it there."
             )
         origin = headers.get("origin")
-        foreign = origin is not None and _place(origin) != host.lower()
+        scheme = str(scope["scheme"]).replace("ws", "http")
+        foreign = origin is not None and origin.lower() != f"{scheme}://{host.lower().removesuffix(_PORTS[scheme])}"
         if headers.get("sec-fetch-site") == "cross-site":
-            linked = method in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
-            foreign = foreign or kind != "http" or not linked
-        return "A page of another origin may not use this server." if foreign else None
+            linked = scope.get("method") in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+            foreign = foreign or scope["type"] != "http" or not linked
+        if not foreign:
+            return None
+        return (
+            "A page of another origin may not use this server. If a proxy with TLS stands before it, proxy.addresses "
+            "must name the proxy's address, and the proxy must send X-Forwarded-Proto."
+        )
 
-
-def _place(origin: str) -> str:
-    """Host and port of an origin, empty for one that has none."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
+    def _answers_to(self, name: str) -> bool:
+        return self._any or is_loopback(name) or name in self._hosts or name.endswith(self._suffixes)
 
 
 def _hostname(host: str) -> str:

@@ -1,0 +1,99 @@
+"""What a proxy before the server says about a request: who sent it, from where, over which scheme, to which name.
+
+It is believed only from the addresses that the settings name. These headers are taken out in any case, so that nothing
+behind this believes anybody else's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from server.access.people import NotAdmitted, person
+from server.access.principals import Principal
+from server.access.settings import ProxySettings
+
+_TAKEN = (b"forwarded", b"x-real-ip", b"x-gradio-server")
+_TAKEN_PREFIX = b"x-forwarded-"
+
+
+class ProxyHeaders:
+    """Puts the client's address, the scheme and the host of a request where they are looked for.
+
+    Whom the proxy says it comes from is in the request's state as `forwarded`: a Principal, or the NotAdmitted that
+    says why it is nobody.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ProxySettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._own = {header.lower().encode() for header in settings.headers}
+        self._networks = [ipaddress.ip_network(address) for address in settings.addresses]
+
+        async def nothing(*_: object) -> None:
+            """uvicorn's part changes the scope, and what it calls then has nothing to do."""
+
+        # Of the addresses in X-Forwarded-For it takes the last that is no proxy's: those before it are only said.
+        self._forwarded = ProxyHeadersMiddleware(nothing, list(settings.addresses))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            proxy = client_address(scope)
+            if proxy and any(ipaddress.ip_address(proxy) in network for network in self._networks):
+                scope["client"] = (proxy, 0)
+                await self._forwarded(scope, receive, send)  # type: ignore[arg-type]  # uvicorn has names of its own
+                scope["client"] = (client_address(scope) or proxy, 0)
+                if host := _values(scope, b"x-forwarded-host"):
+                    kept = [(name, value) for name, value in scope["headers"] if name != b"host"]
+                    scope["headers"] = [*kept, (b"host", host[-1].rpartition(",")[2].strip().encode("latin-1"))]
+                if self._settings.user_header:
+                    self._sign_in(scope)
+            scope["headers"] = [(name, value) for name, value in scope["headers"] if not self._is_taken(name)]
+        await self._app(scope, receive, send)
+
+    def _is_taken(self, name: bytes) -> bool:
+        return name in _TAKEN or name.startswith(_TAKEN_PREFIX) or name in self._own
+
+    def _sign_in(self, scope: Scope) -> None:
+        rules = self._settings
+        said = _values(scope, rules.user_header.lower().encode())
+        if not any(said):
+            return
+        found: Principal | NotAdmitted
+        try:
+            if len(said) > 1:
+                raise NotAdmitted(f"The proxy sent {rules.user_header} twice, and perhaps only one of them is its own.")
+            groups = None
+            if rules.groups_header:
+                lists = _values(scope, rules.groups_header.lower().encode())
+                groups = [group for listed in lists for group in listed.split(",")]
+            name = " ".join(_values(scope, rules.name_header.lower().encode())) if rules.name_header else ""
+            found = person(f"proxy:{said[0]}", name or said[0], groups, rules)
+        except NotAdmitted as refused:
+            found = refused
+        scope.setdefault("state", {})["forwarded"] = found
+
+
+def client_address(scope: Scope) -> str:
+    """The IP address a request comes from, empty where there is none."""
+    host = (scope.get("client") or ("",))[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return ""
+    # A socket for both versions shows version 4 as a part of version 6.
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    """What each header of this name says, in UTF-8 or, as HTTP once had it, Latin-1."""
+    said = []
+    for header, value in scope["headers"]:
+        if header == name:
+            try:
+                said.append(value.decode("utf-8").strip())
+            except UnicodeDecodeError:
+                said.append(value.decode("latin-1").strip())
+    return said

@@ -1,0 +1,188 @@
+"""How a person begins and ends a session: a key in a form, or a provider; the cookie is all that the browser keeps."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from http.cookies import CookieError, SimpleCookie
+from typing import Literal
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from server.access.principals import Principal
+from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
+from server.api.door.pages import leading_on_page, local_path, sign_in_page
+from server.api.door.proxy import client_address
+from server.api.door.throttle import LoginThrottle
+from server.store import Database, keys, sessions
+
+COOKIE = "anaphora_session"
+PENDING_COOKIE = "anaphora_sign_in"
+
+KEY_SESSION_SECONDS = 30 * 24 * 3600
+PENDING_SECONDS = 600
+"""How long a person may take at the provider."""
+
+
+class SignIn:
+    """Answers `/login`, what is below it, and `/logout`; everything else is not its business."""
+
+    def __init__(
+        self, database: Database, throttle: LoginThrottle, provider: OidcProvider | None, session_seconds: float
+    ) -> None:
+        self._database = database
+        self._throttle = throttle
+        self._provider = provider
+        self._label = provider.label if provider else ""
+        self._session_seconds = session_seconds
+
+    async def answer(self, request: Request) -> Response | None:
+        """The response to a request of somebody who signs in or out, None for any other. Raises StoreError."""
+        path = request.url.path.rstrip("/")
+        if path == "/logout":
+            return await self._logout(request)
+        if path == "/login":
+            return await self._with_key(request) if request.method == "POST" else self._form(request)
+        if self._provider is None or request.method != "GET":
+            return None
+        if path == "/login/oidc":
+            return await self._to_provider(request, self._provider)
+        if path == "/login/callback":
+            return await self._from_provider(request, self._provider)
+        return None
+
+    def _form(self, request: Request) -> Response:
+        return sign_in_page(request.query_params.get("next", "/"), self._label)
+
+    async def _with_key(self, request: Request) -> Response:
+        fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+        secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
+        key, wait = await look_up_key(self._database, self._throttle, client_address(request.scope), secret)
+        if wait:
+            return self._problem(f"Too many wrong tries. Try again in {wait} seconds.", following, 429, wait)
+        if key is None:
+            return self._problem("This key is not known, or it was revoked.", following, 401)
+        response = RedirectResponse(local_path(following), 303)
+        await self._begin(request, response, key.principal, KEY_SESSION_SECONDS, key.id)
+        return response
+
+    async def _to_provider(self, request: Request, provider: OidcProvider) -> Response:
+        following = local_path(request.query_params.get("next", "/"))
+        try:
+            address, pending = await provider.begin(_here(request, "/login/callback"), following)
+        except SignInFailed as failed:
+            return self._problem(str(failed), following, failed.status)
+        response = RedirectResponse(address, 303)
+        # The way back begins at another site, so that a strict cookie would not come along.
+        _set_cookie(response, request, PENDING_COOKIE, _packed(pending.dump()), PENDING_SECONDS, "/login", "lax")
+        return response
+
+    async def _from_provider(self, request: Request, provider: OidcProvider) -> Response:
+        address = client_address(request.scope)
+        pending = PendingSignIn.load(_unpacked(cookie(request.headers, PENDING_COOKIE)))
+        following = pending.following if pending else "/"
+        if wait := self._throttle.wait(address):
+            return self._problem(f"Too many failed tries. Try again in {wait} seconds.", following, 429, wait)
+        try:
+            principal, id_token = await provider.finish(pending, request.query_params)
+        except SignInFailed as failed:
+            if failed.status < 500:
+                self._throttle.wrong(address)
+            response = self._problem(str(failed), following, failed.status)
+        else:
+            response = leading_on_page(following)
+            await self._begin(request, response, principal, self._session_seconds, id_token=id_token)
+        response.delete_cookie(PENDING_COOKIE, "/login", httponly=True, samesite="lax")
+        return response
+
+    async def _begin(
+        self,
+        request: Request,
+        response: Response,
+        principal: Principal,
+        seconds: float,
+        key_id: str | None = None,
+        id_token: str = "",
+    ) -> None:
+        """A new session; one that the browser had ends, so that nobody can lay one under a person's sign-in."""
+        if before := cookie(request.headers, COOKIE):
+            await self._database.write(lambda connection: sessions.end(connection, before))
+        session = await self._database.write(
+            lambda connection: sessions.begin(connection, principal, seconds, key_id, id_token)
+        )
+        _set_cookie(response, request, COOKIE, session, int(seconds))
+
+    async def _logout(self, request: Request) -> Response:
+        """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
+        address = "/"
+        if session := cookie(request.headers, COOKIE):
+            id_token = await self._database.write(lambda connection: sessions.end(connection, session))
+            if id_token and self._provider:
+                address = await self._provider.logout_address(id_token, _here(request, "/login")) or "/login"
+        response = RedirectResponse(address, 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+    def _problem(self, problem: str, following: str, status: int, wait: int = 0) -> Response:
+        return sign_in_page(following, self._label, problem, status, wait)
+
+
+async def look_up_key(
+    database: Database, throttle: LoginThrottle, address: str, secret: str
+) -> tuple[keys.ApiKey | None, int]:
+    """The key that an address shows, if it is one; and in how many seconds it may show the next after too many wrong
+    ones. Raises StoreError."""
+    if wait := throttle.wait(address, secret):
+        return None, wait
+    key = await database.read(lambda connection: keys.check(connection, secret))
+    if key is None:
+        return None, throttle.wrong(address)
+    throttle.right(address, secret)
+    return key, 0
+
+
+def cookie(headers: Headers, name: str) -> str:
+    """What a cookie holds, empty where there is none."""
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return morsel.value if morsel is not None else ""
+
+
+def _set_cookie(
+    response: Response,
+    request: Request,
+    name: str,
+    value: str,
+    seconds: int,
+    path: str = "/",
+    same_site: Literal["lax", "strict"] = "strict",
+) -> None:
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=path,
+        httponly=True,
+        samesite=same_site,
+        secure=request.url.scheme == "https",
+    )
+
+
+def _here(request: Request, path: str) -> str:
+    return str(request.url.replace(path=path, query="", fragment=""))
+
+
+def _packed(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _unpacked(text: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return ""

@@ -1,0 +1,76 @@
+"""How often an address may be wrong: guesses at keys and at sign-ins are slowed down, whoever is right is not."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import math
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+
+PER_ADDRESS = "10/minute; 40/hour; 200/day"
+"""Wrong tries of one address; who goes on waits a minute, then an hour, then a day."""
+
+IN_ALL = "300/minute"
+"""Wrong tries that are remembered by address, which bounds the memory this takes; further ones are refused at once."""
+
+KNOWN = 1024
+"""Addresses whose keys were right lately: these keys are looked at however often others there were wrong."""
+
+NETWORK_BITS = 64
+"""What one customer has of the addresses of IP version 6."""
+
+
+class LoginThrottle:
+    """Counts wrong tries. Times are in whole seconds; nothing here waits."""
+
+    def __init__(self) -> None:
+        from limits import parse_many
+        from limits.storage import MemoryStorage
+        from limits.strategies import FixedWindowRateLimiter
+
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._per_address = parse_many(PER_ADDRESS)
+        self._in_all = parse_many(IN_ALL)
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    def wait(self, address: str, secret: str = "") -> int:
+        """In how many seconds this address may try again; 0 if it may now, or was right with this secret before."""
+        if secret and _digest(address, secret) in self._known:
+            return 0
+        return self._longest(self._per_address, _network(address))
+
+    def wrong(self, address: str) -> int:
+        """Count a wrong try; seconds to wait where there are too many in all, else 0."""
+        if not all(self._limiter.hit(item) for item in self._in_all):
+            return self._longest(self._in_all)
+        for item in self._per_address:
+            self._limiter.hit(item, _network(address))
+        return 0
+
+    def right(self, address: str, secret: str) -> None:
+        """Remember that a secret was right at this address."""
+        known = _digest(address, secret)
+        self._known[known] = None
+        self._known.move_to_end(known)
+        if len(self._known) > KNOWN:
+            self._known.popitem(last=False)
+
+    def _longest(self, items: list[RateLimitItem], *who: str) -> int:
+        resets = [self._limiter.get_window_stats(item, *who) for item in items]
+        now = time.time()
+        return max((max(1, math.ceil(reset - now)) for reset, left in resets if left <= 0), default=0)
+
+
+def _network(address: str) -> str:
+    if ":" in address:
+        return str(ipaddress.ip_network((address.partition("%")[0], NETWORK_BITS), strict=False))
+    return address
+
+
+def _digest(address: str, secret: str) -> bytes:
+    return hashlib.sha256(f"{address} {secret}".encode("utf-8", "replace")).digest()

@@ -1,0 +1,448 @@
+"""Signing in with an OpenID Connect provider: who comes in as whom, and what nobody comes in with."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import hmac
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+from pydantic import ValidationError
+
+from server.access.settings import OidcSettings
+from server.store import sessions
+from testing.oidc_provider import FakeOidcProvider, sign, signing_key
+from tests.door import Door, OpenDoor, opened
+
+ADDRESSES = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def serving_provider() -> Iterator[FakeOidcProvider]:
+    with FakeOidcProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def provider(serving_provider: FakeOidcProvider) -> FakeOidcProvider:
+    """The provider as it is at first."""
+    fresh = FakeOidcProvider()
+    for one in dataclasses.fields(FakeOidcProvider):
+        if one.name != "issuer":
+            setattr(serving_provider, one.name, getattr(fresh, one.name))
+    return serving_provider
+
+
+@pytest.fixture(scope="module")
+def opened_door(serving_provider: FakeOidcProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    # A proxy is believed, so that each test's browsers have an address of their own: failures are counted by address.
+    proxy = {"addresses": ["127.0.0.1"]}
+    with opened(tmp_path_factory.mktemp("door"), oidc=settings(serving_provider), proxy=proxy) as door:
+        yield door
+
+
+@pytest.fixture
+def door(opened_door: Door, provider: FakeOidcProvider) -> Door:
+    opened_door.headers = {"X-Forwarded-For": f"192.0.2.{next(ADDRESSES)}"}
+    return opened_door
+
+
+@pytest.fixture
+def new_door(open_door: OpenDoor, provider: FakeOidcProvider) -> Door:
+    """A door that has not asked the provider anything yet."""
+    return open_door(oidc=settings(provider))
+
+
+def settings(provider: FakeOidcProvider, **changes: object) -> dict[str, object]:
+    return {
+        "issuer": provider.issuer,
+        "client_id": provider.client_id,
+        "client_secret": provider.client_secret,
+        "groups_claim": "groups",
+        **changes,
+    }
+
+
+def to_provider(client: httpx.Client, following: str = "/") -> str:
+    """Begin to sign in; the address at the provider."""
+    sent = client.get("/login/oidc", params={"next": following})
+    assert sent.status_code == 303, sent.text
+    return sent.headers["location"]
+
+
+def at_provider(address: str) -> str:
+    """What the provider sends the browser back with."""
+    return httpx.get(address, verify=False).headers["location"]
+
+
+def sign_in(client: httpx.Client, following: str = "/") -> httpx.Response:
+    return client.get(at_provider(to_provider(client, following)))
+
+
+def test_a_person_comes_in_by_the_provider(door: Door, provider: FakeOidcProvider) -> None:
+    with door.client() as client:
+        refused = client.get("/a?b=c", headers={"Accept": "text/html"})
+        assert refused.headers["location"] == "/login?next=/a"
+        page = client.get(refused.headers["location"])
+        assert f"Sign in with {urlsplit(provider.issuer).netloc}" in page.text
+        assert 'href="/login/oidc?next=/a"' in page.text
+        address = to_provider(client, "/a")
+        asked = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
+        assert asked["redirect_uri"] == f"{door.url}/login/callback"
+        assert asked["scope"] == "openid profile email"
+        assert asked["code_challenge_method"] == "S256"
+        assert len(asked["nonce"]) >= 20
+        assert len(asked["state"]) >= 20
+        done = client.get(at_provider(address))
+        assert done.status_code == 200
+        assert '<meta http-equiv="refresh" content="0;url=/a">' in done.text
+        assert "anaphora_sign_in" not in client.cookies
+        who = client.get("/").json()
+    assert who["id"] == f"oidc:{provider.issuer}:u1"
+    assert (who["name"], who["role"], who["groups"], who["origin"]) == (
+        "Ada",
+        "reader",
+        ["docs"],
+        door.headers["X-Forwarded-For"],
+    )
+
+
+def test_no_button_is_shown_where_no_provider_is_set(open_door: Door) -> None:
+    with open_door().client() as client:
+        assert "Sign in with" not in client.get("/login").text
+        assert client.get("/login/oidc").status_code == 404
+        assert client.get("/login/callback").status_code == 404
+
+
+def test_cookies_are_kept_from_scripts_and_other_sites(door: Door) -> None:
+    with door.client() as client:
+        begun = client.get("/login/oidc").headers["set-cookie"]
+        assert all(word in begun for word in ("HttpOnly", "Path=/login", "SameSite=lax", "Max-Age=600"))
+        cookies = sign_in(client).headers.get_list("set-cookie")
+        session = next(cookie for cookie in cookies if cookie.startswith("anaphora_session="))
+        assert all(word in session for word in ("HttpOnly", "Path=/", "SameSite=strict", f"Max-Age={12 * 3600}"))
+        secret = client.cookies["anaphora_session"]
+    stored = door.database.read_blocking(lambda connection: connection.execute("SELECT * FROM sessions").fetchone())
+    assert secret not in [str(value) for value in stored]
+    assert stored["expires"] == pytest.approx(time.time() + 12 * 3600, abs=30)
+
+
+@pytest.mark.parametrize(
+    ("changes", "claims", "role", "groups"),
+    [
+        ({}, {"groups": ["/docs", "b", "a b", "..", "x" * 65, "*", 7, ""]}, "reader", ["b", "docs"]),
+        ({}, {"groups": "docs"}, "reader", ["docs"]),
+        ({"roles": {"lead": "operator", "docs": "agent"}}, {"groups": ["docs", "lead"]}, "operator", ["docs", "lead"]),
+        ({"roles": {"The Team": "agent"}}, {"groups": ["docs", "The Team"]}, "agent", ["docs"]),
+        ({"every_group": ["root"], "roles": {"root": "operator"}}, {"groups": ["root"]}, "operator", ["*"]),
+        ({"groups_claim": "", "default_role": "agent"}, {"groups": ["root"]}, "agent", ["default"]),
+        ({"groups_claim": "https://x.example/teams"}, {"https://x.example/teams": ["b"]}, "reader", ["b"]),
+    ],
+)
+def test_claims_become_a_role_and_groups(
+    open_door: Door,
+    provider: FakeOidcProvider,
+    changes: dict[str, object],
+    claims: dict[str, object],
+    role: str,
+    groups: list[str],
+) -> None:
+    provider.claims |= claims
+    with open_door(oidc=settings(provider, **changes)).client() as client:
+        assert sign_in(client).status_code == 200
+        who = client.get("/").json()
+    assert (who["role"], who["groups"]) == (role, groups)
+
+
+def test_a_person_is_in_two_hundred_groups_at_most_and_has_a_name_of_bounded_length(
+    door: Door, provider: FakeOidcProvider
+) -> None:
+    provider.claims |= {"groups": [f"g{n:04}" for n in range(1000)], "name": "A\u202e\n" * 500}
+    with door.client() as client:
+        assert sign_in(client).status_code == 200
+        who = client.get("/").json()
+    assert who["groups"] == [f"g{n:04}" for n in range(200)]
+    assert len(who["name"]) <= 100
+    assert "\u202e" not in who["name"]
+
+
+def test_what_the_id_token_leaves_out_is_in_the_userinfo(door: Door, provider: FakeOidcProvider) -> None:
+    provider.claims = {"sub": "u1"}
+    provider.userinfo = {"name": "Ada", "groups": ["docs"]}
+    with door.client() as client:
+        assert sign_in(client).status_code == 200
+        who = client.get("/").json()
+        assert (who["name"], who["groups"]) == ("Ada", ["docs"])
+        provider.userinfo["sub"] = "somebody else"
+        assert sign_in(client).status_code == 502
+
+
+@pytest.mark.parametrize("claims", [{"groups": []}, {"groups": ["no group"]}, {"groups": None}, {"sub": "u" * 1000}])
+def test_who_is_in_no_group_is_told_so(door: Door, provider: FakeOidcProvider, claims: dict[str, object]) -> None:
+    provider.claims |= claims
+    with door.client() as client:
+        refused = sign_in(client)
+        assert refused.status_code == 403
+        assert "This account" in refused.text or "this account" in refused.text
+        assert client.get("/").status_code == 401
+
+
+def by_public_key(claims: dict[str, Any]) -> str:
+    token = encoded({"alg": "HS256", "kid": "fake"}, claims)
+    made = hmac.digest(signing_key().as_pem(private=False), token.encode(), hashlib.sha256)
+    return f"{token}.{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
+
+
+def by_client_secret(claims: dict[str, Any]) -> str:
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key("shared-secret"))
+
+
+def by_own_key(claims: dict[str, Any]) -> str:
+    own = RSAKey.generate_key(2048, {"kid": "fake"})
+    return jwt.encode({"alg": "RS256", "kid": "fake"}, claims, own)
+
+
+def with_key_inside(claims: dict[str, Any]) -> str:
+    own = RSAKey.generate_key(2048)
+    return jwt.encode({"alg": "RS256", "jwk": own.as_dict(private=False)}, claims, own)
+
+
+def unsigned(claims: dict[str, Any]) -> str:
+    return encoded({"alg": "none", "kid": "fake"}, claims) + "."
+
+
+def encoded(*parts: dict[str, Any]) -> str:
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+
+
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+@pytest.mark.parametrize(
+    "signed",
+    [by_public_key, by_client_secret, by_own_key, with_key_inside, unsigned, lambda claims: sign(claims)[:-4] + "AAAA",
+     lambda claims: "no token", lambda claims: ""],
+    ids=["public key", "client secret", "own key", "key inside", "none", "changed", "no token", "empty"],
+)  # fmt: skip
+def test_only_the_providers_signature_counts(
+    door: Door, provider: FakeOidcProvider, signed: Callable[[dict[str, Any]], str]
+) -> None:
+    provider.signed = signed
+    with door.client() as client:
+        refused = sign_in(client)
+        assert refused.status_code in (401, 502)
+        assert "log says why" in refused.text
+        assert "anaphora_session" not in client.cookies
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"nonce": "another"}, "cannot be trusted"),
+        ({"nonce": None}, "cannot be trusted"),
+        ({"aud": "another"}, "cannot be trusted"),
+        ({"aud": ["anaphora", "another"]}, "cannot be trusted"),
+        ({"aud": None}, "cannot be trusted"),
+        ({"azp": "another"}, "cannot be trusted"),
+        ({"iss": "https://evil.example"}, "cannot be trusted"),
+        ({"iss": None}, "cannot be trusted"),
+        ({"sub": None}, "cannot be trusted"),
+        ({"exp": None}, "cannot be trusted"),
+        ({"exp": 1}, "clocks"),
+        ({"exp": "soon"}, "cannot be trusted"),
+        ({"iat": 4102444800, "exp": 4102444900}, "clocks"),
+    ],
+)
+def test_an_id_token_for_somebody_or_something_else_is_refused(
+    door: Door, provider: FakeOidcProvider, change: dict[str, object], said: str
+) -> None:
+    provider.tamper = lambda claims: {name: value for name, value in {**claims, **change}.items() if value is not None}
+    with door.client() as client:
+        refused = sign_in(client)
+        assert refused.status_code == 401
+        assert said in refused.text
+        assert "anaphora_session" not in client.cookies
+        assert client.get("/").status_code == 401
+
+
+def test_clocks_may_be_a_minute_apart(door: Door, provider: FakeOidcProvider) -> None:
+    now = int(time.time())
+    with door.client() as client:
+        for shift in (-45, 45):
+            provider.tamper = lambda claims, shift=shift: {**claims, "iat": now + shift, "exp": now + shift + 1}
+            assert sign_in(client).status_code == 200
+
+
+def test_a_way_back_counts_once_and_only_for_the_browser_that_began(door: Door, provider: FakeOidcProvider) -> None:
+    with door.client() as victim, door.client() as attacker:
+        back = at_provider(to_provider(attacker))
+        assert "begun elsewhere" in victim.get(back).text
+        to_provider(victim)
+        assert "begun elsewhere" in victim.get(back).text
+        assert "anaphora_session" not in victim.cookies
+        begun = dict(attacker.cookies)
+        assert attacker.get(back).status_code == 200
+        again = attacker.get(back)
+        assert again.status_code == 401
+        assert "begun elsewhere" in again.text
+        # Nor with the cookie kept: the provider knows the code no more.
+        replayed = door.get(back, cookies=begun)
+        assert replayed.status_code == 401
+        assert "Start again" in replayed.text
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "e30", base64.b64encode(b'{"state": 1}').decode(), "~~~", "W10"])
+def test_a_cookie_of_ones_own_making_is_no_beginning(door: Door, cookie: str) -> None:
+    with door.client() as client:
+        answer = client.get("/login/callback?code=x&state=", headers={"Cookie": f"anaphora_sign_in={cookie}"})
+        assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("issuer", ["https://evil.example", ""])
+def test_an_answer_of_another_provider_is_refused(door: Door, provider: FakeOidcProvider, issuer: str) -> None:
+    """A code is not shown to this provider's token endpoint if another one may have given it (RFC 9207)."""
+    with door.client() as client:
+        back = httpx.URL(at_provider(to_provider(client)))
+        parameters = back.params.set("iss", issuer) if issuer else back.params.remove("iss")
+        assert client.get(back.copy_with(params=parameters)).status_code == 401
+    assert "/token" not in [path for path, _ in provider.requests]
+
+
+@pytest.mark.parametrize(
+    "following", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x"]
+)
+def test_nobody_is_led_away(door: Door, following: str) -> None:
+    with door.client() as client:
+        done = sign_in(client, following)
+    assert 'content="0;url=/"' in done.text
+    assert "evil" not in done.text
+
+
+def test_where_a_person_goes_on_is_no_html(door: Door) -> None:
+    with door.client() as client:
+        done = sign_in(client, '/"><script>alert(1)</script>')
+        page = client.get("/login", params={"next": '/"><script>alert(1)</script>'})
+    assert "<script>" not in done.text + page.text
+
+
+def test_a_session_laid_under_a_browser_is_not_the_persons(door: Door) -> None:
+    with door.client() as attacker, door.client() as victim:
+        sign_in(attacker)
+        planted = attacker.cookies["anaphora_session"]
+        victim.cookies.set("anaphora_session", planted)
+        to_begin = sign_in(victim)
+        assert to_begin.status_code == 200
+        header = to_begin.headers.get_list("set-cookie")
+        assert not any(planted in cookie for cookie in header)
+        assert door.get("/", cookies={"anaphora_session": planted}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"denied": "access_denied"}, 403, "cancelled"),
+        ({"denied": "server_error"}, 401, "could not sign you in"),
+        ({"client_secret": "another"}, 401, "did not accept"),
+    ],
+)
+def test_a_refusal_of_the_provider_is_explained(
+    door: Door, provider: FakeOidcProvider, change: dict[str, str], status: int, said: str
+) -> None:
+    for name, value in change.items():
+        setattr(provider, name, value)
+    with door.client() as client:
+        refused = sign_in(client)
+    assert (refused.status_code, said in refused.text) == (status, True)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://evil.example"},
+        {"token_endpoint": "http://evil.example/token"},
+        {"jwks_uri": None},
+        {"authorization_endpoint": "javascript:alert(1)"},
+    ],
+)
+def test_a_provider_that_is_not_the_one_of_the_settings_is_not_used(
+    new_door: Door, provider: FakeOidcProvider, metadata: dict[str, object]
+) -> None:
+    provider.metadata = metadata
+    with new_door.client() as client:
+        refused = client.get("/login/oidc")
+    assert refused.status_code == 502
+    assert "log says why" in refused.text
+
+
+def test_a_provider_that_is_down_leaves_the_key_and_is_found_when_it_is_back(
+    new_door: Door, provider: FakeOidcProvider
+) -> None:
+    with new_door.client() as client:
+        provider.status = 503
+        refused = client.get("/login/oidc")
+        assert refused.status_code == 502
+        assert "does not answer now" in refused.text
+        provider.status = 200
+        assert sign_in(client).status_code == 200
+        back = at_provider(to_provider(client))
+        provider.status = 503
+        assert "does not answer now" in client.get(back).text
+    with new_door.client() as client:
+        assert client.post("/login", data={"key": new_door.key()}).status_code == 303
+        assert client.get("/").status_code == 200
+
+
+def test_who_leaves_here_leaves_the_provider_too(door: Door, provider: FakeOidcProvider) -> None:
+    with door.client() as client:
+        sign_in(client)
+        session = {"anaphora_session": client.cookies["anaphora_session"]}
+        left = client.get("/logout")
+        assert left.status_code == 303
+        assert left.headers["location"].startswith(f"{provider.issuer}/logout?")
+        assert httpx.get(left.headers["location"], verify=False).headers["location"] == f"{door.url}/login"
+        assert provider.requests[-1][1]["id_token_hint"] == provider.issued[-1]
+        assert door.get("/", cookies=session).status_code == 401
+
+
+def test_a_provider_without_a_logout_is_left_alone(new_door: Door, provider: FakeOidcProvider) -> None:
+    provider.metadata = {"end_session_endpoint": None}
+    with new_door.client() as client:
+        sign_in(client)
+        assert client.get("/logout").headers["location"] == "/login"
+        assert client.get("/").status_code == 401
+
+
+def test_sessions_of_a_provider_that_was_taken_out_of_the_settings_end(
+    open_door: Door, provider: FakeOidcProvider
+) -> None:
+    from server.access import Principal
+
+    door = open_door(oidc=settings(provider, issuer="https://new.example"))
+    old = Principal(f"oidc:{provider.issuer}:u1", "Ada", "reader", frozenset({"docs"}))
+    session = door.database.write_blocking(lambda connection: sessions.begin(connection, old, 60))
+    with door.client(cookies={"anaphora_session": session}) as client:
+        assert client.get("/").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"issuer": "http://login.example", "client_id": "x"},
+        {"issuer": "login.example", "client_id": "x"},
+        {"issuer": "https://login.example"},
+        {"issuer": "https://login.example", "client_id": "x", "scopes": ["profile"]},
+        {"issuer": "https://login.example", "client_id": "x", "roles": {"a": "operator"}},
+        {"issuer": "https://login.example", "client_id": "x", "groups_claim": "g", "roles": {"a": "king"}},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        OidcSettings(**wrong)

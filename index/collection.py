@@ -97,11 +97,9 @@ class Collection:
                 self._named = named
                 self.problem = ""
                 if not named:
-                    problems.append(f"the file `current` in {self._folder.path} is missing or damaged")
+                    problems.append(_no_pointer(self._folder))
                 if problems:
-                    self.problem = (
-                        f"{problems[0]}; version {candidate} serves until the collection {self.name!r} is indexed again"
-                    )
+                    self.problem = _serves_instead(problems[0], candidate, self._folder)
                     log.warning("%s", self.problem)
                 return generation
             # Versions written meanwhile: those that were looked at are gone.
@@ -151,6 +149,11 @@ class Collection:
             older, self._generation = self._generation, newer
             self._unsound = None
         older.retire()
+
+    @property
+    def sound(self) -> bool:
+        """Whether a version serves; False once none could be opened in place of a damaged one."""
+        return self._unsound is None
 
     @property
     def name(self) -> str:
@@ -277,15 +280,25 @@ def list_collections(root: Path) -> list[CollectionInfo]:
 
 
 def _info(folder: CollectionFolder) -> CollectionInfo:
-    problem = ""
+    problem = "" if folder.named() else _no_pointer(folder)
     for candidate in folder.candidates():
         try:
             made = folder.version(candidate).manifest
         except (FileNotFoundError, CollectionCorrupt) as error:
-            problem = problem or f"{error}; an older version serves, where one is sound, until it is indexed again"
+            problem = problem or str(error)
             continue
+        if problem:
+            problem = _serves_instead(problem, candidate, folder)
         return CollectionInfo(folder.name, made.documents, made.passages, made.version, made.created, problem)
     return CollectionInfo(folder.name, 0, 0, "", 0.0, problem)
+
+
+def _no_pointer(folder: CollectionFolder) -> str:
+    return f"the file `current` in {folder.path} is missing or damaged"
+
+
+def _serves_instead(problem: str, version: str, folder: CollectionFolder) -> str:
+    return f"{problem}; version {version} serves until the collection {folder.name!r} is indexed again"
 
 
 def delete_collection(root: Path, name: str) -> None:

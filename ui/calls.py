@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from server.chat import ChatError, ChatService, NotFound, Rating
+from server.chat import ChatError, ChatService, CollectionSummary, NotFound, Rating
 from ui.conversations import conversations_html
 from ui.examples import examples
 from ui.sources import read
@@ -95,9 +95,9 @@ class Calls:
         return {}
 
     async def list_collections(self, data: object) -> Answer:
-        """→ `{collections: [{name, documents}], chosen}`."""
+        """→ `{collections: [{name, documents, problem}], chosen}`."""
         found = await self._service.collections()
-        names = [{"name": one.name, "documents": one.documents} for one in found]
+        names = [{"name": one.name, "documents": one.documents, "problem": _problem(one)} for one in found]
         default = self._service.settings.collection
         known = [one.name for one in found]
         return {"collections": names, "chosen": default if default in known or not known else known[0]}
@@ -134,6 +134,14 @@ class Calls:
         asked = _Jobs.model_validate(data).jobs
         found = [(await self._service.job(job), name) for job, name in asked.items()]
         return {"html": str(jobs_html(found)), "running": any(not job.finished for job, _ in found)}
+
+
+def _problem(collection: CollectionSummary) -> str:
+    """One line for whoever asks; which file it is, and where, is the operator's to see."""
+    if not collection.problem:
+        return ""
+    state = "an older version answers" if collection.answers else "nothing can be asked"
+    return f"Files of this collection are damaged: {state} until it is indexed again."
 
 
 def guarded(call: Call) -> Call:

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from index.errors import IndexingError
+from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
 from server.chat.errors import InvalidRequest
 from server.chat.models import Models
 from server.chat.types import CollectionSummary
@@ -26,6 +26,10 @@ REFRESH_SECONDS = 1.0
 """How often, at most, a collection is asked whether another process has written a newer version."""
 CHECK_SECONDS = 3600.0
 """How often the files of a collection that is in use are read and compared with their checksums."""
+CHECK_BYTES = 32 << 20
+"""How much of them is read a second, so that turns have the disk and the cache of files for themselves."""
+TRY_AGAIN_SECONDS = 10.0
+"""How long a collection without a sound version is not read again, since that reads all of it."""
 
 
 def checked_name(name: str) -> str:
@@ -50,6 +54,8 @@ class Collections:
         self._open: dict[str, Collection] = {}
         self._checked: dict[str, float] = {}
         self._compared: dict[str, float] = {}
+        self._comparing: dict[str, threading.Thread] = {}
+        self._failed: dict[str, tuple[IndexingError, float]] = {}
         self.root = settings.home / "collections"
 
     def get(self, name: str) -> Collection:
@@ -59,31 +65,52 @@ class Collections:
         with lock:
             collection = self._open.get(name)
             if collection is None:
-                from index.collection import Collection
-
-                store = self._settings.index.vectors
-                collection = Collection.open(self.root, name, self._models.encoder(), store=store)
-                self._open[name] = collection
+                collection = self._open[name] = self._opened(name)
             elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
                 collection.refresh()
             now = self._checked[name] = time.monotonic()
-            if now - self._compared.setdefault(name, now) > CHECK_SECONDS:
+            if now - self._compared.setdefault(name, now) > CHECK_SECONDS and not self._is_comparing(name):
                 self._compared[name] = now
-                threading.Thread(target=_compare, args=(collection,), name=f"check-{name}", daemon=True).start()
+                thread = threading.Thread(target=_compare, args=(collection,), name=f"check-{name}", daemon=True)
+                self._comparing[name] = thread
+                thread.start()
             return collection
+
+    def _is_comparing(self, name: str) -> bool:
+        return name in self._comparing and self._comparing[name].is_alive()
+
+    def _opened(self, name: str) -> Collection:
+        from index.collection import Collection
+
+        error, until = self._failed.get(name, (None, 0.0))
+        if isinstance(error, CollectionCorrupt) and time.monotonic() < until:
+            raise CollectionCorrupt(str(error))
+        try:
+            collection = Collection.open(self.root, name, self._models.encoder(), store=self._settings.index.vectors)
+        except CollectionNotFound:
+            self._failed.pop(name, None)
+            raise
+        except IndexingError as error:
+            self._failed[name] = error, time.monotonic() + TRY_AGAIN_SECONDS
+            raise
+        self._failed.pop(name, None)
+        return collection
 
     def changed(self, name: str) -> None:
         """Look for a newer version at the next use, however soon that is."""
         self._checked[name] = float("-inf")
+        self._failed.pop(name, None)
 
     def is_open(self, name: str) -> bool:
         """Whether a collection is open already; never blocks."""
         return name in self._open
 
     def problem(self, name: str) -> str:
-        """Why an older version of an open collection serves; empty where none does. Never blocks."""
+        """Why an older version of a collection serves, or it could not be opened; empty otherwise. Never blocks."""
         collection = self._open.get(name)
-        return collection.problem if collection is not None else ""
+        if collection is not None:
+            return collection.problem
+        return str(self._failed[name][0]) if name in self._failed else ""
 
     def exists(self, name: str) -> bool:
         """Whether there is a collection of that name, without opening it."""
@@ -100,10 +127,15 @@ class Collections:
                 passages=info.passages,
                 version=info.version,
                 updated=info.updated,
-                problem=info.problem,
+                problem=self.problem(info.name) or info.problem,
+                answers=self._answers(info.name, bool(info.version)),
             )
             for info in sorted(list_collections(self.root), key=lambda info: info.name)
         ]
+
+    def _answers(self, name: str, readable: bool) -> bool:
+        collection = self._open.get(name)
+        return collection.sound if collection is not None else readable and name not in self._failed
 
     def delete(self, name: str) -> None:
         """Close a collection and remove whatever lies there of it. Raises CollectionNotFound where that is nothing."""
@@ -115,6 +147,7 @@ class Collections:
             collection = self._open.pop(name, None)
             self._checked.pop(name, None)
             self._compared.pop(name, None)
+            self._failed.pop(name, None)
             if collection is not None:
                 collection.close()
             delete_collection(self.root, name)
@@ -128,7 +161,9 @@ class Collections:
 
 
 def _compare(collection: Collection) -> None:
+    from index.integrity import Pace
+
     try:
-        collection.check()
+        collection.check(Pace(CHECK_BYTES))
     except IndexingError as error:
         log.warning("%s", error)

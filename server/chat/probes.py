@@ -13,6 +13,7 @@ from pathlib import Path
 from index.errors import IndexingError
 from index.query import Query
 from server.chat.collections import Collections
+from server.store import Database, StoreError
 
 REMEMBERED_SECONDS = 5.0
 WAIT_SECONDS = 3.0
@@ -38,6 +39,21 @@ class Probe:
             self._task = asyncio.create_task(asyncio.to_thread(self._look))
         done, _ = await asyncio.wait({self._task}, timeout=WAIT_SECONDS)
         return self._task.result() if done else f"{self._what} takes longer than {WAIT_SECONDS:.0f} seconds."
+
+
+def database_problem(database: Database) -> str:
+    """Why the database takes no writes, though its disk may; empty where it does."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        # What it was already, which is written all the same: some kB, without waiting for the disk.
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        connection.execute(f"PRAGMA user_version = {version}")
+
+    try:
+        database.write_blocking(write)
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def search_problem(opened: Collections, name: str) -> str:

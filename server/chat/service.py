@@ -21,7 +21,7 @@ from server.chat.documents import DocumentMixin, in_thread, index_errors
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
-from server.chat.probes import Probe, disk_problem, search_problem
+from server.chat.probes import Probe, database_problem, disk_problem, search_problem
 from server.chat.turns import Admission, RunningTurn, TurnContext
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
@@ -81,7 +81,7 @@ class ChatService(ConversationMixin, DocumentMixin):
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
-        self._disk = Probe("Writing to the disk", lambda: disk_problem(settings.home))
+        self._disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self._searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.runner = JobRunner(database, runner)
         self._admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
@@ -181,8 +181,10 @@ class ChatService(ConversationMixin, DocumentMixin):
             problems.append(self.models.reranker_problem)
         if problem := await self._disk.problem():
             problems.append(problem)
-        if self.opened.is_open(name):
-            if problem := self.opened.problem(name) or await self._searching.problem():
+        if self.opened.is_open(name) or self.opened.problem(name):
+            # It is searched even where a problem is known: that is how its end is noticed.
+            fails = await self._searching.problem()
+            if problem := self.opened.problem(name) or fails:
                 problems.append(problem)
         elif await in_thread(lambda: self.opened.exists(name)):
             waiting.append(f"the collection {name}")

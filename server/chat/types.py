@@ -36,7 +36,10 @@ class TurnRequest(View):
 
 
 class CollectionSummary(View):
-    """A collection. `busy` is the id of the job that is changing it, if any; with a `problem` nothing can be asked."""
+    """A collection. `busy` is the id of the job that is changing it, if any.
+
+    `problem` says what is damaged, as far as is known; `answers` is false where no version of it can be read.
+    """
 
     name: str
     documents: int
@@ -45,6 +48,7 @@ class CollectionSummary(View):
     updated: float
     busy: str | None = None
     problem: str = ""
+    answers: bool = True
 
 
 class DocumentSummary(View):

@@ -84,6 +84,7 @@ class FakeService(ChatService):
     def __post_init__(self) -> None:
         self._ids = itertools.count(1)
         self.store: dict[str, tuple[ConversationSummary, list[StoredTurn]]] = {}
+        self.damage: dict[str, object] = {}
         self.requests: list[TurnRequest] = []
         self.uploads: dict[str, bytes] = {}
         self.cancelled = 0
@@ -280,7 +281,11 @@ class FakeService(ChatService):
 
     async def collections(self) -> list[CollectionSummary]:
         count = len(self.texts)
-        return [CollectionSummary(name="docs", documents=count, passages=count * 3, version="1", updated=0.0)]
+        return [
+            CollectionSummary(name="docs", documents=count, passages=count * 3, version="1", updated=0.0).model_copy(
+                update=self.damage
+            )
+        ]
 
     async def documents(self, collection: str) -> list[DocumentSummary]:
         return [

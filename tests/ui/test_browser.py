@@ -276,3 +276,17 @@ def test_the_page_can_be_used_by_keyboard(visitor: Visitor) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector(".source.selected")
     assert page.evaluate("document.activeElement.classList.contains('source')")
+
+
+def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) -> None:
+    note, page = visitor.page.locator(".rail .damaged"), visitor.page
+    assert not note.is_visible()
+    pointer = site.service.opened.root / "docs" / "current"
+    named = pointer.read_text("ascii")
+    try:
+        pointer.write_bytes(b"\x00")
+        page.reload()
+        note.wait_for(state="visible")
+        assert note.inner_text().startswith("Files of this collection are damaged: an older version answers")
+    finally:
+        pointer.write_text(named, "ascii")

@@ -74,6 +74,16 @@ def test_deleting_what_is_gone_is_no_error(service: FakeService) -> None:
     assert call(service, "delete_conversation", {"id": "gone"}) == {}
 
 
+def test_a_damaged_collection_is_named_as_such_without_its_files(service: FakeService) -> None:
+    assert call(service, "list_collections", {})["collections"][0]["problem"] == ""
+    service.damage = {"problem": "vectors.npy in /home/anaphora/collections/docs changed"}
+    problem = call(service, "list_collections", {})["collections"][0]["problem"]
+    assert "an older version answers until it is indexed again" in problem
+    assert "/home" not in problem
+    service.damage["answers"] = False
+    assert "nothing can be asked" in call(service, "list_collections", {})["collections"][0]["problem"]
+
+
 def test_a_rating_is_kept_and_taken_back(service: FakeService) -> None:
     _, turn = asyncio.run(talk(service))
     assert call(service, "rate", {"turn": turn, "rating": "down", "reason": "Wrong", "comment": "No."}) == {}

@@ -26,13 +26,20 @@ async function collections(chosen) {
   const answer = await anaphora.call(server, "list_collections", {});
   if (!answer) return;
   const wanted = chosen || collection.value || answer.chosen;
-  collection.replaceChildren(...answer.collections.map(({ name, documents }) => {
+  collection.replaceChildren(...answer.collections.map(({ name, documents, problem }) => {
     const option = new Option(`${name} (${documents.toLocaleString()})`, name);
+    option.dataset.problem = problem;
     return option;
   }));
   if (!answer.collections.length) collection.add(new Option(answer.chosen, answer.chosen));
   if ([...collection.options].some((option) => option.value === wanted)) collection.value = wanted;
+  warn();
   anaphora.emit("collection", { name: collection.value });
+}
+function warn() {
+  const note = part("problem");
+  note.textContent = collection.selectedOptions[0]?.dataset.problem ?? "";
+  note.hidden = !note.textContent;
 }
 
 function rename(row) {
@@ -169,7 +176,10 @@ files.addEventListener("change", () => {
   send([...files.files]);
   files.value = "";
 });
-collection.addEventListener("change", () => anaphora.emit("collection", { name: collection.value, chosen: true }));
+collection.addEventListener("change", () => {
+  warn();
+  anaphora.emit("collection", { name: collection.value, chosen: true });
+});
 element.addEventListener("dragover", (event) => { event.preventDefault(); element.classList.add("dropping"); });
 element.addEventListener("dragleave", () => element.classList.remove("dropping"));
 element.addEventListener("drop", (event) => {
@@ -182,6 +192,7 @@ anaphora.on("changed", list);
 anaphora.on("current", ({ id, collection: name }) => {
   current = id;
   if (name && [...collection.options].some((option) => option.value === name)) collection.value = name;
+  warn();
   mark();
 });
 list();

@@ -94,6 +94,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     from server.api.running import address
 
     name = service.settings.collection
+    await service.resume_uploads()
     known = {info.name for info in await service.collections()}
     wanted = list(paths) or ([] if name in known else own_documentation())
     if wanted:

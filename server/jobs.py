@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from index.errors import IndexingCancelled, IndexingError
 from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job, JobKind
+from server.store.runners import CUT_SHORT
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class JobRunner:
         self._queues: dict[str, deque[_Task]] = {}
         """What waits, by collection; a collection is here as long as it has a thread."""
         self._threads: set[threading.Thread] = set()
+        self._closing = False
 
     def submit(self, kind: JobKind, collection: str, work: Work) -> Job:
         """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
@@ -101,13 +103,13 @@ class JobRunner:
 
     def _run(self, task: _Task) -> None:
         if task.stop.is_set():
-            self._update(task, state="cancelled", message="Cancelled before it began.")
+            self._stopped(task, "Cancelled before it began.")
             return
         self._update(task, state="running")
         try:
             files = tuple(task.work(JobProgress(self, task)))
         except IndexingCancelled:
-            self._update(task, state="cancelled", message="Cancelled; the collection is as it was before.")
+            self._stopped(task, "Cancelled; the collection is as it was before.")
         except (IndexingError, StoreError, OSError) as error:
             log.warning("job %s failed: %s", task.job.id, error)
             self._update(task, state="failed", message=str(error))
@@ -121,6 +123,13 @@ class JobRunner:
             message = f"{len(failed)} of {len(files)} files could not be indexed." if failed else ""
             # One file is all an upload is about: if it failed, so did the job.
             self._update(task, state="failed" if failed and len(files) == 1 else "done", message=message, files=files)
+
+    def _stopped(self, task: _Task, message: str) -> None:
+        """Somebody cancelled the job, or the process ends before it."""
+        if self._closing:
+            self._update(task, state="interrupted", message=CUT_SHORT)
+        else:
+            self._update(task, state="cancelled", message=message)
 
     def _update(self, task: _Task, **changes: object) -> None:
         job = task.job = task.job.model_copy(update={**changes, "updated": time.time()})
@@ -168,8 +177,9 @@ class JobRunner:
                 task.stop.set()
 
     def close(self) -> None:
-        """Cancel everything and wait until the threads have noticed."""
+        """Stop everything and wait until the threads have noticed."""
         with self._lock:
+            self._closing = True
             threads = list(self._threads)
             for task in self._tasks.values():
                 task.stop.set()

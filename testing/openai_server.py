@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +37,7 @@ class FakeOpenAIServer:
     disconnected: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __enter__(self) -> FakeOpenAIServer:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _QuietServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
@@ -49,6 +50,13 @@ class FakeOpenAIServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class _QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients come and go; anything else is told."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:

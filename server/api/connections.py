@@ -32,6 +32,8 @@ class BoundedConnection(HttpToolsProtocol):
     """A connection that is closed where its client keeps it waiting; `bounded` makes one with its limits."""
 
     limits: ServerSettings
+    unfinished: dict[BoundedConnection, None]
+    """The server's connections whose request has not arrived in whole, the oldest first."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -47,6 +49,9 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections + SPARE_CONNECTIONS:
             transport.abort()
+        elif len(self.connections) > self.limits.connections and self.unfinished:
+            # Half a request keeps nobody out.
+            next(iter(self.unfinished)).transport.abort()
         self._expect(self.limits.header_seconds, self._headers_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -108,8 +113,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._stop_waiting()
         self._received = 0
         self._reading = self.loop.call_later(seconds, late)
+        self.unfinished[self] = None
 
     def _stop_waiting(self) -> None:
+        self.unfinished.pop(self, None)
         if self._reading is not None:
             self._reading.cancel()
             self._reading = None
@@ -154,7 +161,7 @@ class BoundedConnection(HttpToolsProtocol):
 
 def bounded(limits: ServerSettings) -> type[BoundedConnection]:
     """The connections of a server with these settings."""
-    return type("BoundedConnection", (BoundedConnection,), {"limits": limits})
+    return type("BoundedConnection", (BoundedConnection,), {"limits": limits, "unfinished": {}})
 
 
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -23,6 +24,7 @@ from server.store.records import FileResult, Job, JobKind
 
 if TYPE_CHECKING:
     from index.indexer import FileStatus
+    from index.records import DocumentInfo
 
 T = TypeVar("T")
 
@@ -141,14 +143,35 @@ class DocumentMixin:
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             progress.report("delete", 0, 1)
-            path.unlink(missing_ok=True)
             # A file may hold many documents, and goes with all of them.
-            gone = [info.id for info in self.opened.get(name).documents() if Path(info.path) == path]
-            self._delete(name, gone)
+            gone = self._delete(name, lambda info: Path(info.path) == path)
             progress.report("delete", 1, 1)
-            return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
+            return gone
 
+        # At once, so that neither the end of this process nor a new file of that name stands between.
+        try:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        except OSError as error:
+            raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
         return await self._submit("delete", name, work)
+
+    async def resume_uploads(self) -> None:
+        """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
+        with store_errors():
+            names = await self.database.read(jobs.cut_short)
+
+        def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
+            gone = list[FileResult]()
+            if self.opened.exists(name):
+                gone = self._delete(
+                    name, lambda info: self.uploads.holds(name, Path(info.path)) and not Path(info.path).exists()
+                )
+            root = self.uploads.root(name)
+            left = any(path.is_file() for path in root.rglob("*"))
+            return [*gone, *_results(self._index(progress, name, [root], prune=False) if left else [])]
+
+        for name in names:
+            await self._submit("upload", name, partial(work, name))
 
     async def index_paths(self, collection: str, paths: Sequence[Path], *, replace: bool = False) -> Job:
         """Index files and folders of this machine, and remember them for `reindex`.
@@ -203,7 +226,12 @@ class DocumentMixin:
         name = checked_name(collection)
         if busy := self.runner.busy(name):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
-        await in_thread(lambda: self.opened.delete(name))
+        try:
+            await in_thread(lambda: self.opened.delete(name))
+        except NotFound:
+            # Cut short by the end of a server, deleting it is asked for again.
+            if not await asyncio.to_thread(self.uploads.root(name).is_dir):
+                raise
         await asyncio.to_thread(self.uploads.remove_all, name)
         with store_errors():
             await self.database.write(lambda connection: jobs.forget_sources(connection, name))
@@ -239,28 +267,23 @@ class DocumentMixin:
     def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
         """Remove documents that are no uploads and lie under none of the sources."""
         roots = [source.resolve() for source in sources]
-        gone = [
-            info.id
-            for info in self.opened.get(name).documents()
-            if not self.uploads.holds(name, Path(info.path))
-            and not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
-        ]
-        self._delete(name, gone)
-        return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
+        return self._delete(
+            name,
+            lambda info: (
+                not self.uploads.holds(name, Path(info.path))
+                and not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
+            ),
+        )
 
-    def _delete(self, name: str, document_ids: Sequence[str]) -> None:
+    def _delete(self, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:
         from index.indexer import delete_documents
 
-        if document_ids:
-            index = self.settings.index
-            delete_documents(
-                self.opened.root,
-                name,
-                document_ids,
-                self.models.encoder(),
-                store=index.vectors,
-            )
+        gone = [info.id for info in self.opened.get(name).documents() if unwanted(info)]
+        if gone:
+            store = self.settings.index.vectors
+            delete_documents(self.opened.root, name, gone, self.models.encoder(), store=store)
             self.opened.changed(name)
+        return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
 
     def _index(
         self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, retry: Sequence[Path] = ()

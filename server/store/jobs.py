@@ -59,6 +59,14 @@ def listing(connection: sqlite3.Connection, collection: str | None, limit: int =
     return [_job(row) for row in rows]
 
 
+def cut_short(connection: sqlite3.Connection) -> list[str]:
+    """The collections whose last upload or deletion of one was interrupted."""
+    rows = connection.execute(
+        "SELECT collection, state, max(rowid) FROM jobs WHERE kind IN ('upload', 'delete') GROUP BY collection"
+    )
+    return [row["collection"] for row in rows if row["state"] == "interrupted"]
+
+
 def remember_sources(connection: sqlite3.Connection, collection: str, paths: Iterable[Path]) -> None:
     """Remember the absolute paths that a collection was indexed from."""
     now = time.time()

@@ -14,6 +14,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 YOUNG_SECONDS = 600.0
+CUT_SHORT = "The server ended before the job did. Start it again: what it had finished is kept."
+"""What is said of a job of a process that has ended."""
 
 
 class Runner:
@@ -46,9 +48,9 @@ class Runner:
                 (now, runner),
             ).rowcount
             marked += connection.execute(
-                "UPDATE jobs SET state = 'interrupted', updated = ?, message = 'The server ended before the job did. "
-                "Start it again: what it had finished is kept.' WHERE state IN ('queued', 'running') AND runner = ?",
-                (now, runner),
+                "UPDATE jobs SET state = 'interrupted', updated = ?, message = ? "
+                "WHERE state IN ('queued', 'running') AND runner = ?",
+                (now, CUT_SHORT, runner),
             ).rowcount
         return marked
 

@@ -18,6 +18,7 @@ import pytest
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from server.api import running
+from server.api.connections import SPARE_CONNECTIONS
 
 LIMITS = {"header_seconds": 0.5, "body_seconds": 0.5, "write_seconds": 0.5}
 QUESTION = {"question": "How long is parental leave?"}
@@ -200,25 +201,48 @@ def test_a_reader_who_reads_nothing_holds_no_turn(strict: Any, llm: Any) -> None
         path = f"/v1/conversations/{conversation}/turns".encode()
         connect(POST.replace(b"9999", str(len(body)).encode()).replace(b"/v1/search", path) + body, receive_bytes=4096)
         assert llm.disconnected.wait(10)
-        deadline = time.monotonic() + 10
-        while b"anaphora_turns_running 0.0" not in client.get("/metrics").content:
-            assert time.monotonic() < deadline
+        deadline, status = time.monotonic() + 10, ""
+        while status != "interrupted":
+            assert time.monotonic() < deadline, status
+            (turn,) = client.get(f"/v1/conversations/{conversation}").json()["messages"]
+            status = turn["status"]
             time.sleep(0.05)
-        (turn,) = client.get(f"/v1/conversations/{conversation}").json()["messages"]
-        assert turn["status"] == "interrupted"
+        assert b"anaphora_turns_running 0.0" in client.get("/metrics").content
+
+
+GOOD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def test_one_connection_too_many_is_told_so(serve: Any, settings_for: Any) -> None:
     few = serve(settings_for("none", server={"connections": 3}))
-    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with connections(few.url) as connect:
-        held = [connect() for _ in range(3)]
-        refused = rest(connect(request))
+        held = [connect(GOOD) for _ in range(3)]
+        assert all(connection.recv(100).startswith(b"HTTP/1.1 200") for connection in held)
+        refused = rest(connect(GOOD))
         assert refused.startswith(b"HTTP/1.1 503")
         assert b"retry-after: " in refused.lower()
         assert json.loads(refused.rsplit(b"\r\n", 1)[1])["error"]["code"] == "too_many_connections"
         held.pop().close()
         deadline = time.monotonic() + 5
-        while not (answer := connect(request).recv(20)).startswith(b"HTTP/1.1 200"):
+        while not (answer := connect(GOOD).recv(20)).startswith(b"HTTP/1.1 200"):
             assert time.monotonic() < deadline, answer
             time.sleep(0.05)
+
+
+def test_half_a_request_keeps_nobody_out(serve: Any, settings_for: Any) -> None:
+    few = serve(settings_for("none", server={"connections": 3}))
+    with connections(few.url) as connect:
+        held = [connect(POST) for _ in range(3)]
+        assert connect(GOOD).recv(100).startswith(b"HTTP/1.1 200")
+        assert rest(held[0]) == b"", "the oldest made room"
+
+
+def test_far_too_many_connections_are_dropped(serve: Any, settings_for: Any) -> None:
+    few = serve(settings_for("none", server={"connections": 3}))
+    with connections(few.url) as connect:
+        for _ in range(3):
+            assert connect(GOOD).recv(100).startswith(b"HTTP/1.1 200")
+        spare = [connect() for _ in range(SPARE_CONNECTIONS + 10)]
+        assert connect(GOOD).recv(100)
+        closed, _, _ = select.select(spare, [], [], 0)
+        assert len(closed) >= 10

@@ -1,0 +1,117 @@
+"""Servers killed at random moments, and stopped ones: nothing is lost that they acknowledged.
+
+A few rounds; `benchmarks/bad_days.py` does a hundred.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.store.runners import CUT_SHORT
+from tests.killing import Home
+
+PAGE = "# Fax\n\nThe fax number of the embassy is 555-0142.\n"
+
+
+@pytest.mark.slow
+def test_killed_servers_lose_nothing_they_acknowledged(tmp_path: Path, llm: Any) -> None:
+    llm.pace = 0.01
+    home = Home(tmp_path, seed=5)
+    for _ in range(2):
+        home.serving(llm, 2.0)
+        home.migrating()
+    home.making_keys()
+    home.restoring()
+    home.finish(llm)
+    assert not home.lost
+    assert {"turns", "uploads", "keys"} <= home.acknowledged.keys()
+
+
+def upload(client: Any, name: str, text: str = PAGE) -> dict[str, Any]:
+    answer = client.post("/v1/collections/box/documents", files={"file": (name, text.encode())})
+    assert answer.status_code == 202
+    return dict(answer.json())
+
+
+def documents(client: Any) -> list[str]:
+    return [document["id"] for document in client.get("/v1/collections/box/documents").json()["data"]]
+
+
+def test_what_a_server_had_accepted_when_it_was_stopped_is_done_by_the_next(serve: Any, settings_for: Any) -> None:
+    settings = settings_for("none")
+    first = serve(settings)
+    with first.client() as client:
+        assert first.finished(upload(client, "old.md")["id"]).state == "done"
+        # Whoever writes a collection holds this, and the jobs wait.
+        first.service.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress))
+        deleted = client.delete("/v1/collections/box/documents/uploads/old.md").json()
+        accepted = upload(client, "new.md", PAGE.replace("fax", "telephone"))
+    first.stop()
+    second = serve(settings)
+    with second.client() as client:
+        for job in (deleted, accepted):
+            found = client.get(f"/v1/jobs/{job['id']}").json()
+            assert (found["state"], found["message"]) == ("interrupted", CUT_SHORT)
+        second.call(second.service.resume_uploads())
+        resumed = client.get("/v1/jobs?collection=box").json()["data"][0]
+        assert resumed["id"] not in (deleted["id"], accepted["id"])
+        assert second.finished(resumed["id"]).state == "done"
+        assert documents(client) == ["uploads/new.md"]
+        second.call(second.service.resume_uploads())
+        assert client.get("/v1/jobs?collection=box").json()["data"][0]["id"] == resumed["id"], "there is no more to do"
+
+
+def wait_for_the_end(progress: Any) -> list[Any]:
+    from index.errors import IndexingCancelled
+
+    while not progress.cancelled():
+        time.sleep(0.01)
+    raise IndexingCancelled("stopped")
+
+
+def test_the_last_upload_of_a_collection_stays_deleted(serve: Any, settings_for: Any) -> None:
+    settings = settings_for("none")
+    first = serve(settings)
+    with first.client() as client:
+        first.finished(upload(client, "old.md")["id"])
+        first.service.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress))
+        assert client.delete("/v1/collections/box/documents/uploads/old.md").status_code == 202
+        assert not (settings.home / "uploads" / "box" / "uploads" / "old.md").exists()
+    first.stop()
+    second = serve(settings)
+    with second.client() as client:
+        second.call(second.service.resume_uploads())
+        second.finished(client.get("/v1/jobs?collection=box").json()["data"][0]["id"])
+        assert documents(client) == []
+
+
+def test_a_file_uploaded_again_while_its_deletion_waits_stays(serve: Any, settings_for: Any) -> None:
+    running = serve(settings_for("none"))
+    with running.client() as client:
+        running.finished(upload(client, "page.md")["id"])
+        waiting = running.service.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress))
+        client.delete("/v1/collections/box/documents/uploads/page.md")
+        again = upload(client, "page.md", PAGE.replace("fax", "telephone"))
+        client.post(f"/v1/jobs/{waiting.id}/cancel")
+        assert running.finished(again["id"]).state == "done"
+        text = client.get("/v1/collections/box/documents/uploads/page.md").json()["text"]
+        assert "telephone" in text
+
+
+def test_a_collection_whose_deletion_was_cut_short_is_deleted_by_asking_again(serve: Any, settings_for: Any) -> None:
+    settings = settings_for("none")
+    running = serve(settings)
+    with running.client() as client:
+        running.finished(upload(client, "old.md")["id"])
+        running.call(as_a_coroutine(lambda: running.service.opened.delete("box")))
+        assert client.delete("/v1/collections/box").status_code == 204
+        assert not (settings.home / "uploads" / "box").exists()
+        assert client.delete("/v1/collections/box").status_code == 404
+
+
+async def as_a_coroutine(call: Any) -> Any:
+    return call()

@@ -10,6 +10,7 @@ import typer
 
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
+from cli.eval_check import check
 from cli.shared.evaluating import bench, listed, measured_run, open_form
 from cli.shared.options import By, Data, Every, FailUnder, Name, Out, Run, Sets, overriding
 from cli.shared.state import state_of
@@ -18,6 +19,7 @@ app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and c
 
 app.command()(answers)
 app.command()(answerability)
+app.command()(check)
 
 
 @app.command()
@@ -54,7 +56,7 @@ def retrieval(
     if not chosen:
         raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
     with (
-        measured_run(state, settings, "retrieval", name, out, fail_under, by=by) as writer,
+        measured_run(state, settings, "retrieval", name, out, fail_under, resume=bool(name), by=by) as writer,
         bench(settings, state, any(one.rerank != "never" for one in parsed)) as measuring,
     ):
         opened = partial(open_form, settings=settings, state=state)
@@ -83,7 +85,7 @@ def rewriting(
     settings = state.settings()
     chosen = {one: measured.questions(measured.load_examples(one, data, every)) for one in listed(sets)}
     with (
-        measured_run(state, settings, "rewriting", name, out, fail_under, by=by) as writer,
+        measured_run(state, settings, "rewriting", name, out, fail_under, resume=bool(name), by=by) as writer,
         bench(settings, state, rerank=False) as measuring,
     ):
         opened = partial(open_form, settings=settings, state=state)

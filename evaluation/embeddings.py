@@ -1,10 +1,10 @@
-"""Embeddings kept on disk by the text's hash, so that no text is ever encoded twice by an evaluation."""
+"""Embeddings and a cross-encoder's scores kept on disk by the text's hash, so that no evaluation computes one twice."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from index.encoders import Encoder, Vectors
 from index.journal import VectorJournal
+from index.rerank import CrossEncoderReranker, Reranker, Scorer, Scores
 
 BATCH = 512
 
@@ -53,6 +54,44 @@ class CachedEncoder(AbstractContextManager["CachedEncoder"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._journal.close()
+
+
+class CachedScorer(AbstractContextManager["CachedScorer"]):
+    """A cross-encoder's scorer with a memory on disk; for one thread at a time, and one process."""
+
+    def __init__(self, scorer: Scorer, name: str, path: Path) -> None:
+        self.cut = scorer.cut
+        self._scorer = scorer
+        self._journal = VectorJournal(path, name, 1)
+        self._known = self._journal.keys()
+        self.read = 0
+        """Pairs that had to be read, and were not known."""
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        """As `Scorer.score`."""
+        keys = [_key(f"{question}\0{passage}") for passage in passages]
+        missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in self._known}
+        if missing:
+            scores = self._scorer.score(question, list(missing.values()))
+            self._journal.add(list(missing), scores.astype(np.float32).reshape(-1, 1))
+            self._known.update(missing)
+            self.read += len(missing)
+        return np.concatenate([self._journal.get(key) for key in keys])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._journal.close()
+
+
+@contextmanager
+def cached_reranker(reranker: Reranker | None, path: Path) -> Iterator[Reranker | None]:
+    """The same with a memory of what it has read, where it is one of ours."""
+    if not isinstance(reranker, CrossEncoderReranker):
+        yield reranker
+        return
+    with CachedScorer(reranker.scorer, reranker.name, path) as scorer:
+        yield CrossEncoderReranker(reranker.name, scorer)
 
 
 def _key(text: str) -> bytes:

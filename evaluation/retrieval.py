@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluation import scoring
+from evaluation.batches.queries import QueryLine
+from evaluation.batches.rewrites import RewriteRecord, finished
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
 from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
@@ -67,6 +69,8 @@ class Bench:
     """Where the collections of the sets are kept."""
 
     progress: Progress = silent
+    reading: Reranker | None = None
+    """The same reranker with a memory, for rankings."""
 
 
 @dataclass(slots=True)
@@ -86,28 +90,45 @@ class Ranking:
 
 
 def collect_rewrites(
-    rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent
+    rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent, kept: Path | None = None
 ) -> dict[str, Rewrite]:
-    """What a rewriter makes of every question, with the seconds it took each time."""
-    found = {}
-    for done, question in enumerate(questions):
+    """What a rewriter makes of every question, with the seconds it took each time; written to `kept` as it comes.
+
+    What stands there already is not made again.
+    """
+    lines = [QueryLine(question.id, question.conversation, question.text) for question in questions]
+    known = finished(kept, lines, rewriter.name) if kept else {}
+    found = {name: record.rewrite() for name, record in known.items()}
+    for done, (question, line) in enumerate(zip(questions, lines, strict=True)):
         progress(f"rewriting: {rewriter.name}", done, len(questions))
+        if question.id in found:
+            continue
         started = time.perf_counter()
         rewrite = rewriter.rewrite(question.conversation, question.text)
         seconds = time.perf_counter() - started
         found[question.id] = replace(rewrite, seconds=seconds)
+        if kept:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(RewriteRecord.of(line, found[question.id], rewriter.name).line())
     progress(f"rewriting: {rewriter.name}", len(questions), len(questions))
     return found
 
 
 def rewrites_by_form(
-    forms: Iterable[str], questions: Sequence[Question], open_form: OpenForm, progress: Progress = silent
+    forms: Iterable[str],
+    questions: Sequence[Question],
+    open_form: OpenForm,
+    progress: Progress = silent,
+    kept: Path | None = None,
 ) -> dict[str, dict[str, Rewrite]]:
-    """What the rewriter of each form makes of every question; one rewriter is open at a time."""
+    """What the rewriter of each form makes of every question; one rewriter is open at a time.
+
+    What a language model writes is kept in the file `kept`: it takes seconds each.
+    """
     found = {}
     for form in dict.fromkeys(forms):
         with open_form(form) as rewriter:
-            found[form] = collect_rewrites(rewriter, questions, progress)
+            found[form] = collect_rewrites(rewriter, questions, progress, kept if form == "prompted" else None)
     return found
 
 
@@ -132,7 +153,9 @@ def evaluate_sets(
     """
     pools: dict[str, dict[tuple[str, str], dict[str, Mapping[str, float]]]] = {}
     for one in sets:
-        rewrites = rewrites_by_form((s.rewriter for s in systems if s.rewriter), one.judged, open_form, bench.progress)
+        forms = (system.rewriter for system in systems if system.rewriter)
+        kept = writer.path(one.name, "prompted.jsonl")
+        rewrites = rewrites_by_form(forms, one.judged, open_form, bench.progress, kept)
         own = one.corpus is None
         where = replace(bench, root=bench.settings.home / "collections") if own else bench
         name = bench.settings.collection if own else ""
@@ -178,7 +201,7 @@ def evaluate_set(
                 f"{chosen.name}: what {quoting - len(questions)} questions quote is in no passage; left out."
             )
         searches = {
-            system: _search(system, collection, rewrites, questions, bench.settings, bench.reranker)
+            system: _search(system, collection, rewrites, questions, bench.settings, bench.reading or bench.reranker)
             for system in fitting
         }
         bench.encoder.prepare(

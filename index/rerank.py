@@ -61,7 +61,9 @@ class Reranker(Protocol):
         """
 
 
-class _Scorer(Protocol):
+class Scorer(Protocol):
+    """What reads question and passage together, of whatever format."""
+
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         """The text's beginning of at most so many tokens, and how many those are."""
 
@@ -72,9 +74,9 @@ class _Scorer(Protocol):
 class CrossEncoderReranker:
     """A cross-encoder with a clock: it learns its speed in tokens a second and reads what fits."""
 
-    def __init__(self, name: str, scorer: _Scorer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, scorer: Scorer, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
-        self._scorer = scorer
+        self.scorer = scorer
         self._clock = clock
         self._speed = _FIRST_SPEED
         self._lock = threading.Lock()
@@ -85,7 +87,7 @@ class CrossEncoderReranker:
         if not question.strip() or not hits or seconds <= 0 or top < 1:
             return list(hits)
         deadline = self._clock() + seconds
-        question, asked = self._scorer.cut(question, QUESTION_TOKENS)
+        question, asked = self.scorer.cut(question, QUESTION_TOKENS)
         texts, tokens = self._fit([hit.passage.indexed_text for hit in hits[:top]], asked, seconds)
         scores: list[float] = []
         while len(scores) < len(texts):
@@ -96,19 +98,19 @@ class CrossEncoderReranker:
             # The first batch is always read: it is small, and without it the estimate would never mend.
             if scores and began + work / self._speed > deadline:
                 break
-            scores.extend(self._scorer.score(question, texts[batch]).tolist())
+            scores.extend(self.scorer.score(question, texts[batch]).tolist())
             self._learn(work, self._clock() - began)
         return _fused(hits, scores, weight)
 
     def _fit(self, passages: Sequence[str], asked: int, seconds: float) -> tuple[list[str], list[int]]:
         """The passages cut to the greatest length at which all of them fit into the time, else to the least."""
-        cut = [self._scorer.cut(text, PASSAGE_TOKENS) for text in passages]
+        cut = [self.scorer.cut(text, PASSAGE_TOKENS) for text in passages]
         room = seconds * self._speed
         length = next(
             (length for length in _SHORTER if sum(min(size, length) + asked for _, size in cut) <= room), _SHORTER[-1]
         )
         if length < PASSAGE_TOKENS:
-            cut = [self._scorer.cut(text, length) for text, _ in cut]
+            cut = [self.scorer.cut(text, length) for text, _ in cut]
         return [text for text, _ in cut], [size for _, size in cut]
 
     def _learn(self, work: int, seconds: float) -> None:

@@ -22,7 +22,7 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     """Everything systems are measured with; models are fetched first where they are missing."""
     from cli.shared.progress import stages
     from cli.shared.resources import fetch_models
-    from evaluation.embeddings import CachedEncoder
+    from evaluation.embeddings import CachedEncoder, cached_reranker
     from evaluation.retrieval import Bench
     from server.chat.models import Models
     from text.extras import need_extra
@@ -30,13 +30,14 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     need_extra("eval", "Measuring", "ir_measures", "nltk", "rouge_score", "sacrebleu")
     fetch_models(settings, state, reranker=rerank)
     models = Models(settings)
+    reranker = models.reranker() if rerank else None
     folder = settings.home / "eval"
     with (
         stages(state.err) as progress,
         CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
+        cached_reranker(reranker, folder / "read.sqlite") as reading,
     ):
-        reranker = models.reranker() if rerank else None
-        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress)
+        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress, reading)
 
 
 def listed(text: str) -> list[str]:

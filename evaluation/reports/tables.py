@@ -81,8 +81,16 @@ def tests(run: EvaluationRun) -> str:
 
 
 def parts(run: EvaluationRun, by: str) -> str:
-    """The parts of every set by one of `GROUPINGS`, the systems of each beside one another."""
-    wanted = [metric for metric in run.metrics if metric.part.startswith(GROUPINGS[by])]
+    """The parts of every set by one of `GROUPINGS`, the systems of each beside one another.
+
+    Sets that were also measured together (`product-uv` in `product`) are shown together.
+    """
+    sets = {metric.set for metric in run.metrics}
+    wanted = [
+        metric
+        for metric in run.metrics
+        if metric.part.startswith(GROUPINGS[by]) and metric.set.partition("-")[0] not in sets - {metric.set}
+    ]
     measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in wanted))
     found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}
     for metric in sorted(wanted, key=lambda metric: (metric.set, metric.level, metric.part)):

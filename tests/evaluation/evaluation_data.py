@@ -233,7 +233,7 @@ def product(data: Path) -> None:
         {"role": "assistant", "text": "Yes, to 555-0199."},
         quoted("who reads it?", "Who reads the fax with form PL-7?", "pronoun"),
     ]
-    badge = [quoted("badge gone", "What about a lost badge?", "first", "gate/badge.rst", "A *lost badge* must be")]
+    badge = [quoted("badge gone", "badge gone", "first", "gate/badge.rst", "A *lost badge* must be")]
     rows = [("d1", "desk", leave), ("d2", "gate", badge)]
     dialogs = [{"dialog_id": name, "product": product, "turns": turns} for name, product, turns in rows]
     jsonl(data / "product_dialogs" / "dialogs.dev.jsonl", dialogs)

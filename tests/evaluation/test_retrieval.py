@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -19,6 +21,8 @@ from evaluation.reports.gates import parse_gate
 from evaluation.retrieval import collect_rewrites
 from evaluation.sets.base import Question
 from evaluation.systems import System, parse
+from index.query import Hit, Passage
+from index.rerank import CrossEncoderReranker, Scores
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite, Term
 from tests.evaluation import evaluation_data as data
@@ -96,6 +100,46 @@ def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
         assert vectors == pytest.approx(plain.encode(["and the form?", "How long is parental leave?"]), abs=1e-2)
         encoder.encode(["something new"])
         assert encoder.encoded == 1
+
+
+def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None:
+    from evaluation.embeddings import CachedScorer, cached_reranker
+
+    class Counting:
+        def cut(self, text: str, tokens: int) -> tuple[str, int]:
+            return text, 1
+
+        def score(self, question: str, passages: Sequence[str]) -> Scores:
+            return np.array([len(passage) for passage in passages], dtype=np.float32)
+
+    for expected in (3, 0):
+        with CachedScorer(Counting(), "counting", tmp_path / "read.sqlite") as scorer:
+            assert [scorer.score("q", ["a", "bbb", "a"]).tolist(), scorer.score("r", ["a"]).tolist()] == [
+                [1, 3, 1],
+                [1],
+            ]
+            assert scorer.read == expected
+    hits = [Hit(Passage(text, "d", "", text, "section", 0, 1), 1.0, {}) for text in ("a", "bbb", "cc", "dddddd", "ee")]
+    plain = CrossEncoderReranker("counting", Counting())
+    with cached_reranker(plain, tmp_path / "read.sqlite") as reading:
+        assert reading is not None
+        assert reading.rerank("q", hits, 600.0) == plain.rerank("q", hits, 600.0)
+
+
+def test_what_a_language_model_wrote_is_kept_for_the_same_name(tmp_path: Path) -> None:
+    class Once:
+        name = "once"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            return Rewrite(f"{question} {next(self.words)}", "expand", expansion=(Term("fax", 0.5),), needs_history=0.5)
+
+        words = iter("ab")
+
+    asked = [Question("q 1", "d", "one"), Question("q2", "d", "two")]
+    first = collect_rewrites(Once(), asked[:1], kept=tmp_path / "kept.jsonl")
+    both = collect_rewrites(Once(), asked, kept=tmp_path / "kept.jsonl")
+    assert replace(both["q 1"], seconds=0) == replace(first["q 1"], seconds=0)
+    assert both["q2"].text == "two b"
 
 
 def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_path: Path) -> None:

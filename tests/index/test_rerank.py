@@ -70,7 +70,7 @@ def test_the_passage_that_answers_comes_first(reranker: Reranker) -> None:
 
 def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_home: Path) -> None:
     """The logits of ms-marco-MiniLM-L-12 for the pair of its model card are about 9 and -4 or lower."""
-    scorer = reranker._scorer  # type: ignore[attr-defined]
+    scorer = reranker.scorer  # type: ignore[attr-defined]
     relevant, not_relevant = scorer.score(
         "How many people live in Berlin?",
         [

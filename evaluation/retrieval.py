@@ -30,6 +30,7 @@ from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.search import TurnSearch
+from server.turn.steps import TurnFailed
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
@@ -311,7 +312,11 @@ def _rank(
     for done, question in enumerate(questions):
         if done % 20 == 0:
             progress(f"{chosen.name}: {system.name}", done, len(questions))
-        hits = _find(search, system, question, rewrites, DEPTH)
+        try:
+            hits = _find(search, system, question, rewrites, DEPTH)
+        except TurnFailed:
+            # On a machine busy with other things; what was read until then is remembered.
+            hits = _find(search, system, question, rewrites, DEPTH)
         ranking.found[question.id] = [hit.passage.id for hit in hits]
         ranking.passages.update((hit.passage.id, hit) for hit in hits[:SHOWN])
         ranking.document_of.update((hit.passage.id, (hit.passage.document_id,)) for hit in hits)

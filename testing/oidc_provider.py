@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -38,10 +39,10 @@ def sign(claims: dict[str, Any]) -> str:
 class FakeOidcProvider:
     """`with FakeOidcProvider() as provider:` serves at `provider.issuer` until the end of the block.
 
-    Whoever comes to its authorization endpoint is the person of `claims` and sent back at once, with the error
-    `denied` where that is set. `tamper` changes the claims of an ID token, `signed` how it is signed, `metadata` what
-    discovery says; another `status` than 200 refuses everything. All of it may be changed while it serves.
-    `requests` keeps each path with its parameters, `issued` the ID tokens.
+    Whoever comes to its authorization endpoint is the person of `claims` and sent back at once, or with `asks` by a
+    page of its own; with the error `denied` where that is set. `tamper` changes the claims of an ID token, `signed` how
+    it is signed, `metadata` what discovery says; another `status` than 200 refuses everything. All of it may be changed
+    while it serves. `requests` keeps each path with its parameters, `issued` the ID tokens.
     """
 
     client_id: str = "anaphora"
@@ -52,6 +53,7 @@ class FakeOidcProvider:
     tamper: Callable[[dict[str, Any]], dict[str, Any]] = field(default=lambda claims: claims)
     signed: Callable[[dict[str, Any]], str] = field(default=sign)
     denied: str = ""
+    asks: bool = False
     status: int = 200
     issuer: str = field(default="", init=False)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list, init=False)
@@ -133,6 +135,8 @@ def _handler(provider: FakeOidcProvider) -> type[BaseHTTPRequestHandler]:
             provider.requests.append((parts.path, asked))
             if provider.status != 200:
                 self._answer(provider.status, {"error": "told to fail"})
+            elif parts.path == "/authorize" and provider.asks:
+                self._send(200, f'<a href="{escape(provider.authorize(asked))}">Go on</a>'.encode(), "text/html")
             elif parts.path == "/authorize":
                 self._answer(302, {}, location=provider.authorize(asked))
             elif parts.path == "/logout":
@@ -155,9 +159,11 @@ def _handler(provider: FakeOidcProvider) -> type[BaseHTTPRequestHandler]:
             self._answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})
 
         def _answer(self, status: int, body: dict[str, Any], location: str = "") -> None:
-            data = json.dumps(body).encode()
+            self._send(status, json.dumps(body).encode(), "application/json", location)
+
+        def _send(self, status: int, data: bytes, kind: str, location: str = "") -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             if location:
                 self.send_header("Location", location)

@@ -31,7 +31,7 @@ def serve(
         list[Path] | None, typer.Option(help="Files or folders to serve; repeatable. What was served before goes.")
     ] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to serve.")] = "",
-    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs an API key.")] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs a key or signing in.")] = "",
     port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default=False)] = None,
     model: Answering = "",
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,

@@ -37,6 +37,7 @@ def diagnose(settings: Settings, describe: Callable[[BaseException], str]) -> It
     yield from check_models(settings)
     yield from check_collections(settings, describe)
     yield from check_llm(settings)
+    yield from check_provider(settings)
 
 
 def check_python() -> Iterator[Finding]:
@@ -151,6 +152,23 @@ def check_llm(settings: Settings) -> Iterator[Finding]:
             yield Finding("answers", "fail", "the local engine is not installed", "Run `make install` again.")
         else:
             yield Finding("answers", "ok", f"{model} on this machine")
+
+
+def check_provider(settings: Settings) -> Iterator[Finding]:
+    """The provider by which people sign in, where there is one, is the one of the settings and answers."""
+    if not settings.oidc.issuer:
+        return
+    import asyncio
+
+    from server.api.door.oidc import OidcProvider, SignInFailed
+
+    try:
+        asyncio.run(OidcProvider(settings.oidc).check())
+    except SignInFailed as failed:
+        why = f"{settings.oidc.issuer} cannot be used: {failed.__cause__}"
+        yield Finding("signing in", "fail", why, "Correct oidc.issuer, or see why that provider does not answer.")
+    else:
+        yield Finding("signing in", "ok", f"with {settings.oidc.issuer}")
 
 
 def _remote(settings: Settings) -> Finding:

@@ -228,7 +228,7 @@ class LLMSettings(_Group):
 class ServerSettings(_Group):
     """Where the server listens and what it refuses."""
 
-    host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs an API key.")
+    host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs a key or signing in.")
     port: int = Field(7860, ge=0, le=65535, description="Port of the page and the API.")
     max_body_mb: int = Field(64, ge=1, description="Largest request body, in MiB.")
     max_question_chars: int = Field(4000, ge=1, description="Longest question, in characters.")

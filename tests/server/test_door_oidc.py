@@ -10,6 +10,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,6 +21,8 @@ from joserfc.jwk import OctKey, RSAKey
 from pydantic import ValidationError
 
 from server.access.settings import OidcSettings
+from server.diagnosis import check_provider
+from server.settings import Settings
 from server.store import sessions
 from testing.oidc_provider import FakeOidcProvider, sign, signing_key
 from tests.door import Door, OpenDoor, opened
@@ -63,7 +66,7 @@ def new_door(open_door: OpenDoor, provider: FakeOidcProvider) -> Door:
     return open_door(oidc=settings(provider))
 
 
-def settings(provider: FakeOidcProvider, **changes: object) -> dict[str, object]:
+def settings(provider: FakeOidcProvider, **changes: object) -> dict[str, Any]:
     return {
         "issuer": provider.issuer,
         "client_id": provider.client_id,
@@ -446,3 +449,14 @@ def test_sessions_of_a_provider_that_was_taken_out_of_the_settings_end(
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         OidcSettings(**wrong)
+
+
+def test_doctor_asks_the_provider(provider: FakeOidcProvider, tmp_path: Path) -> None:
+    asked = Settings(home=tmp_path, oidc=OidcSettings(**settings(provider)))
+    (found,) = check_provider(asked)
+    assert (found.level, provider.issuer in found.message) == ("ok", True)
+    provider.metadata = {"issuer": "https://evil.example"}
+    (found,) = check_provider(asked)
+    assert found.level == "fail"
+    assert "it calls itself https://evil.example" in found.message
+    assert list(check_provider(Settings(home=tmp_path))) == []

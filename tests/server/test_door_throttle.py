@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -99,6 +100,16 @@ def test_wrong_keys_are_slowed_down_and_right_ones_elsewhere_are_not(open_door: 
     assert attempt(good, "198.51.100.8").status_code == came_in
 
 
+def test_tries_that_come_together_are_as_many_as_one_after_the_other(open_door: OpenDoor) -> None:
+    door = open_door()
+    door.key()
+    with ThreadPoolExecutor(24) as threads:
+        tries = threads.map(lambda n: door.get("/", headers={"Authorization": f"Bearer ana_{n}"}), range(48))
+        statuses = [answer.status_code for answer in tries]
+    assert statuses.count(401) <= 10
+    assert statuses.count(429) >= 38
+
+
 def test_sessions_go_on_where_others_try_keys(open_door: OpenDoor) -> None:
     door = open_door()
     with door.client() as client:
@@ -114,3 +125,23 @@ def test_failed_ways_back_from_a_provider_count_too(open_door: OpenDoor) -> None
     with door.client() as client:
         statuses = [client.get("/login/callback?code=x&state=y").status_code for _ in range(12)]
     assert statuses == [401] * 10 + [429] * 2
+
+
+def test_who_came_and_who_was_refused_is_in_the_audit_log(open_door: OpenDoor) -> None:
+    door = open_door(proxy={"addresses": ["127.0.0.1"]})
+    key = door.key()
+    with door.client(headers={"X-Forwarded-For": "203.0.113.9"}) as client:
+        client.post("/login", data={"key": key})
+        client.get("/logout")
+        client.get("/logout")
+        for n in range(20):
+            client.get("/", headers={"Authorization": f"Bearer ana_{n}"})
+    rows = door.database.read_blocking(
+        lambda connection: [tuple(row) for row in connection.execute(
+            "SELECT principal, action, origin, outcome FROM audit ORDER BY n"
+        )]
+    )  # fmt: skip
+    whose = f"key:{key.split('_')[1]}"
+    assert rows[:2] == [(whose, action, "203.0.113.9", "done") for action in ("session.begin", "session.end")]
+    # What is not looked at any more is not written either: nobody fills the log.
+    assert rows[2:] == [("", "key.refuse", "203.0.113.9", "refused")] * 10

@@ -94,6 +94,11 @@ class OidcProvider:
         """Whether a principal came from this provider."""
         return principal.id.startswith(self._id(""))
 
+    async def check(self) -> None:
+        """Ask the provider what it says about itself. Raises SignInFailed, with the reason as its cause."""
+        with self._explained():
+            await self._ready()
+
     async def begin(self, redirect_uri: str, following: str) -> tuple[str, PendingSignIn]:
         """The address at the provider to go to, and what is needed when the person is back. Raises SignInFailed."""
         with self._explained():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Literal
 from urllib.parse import parse_qs
@@ -12,12 +13,13 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from server.access.audit import AuditLog
 from server.access.principals import Principal
+from server.api.door.key_lookup import KeyLookup
 from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
 from server.api.door.pages import leading_on_page, local_path, sign_in_page
 from server.api.door.proxy import client_address
-from server.api.door.throttle import LoginThrottle
-from server.store import Database, keys, sessions
+from server.store import Database, sessions
 
 COOKIE = "anaphora_session"
 PENDING_COOKIE = "anaphora_sign_in"
@@ -31,10 +33,16 @@ class SignIn:
     """Answers `/login`, what is below it, and `/logout`; everything else is not its business."""
 
     def __init__(
-        self, database: Database, throttle: LoginThrottle, provider: OidcProvider | None, session_seconds: float
+        self,
+        database: Database,
+        audit: AuditLog,
+        keys: KeyLookup,
+        provider: OidcProvider | None,
+        session_seconds: float,
     ) -> None:
         self._database = database
-        self._throttle = throttle
+        self._audit = audit
+        self._keys = keys
         self._provider = provider
         self._label = provider.label if provider else ""
         self._session_seconds = session_seconds
@@ -60,7 +68,7 @@ class SignIn:
     async def _with_key(self, request: Request) -> Response:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
         secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
-        key, wait = await look_up_key(self._database, self._throttle, client_address(request.scope), secret)
+        key, wait = await self._keys.find(client_address(request.scope), secret)
         if wait:
             return self._problem(f"Too many wrong tries. Try again in {wait} seconds.", following, 429, wait)
         if key is None:
@@ -84,13 +92,13 @@ class SignIn:
         address = client_address(request.scope)
         pending = PendingSignIn.load(_unpacked(cookie(request.headers, PENDING_COOKIE)))
         following = pending.following if pending else "/"
-        if wait := self._throttle.wait(address):
+        if wait := self._keys.wait(address):
             return self._problem(f"Too many failed tries. Try again in {wait} seconds.", following, 429, wait)
         try:
             principal, id_token = await provider.finish(pending, request.query_params)
         except SignInFailed as failed:
             if failed.status < 500:
-                self._throttle.wrong(address)
+                self._keys.wrong(address, "session.begin")
             response = self._problem(str(failed), following, failed.status)
         else:
             response = leading_on_page(following)
@@ -113,35 +121,28 @@ class SignIn:
         session = await self._database.write(
             lambda connection: sessions.begin(connection, principal, seconds, key_id, id_token)
         )
+        self._note(request, principal, "session.begin")
         _set_cookie(response, request, COOKIE, session, int(seconds))
 
     async def _logout(self, request: Request) -> Response:
         """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
         address = "/"
         if session := cookie(request.headers, COOKIE):
+            principal = await self._database.read(lambda connection: sessions.find(connection, session))
             id_token = await self._database.write(lambda connection: sessions.end(connection, session))
+            if principal:
+                self._note(request, principal, "session.end")
             if id_token and self._provider:
                 address = await self._provider.logout_address(id_token, _here(request, "/login")) or "/login"
         response = RedirectResponse(address, 303)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 
+    def _note(self, request: Request, principal: Principal, action: str) -> None:
+        self._audit.note(replace(principal, origin=client_address(request.scope)), action)
+
     def _problem(self, problem: str, following: str, status: int, wait: int = 0) -> Response:
         return sign_in_page(following, self._label, problem, status, wait)
-
-
-async def look_up_key(
-    database: Database, throttle: LoginThrottle, address: str, secret: str
-) -> tuple[keys.ApiKey | None, int]:
-    """The key that an address shows, if it is one; and in how many seconds it may show the next after too many wrong
-    ones. Raises StoreError."""
-    if wait := throttle.wait(address, secret):
-        return None, wait
-    key = await database.read(lambda connection: keys.check(connection, secret))
-    if key is None:
-        return None, throttle.wrong(address)
-    throttle.right(address, secret)
-    return key, 0
 
 
 def cookie(headers: Headers, name: str) -> str:

@@ -22,7 +22,7 @@ def backup(
 
     state = state_of(context)
     file = file.expanduser().absolute()
-    back_up(state.settings().home, file, models=models)
+    back_up(state.settings().home, file, models=models, warn=lambda problem: state.err.print(problem, markup=False))
     state.err.print(
         f"Wrote {file} ({file.stat().st_size / 1e6:.1f} MB). Keep it private: it holds conversations and settings.",
         markup=False,
@@ -32,6 +32,9 @@ def backup(
 def restore(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A file that `anaphora backup` wrote; restore only your own.")],
+    without: Annotated[
+        list[str], typer.Option("--without", help="A collection to leave out, since its files are damaged there.")
+    ] = [],  # noqa: B006 (typer makes a list of its own)
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Make the home what it was when the file was written. No server may run on it."""
@@ -43,6 +46,6 @@ def restore(
     home = state.settings().home
     if not yes:
         typer.confirm(f"Replace what is in {home}?", abort=True)
-    manifest = restore_home(home, file.expanduser().absolute())
+    manifest = restore_home(home, file.expanduser().absolute(), without=without)
     made = datetime.fromtimestamp(manifest.created).astimezone()
     state.err.print(f"{home} is as it was on {made:%Y-%m-%d %H:%M:%S %Z}.", markup=False)

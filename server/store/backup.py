@@ -15,7 +15,7 @@ import stat
 import tarfile
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -23,6 +23,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from index.errors import CollectionCorrupt, InvalidName
 from index.versions import CollectionFolder
 from server.store.database import Database
 from server.store.errors import BackupError
@@ -60,10 +61,13 @@ class BackupManifest(BaseModel):
     parts: tuple[str, ...]
 
 
-def back_up(home: Path, file: Path, *, models: bool = False) -> BackupManifest:
+def back_up(
+    home: Path, file: Path, *, models: bool = False, warn: Callable[[str], None] = log.warning
+) -> BackupManifest:
     """Write a backup of `home` to `file`, which only its owner may read; compressed where its name ends in `gz`.
 
-    Raises BackupError, HomeBusy (another backup is being made), StoreError or OSError.
+    `warn` hears of each collection whose newest version is damaged, and which is taken instead. Raises BackupError,
+    HomeBusy (another backup is being made), StoreError or OSError.
     """
     if file.exists():
         raise BackupError(f"{file} exists; choose another name, or delete it first.")
@@ -79,7 +83,7 @@ def back_up(home: Path, file: Path, *, models: bool = False) -> BackupManifest:
             draft.mkdir(mode=0o700)
             (draft / _MANIFEST).write_text(manifest.model_dump_json(), "utf-8")
             for part in parts:
-                _copy_part(home, draft, part)
+                _copy_part(home, draft, part, warn)
             with tarfile.open(target, "w:gz" if file.suffix in (".gz", ".tgz") else "w") as archive:
                 for name in (_MANIFEST, *parts):
                     if (draft / name).exists():
@@ -89,11 +93,12 @@ def back_up(home: Path, file: Path, *, models: bool = False) -> BackupManifest:
     return manifest
 
 
-def restore(home: Path, file: Path) -> BackupManifest:
+def restore(home: Path, file: Path, *, without: Sequence[str] = ()) -> BackupManifest:
     """Make `home` what it was when `file` was written; parts that the backup does not cover stay as they are.
 
-    Everything is unpacked and looked at beside the old files first; these are put back where the switch fails.
-    Raises HomeBusy while a process uses the home, BackupError for a file that is no sound backup, StoreError, OSError.
+    The collections `without` are left out, and are gone then. Everything is unpacked and looked at beside the old
+    files first; these are put back where the switch fails. Raises HomeBusy while a process uses the home, BackupError
+    for a file that is no sound backup, StoreError, OSError.
     """
     work = home / _RESTORING
     with hold_home(home, doing="anaphora restore"):
@@ -103,7 +108,10 @@ def restore(home: Path, file: Path) -> BackupManifest:
         try:
             (work / "new").mkdir(parents=True, mode=0o700)
             manifest = _unpack(file, work / "new")
+            for name in without:
+                shutil.rmtree(work / "new" / COLLECTIONS / name, ignore_errors=True)
             _check_database(work / "new" / DATABASE)
+            _check_collections(work / "new" / COLLECTIONS)
             _switch(home, work, manifest.parts)
         except BaseException:
             undo(home)
@@ -145,14 +153,14 @@ def _switch(home: Path, work: Path, parts: Iterable[str]) -> None:
             (work / "new" / name).rename(home / name)
 
 
-def _copy_part(home: Path, draft: Path, part: str) -> None:
+def _copy_part(home: Path, draft: Path, part: str, warn: Callable[[str], None]) -> None:
     source, target = home / part, draft / part
     if part == DATABASE and source.exists():
         _copy_database(source, target)
     elif part == COLLECTIONS:
         for name in sorted(folder.parent.name for folder in source.glob("*/versions")):
             if is_name(name):
-                _copy_collection(CollectionFolder(source, name), target / name)
+                _copy_collection(CollectionFolder(source, name), CollectionFolder(target, name), warn)
     elif source.is_dir():
         _copy_tree(source, target, link=part in ("uploads", MODELS))
     elif source.is_file():
@@ -170,27 +178,42 @@ def _copy_database(source: Path, target: Path) -> None:
     target.chmod(stat.S_IMODE(source.stat().st_mode))
 
 
-def _copy_collection(folder: CollectionFolder, target: Path) -> None:
+def _copy_collection(folder: CollectionFolder, copy: CollectionFolder, warn: Callable[[str], None]) -> None:
     """The version that serves and the small files beside it. A finished version never changes, but it may go."""
+    problem = ""
     for _ in range(_ATTEMPTS):
-        try:
-            current = next(iter(folder.candidates()), "")
-            if not current:
-                return
-            _copy_tree(folder.versions / current, target / "versions" / current, link=True, missing_ok=False)
-            for file in sorted(folder.path.iterdir()):
-                if file.is_file() and not file.is_symlink() and not _passing(file.name) and file.suffix != ".sqlite":
-                    shutil.copy2(file, target)
-            (target / "current").write_text(current, "ascii")
-            # While a version serves, nobody removes it.
-            if folder.candidates()[:1] == [current]:
-                return
-        except FileNotFoundError as error:
-            log.info("the version of %s that was being copied is gone: %s", folder.name, error)
-        shutil.rmtree(target, ignore_errors=True)
+        candidates, problem = folder.candidates(), ""
+        if not candidates:
+            return
+        for name in candidates:
+            try:
+                _copy_tree(folder.versions / name, copy.versions / name, link=True, missing_ok=False)
+                copy.version(name).check()
+            except FileNotFoundError as error:
+                problem = problem or f"the version {name} is incomplete, or is gone ({error})"
+            except CollectionCorrupt as error:
+                problem = problem or str(error)
+            else:
+                break
+            shutil.rmtree(copy.path, ignore_errors=True)
+        else:
+            continue
+        for file in sorted(folder.path.iterdir()):
+            if file.is_file() and not file.is_symlink() and not _passing(file.name) and file.suffix != ".sqlite":
+                shutil.copy2(file, copy.path)
+        copy.switch(name)
+        # While a version serves, nobody removes it.
+        if folder.candidates()[:1] == candidates[:1]:
+            if problem:
+                warn(
+                    f"The collection {folder.name} is backed up in an older version, {name}: {problem}. Index it again."
+                )
+            return
+        shutil.rmtree(copy.path, ignore_errors=True)
     raise BackupError(
-        f"The collection {folder.name} has no complete version, or gets new ones all the time. Try again when nothing "
-        f"indexes it; if that does not help, index it again, or run `anaphora collections delete {folder.name}`."
+        f"The collection {folder.name} has no sound version ({problem}), or gets new ones all the time. Try again "
+        "when nothing indexes it; if that does not help, index it again, or run "
+        f"`anaphora collections delete {folder.name}`."
     )
 
 
@@ -292,6 +315,19 @@ def _check_database(path: Path) -> None:
     path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     if found != "ok":
         raise BackupError(f"The database in the backup is damaged ({found[:200]}); nothing was changed.")
+
+
+def _check_collections(root: Path) -> None:
+    """Raises BackupError for a collection whose files are not as they were written."""
+    for name in sorted(folder.parent.name for folder in root.glob("*/versions")):
+        try:
+            folder = CollectionFolder(root, name)
+            folder.version(folder.named() or "none").check()
+        except (FileNotFoundError, CollectionCorrupt, InvalidName) as error:
+            raise BackupError(
+                f"The collection {name!r} in the backup is damaged ({error}); nothing was changed. Restore another "
+                "backup, or this one with `--without` and that name."
+            ) from error
 
 
 def _remove(path: Path) -> None:

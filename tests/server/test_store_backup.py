@@ -17,6 +17,9 @@ from typing import Any
 
 import pytest
 
+from index.manifest import FORMAT, Manifest, write_manifest
+from index.stores import EXACT
+from index.versions import CollectionFolder
 from server.chat import open_service
 from server.store import Database, Runner, backup, conversations, jobs
 from server.store.backup import BackupManifest, back_up, restore, unfinished
@@ -66,6 +69,9 @@ def version(folder: Path, name: str, count: int = 3) -> None:
     place.mkdir(parents=True)
     for n in range(count):
         (place / f"{n}.bin").write_text(name)
+    made: dict[str, Any] = {"format": FORMAT, "version": name, "previous": "", "created": 0.0, "encoder": "words"}
+    sizes = {"dimension": 4, "documents": 1, "passages": 1, "terms": False}
+    write_manifest(place, Manifest(**made, **sizes, store=EXACT))
     (folder / "current.draft").write_text(name)
     (folder / "current.draft").replace(folder / "current")
 
@@ -155,7 +161,9 @@ def test_a_collection_is_copied_as_one_version_however_fast_new_ones_come(home: 
                 texts = {
                     archive.extractfile(member).read().decode()  # type: ignore[union-attr]
                     for member in archive
-                    if member.isfile() and member.name.startswith("collections/docs/") and "draft" not in member.name
+                    if member.isfile()
+                    and member.name.startswith("collections/docs/")
+                    and not member.name.endswith(("draft", "manifest.json"))
                 }
             assert len(texts) == 1
     finally:
@@ -268,6 +276,36 @@ def failing_rename(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
         return real(self, target)
 
     monkeypatch.setattr(Path, "rename", rename)
+
+
+def test_a_damaged_version_is_named_and_the_one_before_backed_up(home: Path, tmp_path: Path) -> None:
+    collection = home / "collections" / "docs"
+    version(collection, "000002-00000000")
+    (collection / "versions" / "000002-00000000" / "1.bin").write_text("000002-00000001")
+    said = list[str]()
+    back_up(home, tmp_path / "backup.tar", warn=said.append)
+    assert "1.bin" in said[0]
+    assert "Index it again" in said[0]
+    restore(tmp_path / "restored", tmp_path / "backup.tar")
+    assert CollectionFolder(tmp_path / "restored" / "collections", "docs").named() == "000001-00000000"
+    (collection / "versions" / "000001-00000000" / "2.bin").unlink()
+    with pytest.raises(BackupError, match=r"no sound version \(1\.bin.*index it again"):
+        back_up(home, tmp_path / "other.tar")
+
+
+def test_a_damaged_collection_in_a_backup_changes_nothing_and_can_be_left_out(home: Path, tmp_path: Path) -> None:
+    file, before = tmp_path / "backup.tar", files(home)
+    back_up(home, file)
+    # The same length, so that the archive is as sound as it was.
+    data = bytearray(file.read_bytes())
+    data[data.rindex(b"000001-00000000" + bytes(400))] = ord("1")
+    file.write_bytes(data)
+    with pytest.raises(BackupError, match=r"\.bin.*nothing was changed.*--without"):
+        restore(home, file)
+    assert files(home) == before
+    restore(home, file, without=["docs"])
+    assert not (home / "collections" / "docs").exists()
+    assert (home / "uploads" / "docs" / "uploads" / "a.md").read_text() == "# A"
 
 
 @pytest.mark.parametrize("after", range(1, 9))

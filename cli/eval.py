@@ -43,14 +43,14 @@ def retrieval(
     """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each."""
     from evaluation.errors import EvaluationError
     from evaluation.retrieval import evaluate_sets
-    from evaluation.sets import beir, load_set
+    from evaluation.sets import beir, load_sets
     from evaluation.systems import DEFAULT_SYSTEMS, parse
 
     state = state_of(context)
     parsed = list(dict.fromkeys(map(parse, listed(systems) or DEFAULT_SYSTEMS)))
     against = parse(baseline).name
     settings = state.settings(overriding(collection=collection))
-    chosen = [load_set(one, data).every(every) for one in listed(sets)]
+    chosen = load_sets(listed(sets), data, every)
     if questions is not None:
         chosen.append(beir.own_questions(questions).every(every))
     if not chosen:

@@ -32,11 +32,11 @@ def answerability(
     from evaluation.reports import page as report
     from evaluation.reports import tables
     from evaluation.reports.runs import create_run
-    from evaluation.sets import load_set
+    from evaluation.sets import load_sets
 
     state = state_of(context)
     settings = state.settings()
-    chosen = [load_set(one, data) for one in listed(sets)]
+    chosen = load_sets(listed(sets), data)
     writer = create_run(runs_folder(settings, out), "answerability", name)
     with bench(settings, state, rerank=True) as measuring:
         cases = list(fitting.collect_cases(chosen, measuring))

@@ -42,14 +42,14 @@ def answers(
     from evaluation.answers import evaluate_answers
     from evaluation.judge import rubric as read_rubric
     from evaluation.metrics.answers import open_bertscore
-    from evaluation.sets import load_set
+    from evaluation.sets import load_sets
     from server.engines import open_engine
     from server.registry import resolve
 
     state = state_of(context)
     rules = read_rubric(rubric)
     settings = state.settings(overriding(llm__model=model, llm__answer_tokens=answer_tokens))
-    chosen = [load_set(one, data).every(every) for one in listed(sets)]
+    chosen = load_sets(listed(sets), data, every)
     # Before hours of asking, not after them.
     bert = open_bertscore(resolve(encoder, settings.home) if encoder not in ("", "none") else encoder)
     with measured_run(state, settings, "answers", name, out, fail_under, resume=True) as writer:

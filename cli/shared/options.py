@@ -54,7 +54,7 @@ FailUnder = Annotated[
 Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
-Sets = Annotated[str, typer.Option(help="Data sets, by commas (`anaphora eval sets` lists them).")]
+Sets = Annotated[str, typer.Option(help="Data sets, by commas (see `anaphora eval sets`); `*` stands for anything.")]
 
 
 def overriding(**flags: object) -> dict[str, Any]:

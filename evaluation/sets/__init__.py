@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import fnmatch
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evaluation.errors import MissingSet
@@ -24,6 +25,12 @@ NAMES = (
     "doc2dial-json:FOLDER",
 )
 """What `load_set` understands; `mtrag-` takes the name of any domain that is there, `product-` of any product."""
+
+
+def load_sets(names: Sequence[str], data: Path | None, every: int = 1) -> list[EvalSet]:
+    """`load_set` for each; a name may be a pattern over `NAMES`, such as `product-*`. Every `every`th question only."""
+    found = (known for name in names for known in (fnmatch.filter(NAMES, name) or [name]))
+    return [load_set(name, data).every(every) for name in dict.fromkeys(found)]
 
 
 def load_set(name: str, data: Path | None) -> EvalSet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ def test_what_is_right_is_passed_over(tmp_path: Path, pages: Path) -> None:
     result = CliRunner().invoke(app, ["eval", "check", str(path), "--docs", str(pages)])
     assert result.exit_code == 0, result.output
     assert "no error, 0 warnings" in result.output
+
+
+def test_the_example_of_the_documentation_is_right(tmp_path: Path, pages: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text("utf-8")
+    example = next(block for block in text.split("```json\n")[1:] if block.startswith('{"dialog_id"')).partition("```")[
+        0
+    ]
+    path = data.jsonl(tmp_path / "example.jsonl", [json.loads(example)])
+    assert list(check(path, folder_texts(pages / "desk" / "desk"))) == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.errors import BadRow, MissingSet
-from evaluation.sets import load_set
+from evaluation.sets import load_set, load_sets
 from evaluation.sets.base import slices
 from evaluation.sets.beir import own_questions
 from tests.evaluation import evaluation_data as data
@@ -117,6 +117,9 @@ def test_dialogs_over_products_are_read_by_product_with_what_they_quote(tmp_path
     assert {"kind ellipsis", "answerability answerable", "turn 2", "needs rewriting"} <= set(slices(found.questions[1]))
     assert found.judged == found.questions[:2], "nobody could answer the third"
     assert found.corpus == tmp_path / "product_docs" / "desk"
+    assert [one.name for one in load_sets(["product-desk", "product-desk"], tmp_path, every=2)] == ["product-desk"]
+    with pytest.raises(MissingSet, match="documentation of uv"):
+        load_sets(["product-*"], tmp_path)
     with pytest.raises(MissingSet, match="documentation of moon"):
         load_set("product-moon", tmp_path)
 

@@ -51,7 +51,9 @@ class BoundedConnection(HttpToolsProtocol):
             transport.abort()
         elif len(self.connections) > self.limits.connections and self.unfinished:
             # Half a request keeps nobody out.
-            next(iter(self.unfinished)).transport.abort()
+            oldest = next(iter(self.unfinished))
+            oldest._stop_waiting()
+            oldest.transport.abort()
         self._expect(self.limits.header_seconds, self._headers_late)
 
     def connection_lost(self, exc: Exception | None) -> None:

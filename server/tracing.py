@@ -157,9 +157,9 @@ def _id(span: ReadableSpan) -> int:
 
 
 def _seconds(span: ReadableSpan) -> tuple[float, float]:
-    """When it began, in Unix time, and how long it took."""
+    """When it began, in Unix time, and how long it took; 0 where the clock was set back meanwhile."""
     began, ended = span.start_time or 0, span.end_time or 0
-    return began / 1e9, (ended - began) / 1e9
+    return began / 1e9, max(0, ended - began) / 1e9
 
 
 def _trace(turn: ReadableSpan, spans: Sequence[ReadableSpan]) -> Trace:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -21,6 +22,7 @@ class FakeOpenAIServer:
 
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
     seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
+    `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none.
     All of it may be changed while it serves. `requests` and `headers` keep what came in; `streaming` is set once a
     piece was sent, `disconnected` when a client goes before the end.
     """
@@ -30,6 +32,8 @@ class FakeOpenAIServer:
     silence: float = 0.0
     die_after: int | None = None
     status: int = 200
+    raw: bytes = b""
+    deaf: bool = False
     url: str = field(default="", init=False)
     requests: list[dict[str, Any]] = field(default_factory=list, init=False)
     headers: list[dict[str, str]] = field(default_factory=list, init=False)
@@ -68,6 +72,11 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
             """Be quiet."""
 
         def do_GET(self) -> None:
+            if llm.deaf:
+                with suppress(OSError):
+                    self._wait(3600)
+                self.close_connection = True
+                return
             self._answer(200, {"object": "list", "data": [{"id": "fake", "object": "model"}]})
 
         def do_POST(self) -> None:
@@ -84,7 +93,13 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
                     self.send_header("Content-Type", "text/event-stream")
                     self.send_header("Transfer-Encoding", "chunked")
                     self.end_headers()
-                    self._stream(pieces)
+                    if llm.deaf:
+                        self._wait(3600)
+                    elif llm.raw:
+                        self._chunk(llm.raw)
+                        self.wfile.write(b"0\r\n\r\n")
+                    else:
+                        self._stream(pieces)
                 else:
                     self._wait(llm.silence)
                     message = {"role": "assistant", "content": "".join(pieces)}

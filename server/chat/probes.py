@@ -14,8 +14,13 @@ from index.errors import IndexingError
 from index.query import Query
 from server.chat.collections import Collections
 from server.store import Database, StoreError
+from server.turn.events import DoneEvent, ErrorEvent
 
 REMEMBERED_SECONDS = 5.0
+FAILED_SECONDS = 60.0
+"""For so long a language model counts as broken after it has failed: then somebody has to ask it again."""
+FAILED_ANSWERS = 2
+"""So many in a row; one alone may be the question's fault."""
 WAIT_SECONDS = 3.0
 RESERVE = 64 << 20
 """Bytes that must be free on the disk of the home: a turn, its trace and SQLite's own files need room."""
@@ -54,6 +59,28 @@ def database_problem(database: Database) -> str:
     except StoreError as error:
         return str(error)
     return ""
+
+
+class AnswerWatch:
+    """Whether the language model fails those who ask it: one that hangs still lists its models."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+        self._last = ""
+        self._at = 0.0
+
+    def note(self, ending: DoneEvent | ErrorEvent) -> None:
+        """Remember how a turn ended."""
+        if isinstance(ending, ErrorEvent) and ending.code.startswith("llm_"):
+            self._failed, self._last, self._at = self._failed + 1, ending.message, time.monotonic()
+        elif ending.type == "done" and ending.status == "answered":
+            self._failed = 0
+
+    @property
+    def problem(self) -> str:
+        """What is wrong; empty where nothing is."""
+        broken = self._failed >= FAILED_ANSWERS and time.monotonic() - self._at < FAILED_SECONDS
+        return f"The last {self._failed} questions to the language model failed: {self._last}" if broken else ""
 
 
 def search_problem(opened: Collections, name: str) -> str:

@@ -21,7 +21,7 @@ from server.chat.documents import DocumentMixin, in_thread, index_errors
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
-from server.chat.probes import Probe, database_problem, disk_problem, search_problem
+from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.turns import Admission, RunningTurn, TurnContext
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.uploads import Uploads
@@ -81,6 +81,7 @@ class ChatService(ConversationMixin, DocumentMixin):
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
+        self._answers = AnswerWatch()
         self._disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self._searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.runner = JobRunner(database, runner)
@@ -88,7 +89,7 @@ class ChatService(ConversationMixin, DocumentMixin):
         self._engine = TurnEngine(
             collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
         )
-        self._context = TurnContext(settings, database, runner, self.metrics, self.tracing, self._engine)
+        self._context = TurnContext(settings, database, runner, self.metrics, self.tracing, self._engine, self._answers)
 
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
         """Answer a question as typed events, ending with exactly one `done` or `error`.
@@ -175,6 +176,8 @@ class ChatService(ConversationMixin, DocumentMixin):
             waiting.append("the language model")
         elif not await asyncio.to_thread(engine.healthy):
             problems.append("The language model does not answer.")
+        elif self._answers.problem:
+            problems.append(self._answers.problem)
         if self.models.rewriters.problem:
             problems.append(self.models.rewriters.problem)
         if self.models.reranker_problem:

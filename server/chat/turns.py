@@ -22,6 +22,7 @@ from opentelemetry.trace import Span
 
 from rewriter.conversation import Conversation
 from server.chat.errors import ChatError, QueueFull, Unavailable
+from server.chat.probes import AnswerWatch
 from server.chat.types import TurnRequest
 from server.metrics import Metrics
 from server.settings import Settings
@@ -123,6 +124,7 @@ class TurnContext:
     metrics: Metrics
     tracing: Tracing
     engine: TurnEngine
+    answers: AnswerWatch
 
 
 class RunningTurn(AsyncIterator[Event]):
@@ -273,6 +275,7 @@ class RunningTurn(AsyncIterator[Event]):
                 metrics.unsupported.inc(not event.supported)
             case DoneEvent():
                 self._ended = True
+                self._context.answers.note(event)
                 metrics.dropped_citations.inc(event.dropped_citations)
                 metrics.tokens.labels("prompt").inc(event.prompt_tokens)
                 metrics.tokens.labels("completion").inc(event.completion_tokens)
@@ -282,6 +285,7 @@ class RunningTurn(AsyncIterator[Event]):
                     return event.model_copy(update={"warning": self._problem})
             case ErrorEvent():
                 self._ended = True
+                self._context.answers.note(event)
                 step = self._step("error")
                 step.set_attributes({"anaphora.error": event.code, "anaphora.message": event.message})
                 failed(step, event.code)

@@ -25,6 +25,7 @@ from openai import APIConnectionError, APIError, APITimeoutError
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 
+_LINE_BYTES = 1 << 20
 _MORE_THAN_TEXT = frozenset(("response_format", "tools", "functions", "logprobs", "n", "audio", "modalities"))
 
 
@@ -49,7 +50,7 @@ class StreamingChatOpenAI(ChatOpenAI):
         async with request as response, aclosing(_events(response.http_response)) as batches:
             try:
                 async for events in batches:
-                    if said := _chunk(events):
+                    if said := _understood(events):
                         if run_manager:
                             await run_manager.on_llm_new_token(said.text, chunk=said)
                         yield said
@@ -71,6 +72,8 @@ async def _events(response: httpx.Response) -> AsyncGenerator[list[dict[str, Any
     async with aclosing(_arrived(response)) as pieces:
         async for piece in pieces:
             *lines, rest = (rest + piece).split(b"\n")
+            if len(rest) > _LINE_BYTES:
+                raise ValueError("The server streamed a line without an end.")
             if not piece:
                 lines.append(rest)
             events, error = [], None
@@ -124,6 +127,14 @@ async def _arrived(response: httpx.Response) -> AsyncGenerator[bytes, None]:
         if not reading.cancelled():
             # Told already, or of no interest to one who has left.
             reading.exception()
+
+
+def _understood(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
+    """`_chunk`, or ValueError where the server speaks another protocol."""
+    try:
+        return _chunk(events)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"The server streamed no chat completion: {str(events)[:80]}") from error
 
 
 def _chunk(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:

@@ -22,7 +22,7 @@ def add(connection: sqlite3.Connection, job: Job, runner: str) -> None:
     )
     connection.execute(
         "DELETE FROM jobs WHERE state NOT IN ('queued', 'running') AND id NOT IN "
-        "(SELECT id FROM jobs ORDER BY created DESC LIMIT ?)",
+        "(SELECT id FROM jobs ORDER BY rowid DESC LIMIT ?)",
         (KEPT,),
     )
 
@@ -53,7 +53,7 @@ def find(connection: sqlite3.Connection, job_id: str) -> Job | None:
 def listing(connection: sqlite3.Connection, collection: str | None, limit: int = 100) -> list[Job]:
     """Newest first."""
     rows = connection.execute(
-        "SELECT * FROM jobs WHERE ? IS NULL OR collection = ? ORDER BY created DESC, rowid DESC LIMIT ?",
+        "SELECT * FROM jobs WHERE ? IS NULL OR collection = ? ORDER BY rowid DESC LIMIT ?",
         (collection, collection, limit),
     )
     return [_job(row) for row in rows]

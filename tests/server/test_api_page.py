@@ -77,3 +77,22 @@ def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection
             answer = client.post("/gradio_api/run/predict", json={"data": [], "fn_index": 10**6, "session_hash": "x"})
             assert answer.status_code == 500
             assert answer.json()["error"]["type"] == "server_error"
+
+
+def test_behind_a_proxy_with_tls_the_page_knows_its_public_address(serve: Any, settings_for: Any) -> None:
+    import ui
+
+    proxy = {"addresses": ["127.0.0.1"], "user_header": "Remote-User"}
+    running = serve(settings_for("none", server={"trusted_hosts": ["docs.example"]}, proxy=proxy))
+
+    async def mount() -> None:
+        ui.mount(running.app, running.service)
+
+    running.call(mount())
+    said = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "docs.example", "X-Forwarded-For": "203.0.113.9"}
+    own = {"Origin": "https://docs.example", "Sec-Fetch-Site": "same-origin"}
+    with running.client(headers={**said, "Remote-User": "ada"}) as client:
+        assert client.get("/config").json()["root"] == "https://docs.example"
+        assert client.post("/v1/conversations", json={}, headers=own).status_code == 201
+        assert client.get("/config", headers={"X-Forwarded-Host": "evil.example"}).status_code == 403
+        assert client.get("/config", headers={"Remote-User": ""}).status_code == 401

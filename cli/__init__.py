@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from cli import audit, collections, config, feedback, keys, models, synth
+from cli import audit, collections, config, erase, feedback, keys, models, synth
 from cli import eval as evaluate
 from cli.adapt import adapt
 from cli.ask import ask
@@ -87,6 +87,7 @@ app.add_typer(config.app, name="config")
 app.command()(calibrate)
 app.command()(backup)
 app.command()(restore)
+app.add_typer(erase.app, name="erase")
 app.command()(doctor)
 
 

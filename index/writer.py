@@ -9,8 +9,9 @@ import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeAlias
 
@@ -114,12 +115,7 @@ class VersionWriter:
 
     def _sweep(self) -> None:
         """Remove what killed writers left, and versions that no reader can still need."""
-        for path in self._folder.stale():
-            try:
-                delete_vectors(self._folder.version(path.name).manifest.store, path)
-            except (FileNotFoundError, CollectionCorrupt):
-                self._store.delete(path)
-            shutil.rmtree(path, ignore_errors=True)
+        remove_versions(self._folder.stale(), self._folder, self._spec)
 
     def report(self, stage: Stage, done: int, total: int, file: str = "") -> None:
         """Tell how far the run is; raises IndexingCancelled once that is asked for."""
@@ -224,6 +220,16 @@ class VersionWriter:
             return source.take([keys[row] for row in rows])
 
         self._store.write(self._path, ids, self._encoder.dimension, take, earlier)
+
+
+def remove_versions(paths: Iterable[Path], folder: CollectionFolder, store: StoreSpec) -> None:
+    """Take versions away with their vectors; the caller holds the writer's lock. One without manifest is `store`'s."""
+    for path in paths:
+        try:
+            delete_vectors(folder.version(path.name).manifest.store, path)
+        except (FileNotFoundError, CollectionCorrupt):
+            load_store(store).delete(path)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,22 @@ class Database:
         """`read` for code that runs in a thread or a terminal command."""
         return self._readers.submit(self._run_read, work).result()
 
+    def compact(self) -> bool:
+        """Write the file anew without what was deleted, and empty its journal.
+
+        False where another process still reads an older state, so that the journal may hold deleted words until it
+        ends. Raises StoreFull: for a while the file is there twice.
+        """
+
+        def work() -> bool:
+            with _translated(self.path):
+                connection = self._connection()
+                connection.execute("VACUUM")
+                busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                return not busy
+
+        return self._writer.submit(work).result()
+
     def close(self) -> None:
         """Finish what was begun and close every connection."""
         self._writer.shutdown()

@@ -1,0 +1,156 @@
+"""Erasing a document or a person leaves none of their words in any file of the home, while a server runs there too."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app
+from cli.shared.error_handler import ExitCode
+from testing.openai_server import FakeOpenAIServer
+
+if TYPE_CHECKING:
+    from tests.serving import MakeSettings, Running, Serve
+
+SECRET = "The vault of the Quetzalberg branch opens with the sequence seven-nine-four."
+OTHER = "Quetzalberg lies in the north, and has a branch that opens at eight in the morning."
+DOCUMENT = f"# Vault\n\n## Opening\n\n{SECRET}\nNobody but the Plimsworth family knows where its key lies.\n"
+
+
+@dataclass
+class Place:
+    """A running server over a home."""
+
+    running: Running
+    home: Path
+
+    def upload(self, name: str, text: str) -> None:
+        with self.running.client() as client:
+            made = client.post("/v1/collections/docs/documents", files={"file": (name, text.encode())})
+        assert self.running.finished(made.json()["id"]).state == "done"
+
+    def conversation(self) -> str:
+        with self.running.client() as client:
+            return str(client.post("/v1/conversations", json={}).json()["id"])
+
+    def ask(self, conversation: str, question: str) -> str:
+        """The turn's id."""
+        with self.running.client() as client:
+            answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": question})
+        assert "event: done" in answer.text
+        return answer.headers["x-turn-id"]
+
+    def get(self, path: str) -> dict[str, Any]:
+        with self.running.client() as client:
+            found: dict[str, Any] = client.get(path).json()
+        return found
+
+    def command(self, *words: str, code: int = ExitCode.OK) -> Result:
+        result = CliRunner().invoke(app, ["--home", str(self.home), *words])
+        assert result.exit_code == code, result.output
+        return result
+
+    def holding(self, text: str) -> list[str]:
+        """The files of the home that hold a text."""
+        return [
+            path.name
+            for path in self.home.rglob("*")
+            if path.is_file() and "models" not in path.parts and text.lower().encode() in path.read_bytes().lower()
+        ]
+
+
+@pytest.fixture
+def place(settings_for: MakeSettings, serve: Serve, llm: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Place:
+    llm.pieces = [f"{SECRET} [1]"]
+    settings = settings_for(llm.url)
+    monkeypatch.setenv("ANAPHORA_INDEX__ENCODER", settings.index.encoder)
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
+    return Place(serve(settings), settings.home)
+
+
+def test_a_document_leaves_every_file(place: Place) -> None:
+    place.upload("vault.md", DOCUMENT)
+    place.upload("north.md", f"# North\n\n{OTHER}\n")
+    conversation = place.conversation()
+    turn = place.ask(conversation, "How does the vault open?")
+    place.ask(conversation, "and who knows where its key lies?")
+    with place.running.client() as client:
+        client.post("/v1/feedback", json={"turn_id": turn, "rating": "up", "comment": f"Right: {SECRET}"})
+    copied = place.conversation()
+    place.ask(copied, f"Is this so: {SECRET}")
+    assert place.holding(SECRET)
+    assert place.holding("plimsworth")
+
+    told = place.command("erase", "document", "uploads/vault.md", "--yes").output
+    assert "none is left" in told
+    assert "1 documents" in told
+
+    for planted in (SECRET, "plimsworth", "vault of the"):
+        assert place.holding(planted) == [], planted
+        place.command("erase", "find", planted)
+    place.command("erase", "find", OTHER, code=1)
+    found = place.get(f"/v1/conversations/{conversation}")
+    messages = found["messages"]
+    assert [message["question"] for message in messages] == [
+        "How does the vault open?",
+        "and who knows where its key lies?",
+    ]
+    assert "erased" in messages[0]["answer"]
+    assert messages[0]["done"]["citations"] == []
+    assert place.get("/v1/collections/docs/documents/uploads/north.md")["text"]
+    # What is left can be searched and indexed as before.
+    place.ask(conversation, "When does the branch open?")
+    place.upload("other.md", "# Other\n\nAnother page altogether.\n")
+    place.command("erase", "document", "uploads/vault.md", "--yes")
+
+
+def test_a_file_of_an_indexed_folder_is_left_and_said(place: Place, tmp_path: Path, documents: Path) -> None:
+    told = place.command("erase", "document", "travel.md", "--yes").output
+    assert "was left alone" in " ".join(told.split())
+    assert (documents / "travel.md").exists()
+    assert place.holding("Taxi rides are refunded only") == []
+
+
+def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
+    place.upload("mine.md", "# Mine\n\nThe allotment of the Wigglesby household is number thirty-one.\n")
+    mine, theirs = place.conversation(), place.conversation()
+    planted = "My name is Ottoline Wigglesby and my badge was stolen, what now?"
+    turn = place.ask(mine, planted)
+    shared = "How long is the parental leave, please?"
+    place.ask(mine, shared)
+    place.ask(theirs, shared)
+    with place.running.client() as client:
+        client.post("/v1/feedback", json={"turn_id": turn, "rating": "down", "comment": "Ottoline was not helped."})
+
+    def become(connection: sqlite3.Connection) -> None:
+        for owner, conversation in (("key:12345678", mine), ("key:other", theirs)):
+            connection.execute("UPDATE conversations SET owner = ? WHERE id = ?", (owner, conversation))
+            connection.execute("UPDATE turns SET owner = ? WHERE conversation_id = ?", (owner, conversation))
+        connection.execute("DELETE FROM uploads")
+        connection.execute("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
+
+    place.running.service.database.write_blocking(become)
+    told = place.command("erase", "person", "key:12345678", "--yes").output
+    assert "none is left" in told
+    assert place.holding("ottoline") == []
+    assert place.holding("wigglesby household") == []
+    assert [found["id"] for found in place.get("/v1/conversations")["data"]] == [theirs]
+    exported = [json.loads(line) for line in place.command("audit", "export").stdout.splitlines()]
+    assert ("person.erase", "key:12345678") in {(row["action"], row["about"]) for row in exported}
+
+
+def test_what_erase_refuses(place: Place) -> None:
+    place.command("erase", "person", "Ann", "--yes", code=ExitCode.BAD_INPUT)
+    place.command("erase", "find", " ", code=ExitCode.BAD_INPUT)
+    place.command("erase", "document", "x.md", "--collection", "nothing", "--yes", code=ExitCode.NOT_FOUND)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)

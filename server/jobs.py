@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from index.errors import IndexingCancelled, IndexingError
+from server.access import Seen, Whose
 from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job, JobKind
 from server.store.runners import CUT_SHORT
@@ -72,11 +73,11 @@ class JobRunner:
         self._threads: set[threading.Thread] = set()
         self._closing = False
 
-    def submit(self, kind: JobKind, collection: str, work: Work) -> Job:
+    def submit(self, kind: JobKind, collection: str, work: Work, whose: Whose) -> Job:
         """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)
-        self._database.write_blocking(lambda connection: jobs.add(connection, job, self._runner.id))
+        self._database.write_blocking(lambda connection: jobs.add(connection, job, self._runner.id, whose))
         task = _Task(job, work)
         with self._lock:
             self._tasks[job.id] = task
@@ -151,16 +152,16 @@ class JobRunner:
                 for key in ended[:-UNSTORED]:
                     del self._tasks[key]
 
-    def find(self, job_id: str) -> Job | None:
+    def find(self, job_id: str, seen: Seen) -> Job | None:
         """How a job stands now, also one that has finished or is of an earlier process."""
+        stored = self._database.read_blocking(lambda connection: jobs.find(connection, job_id, seen))
         with self._lock:
-            if task := self._tasks.get(job_id):
-                return task.job
-        return self._database.read_blocking(lambda connection: jobs.find(connection, job_id))
+            task = self._tasks.get(job_id)
+            return task.job if stored and task else stored
 
-    def listing(self, collection: str | None = None) -> list[Job]:
+    def listing(self, seen: Seen, collection: str | None = None) -> list[Job]:
         """Newest first, with those of earlier processes."""
-        stored = self._database.read_blocking(lambda connection: jobs.listing(connection, collection))
+        stored = self._database.read_blocking(lambda connection: jobs.listing(connection, collection, seen))
         with self._lock:
             return [self._tasks[job.id].job if job.id in self._tasks else job for job in stored]
 

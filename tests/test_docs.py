@@ -128,13 +128,15 @@ def test_exit_codes_are_those_of_the_program() -> None:
 def test_every_endpoint_is_described(tmp_path: Path) -> None:
     from server.api.app import create_app
     from server.chat import ChatService
+    from server.chat.core import ServiceCore
     from server.store import Database, Runner
     from server.tracing import Tracing
 
     settings = Settings(home=tmp_path)
     database, runner = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run")
     try:
-        paths = create_app(ChatService(settings, database, runner, Tracing(content=False)), settings).openapi()["paths"]
+        core = ServiceCore(settings, database, runner, Tracing(content=False))
+        paths = create_app(ChatService(core), settings).openapi()["paths"]
     finally:
         runner.close()
         database.close()

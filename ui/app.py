@@ -6,13 +6,14 @@ beside this one. Answers stream through Gradio's queue, everything else are sing
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
 
-from server.chat import ChatService
-from ui.calls import Calls, guarded
+from server.chat import ChatService, Principal
+from ui.calls import Answer, Calls, guarded
 from ui.chat import Picture, ask
 from ui.live import LiveTurns
 from ui.templates import FOLDER, render, static
@@ -26,17 +27,30 @@ _HOUR = 3600
 def build(service: ChatService) -> gr.Blocks:
     """The page as Gradio blocks, reading everything from `service`."""
     live = LiveTurns()
-    calls = Calls(service)
 
     async def answer(event: gr.EventData, request: gr.Request) -> AsyncIterator[Picture]:
-        async for picture in ask(service, live, request.session_hash or "", event._data):
+        who = _principal(request)
+        async for picture in ask(service.seen_by(who), live, _tab(request), event._data):
             yield picture
 
-    async def stop(data: object) -> dict[str, bool]:
-        return {"stopped": live.stop(str(data.get("stream", "")) if isinstance(data, dict) else "")}
+    async def stop(data: object, request: gr.Request) -> dict[str, bool]:
+        stream = str(data.get("stream", "")) if isinstance(data, dict) else ""
+        return {"stopped": live.stop(_principal(request).id, stream)}
 
     def disconnect(request: gr.Request) -> None:
-        live.disconnect(request.session_hash or "")
+        live.disconnect(_tab(request))
+
+    def calls(*names: str) -> list[Callable[..., Awaitable[Answer]]]:
+        return [call(name) for name in names]
+
+    def call(name: str) -> Callable[..., Awaitable[Answer]]:
+        """The call of that name, of whoever makes it."""
+
+        async def answered(data: object, request: gr.Request) -> Answer:
+            return await guarded(getattr(Calls(service.seen_by(_principal(request))), name))(data)
+
+        answered.__name__ = name
+        return answered
 
     with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as blocks:
         gr.HTML(
@@ -44,28 +58,28 @@ def build(service: ChatService) -> gr.Blocks:
             js_on_load=static("rail.js"),
             apply_default_css=False,
             elem_id="rail",
-            server_functions=[
-                guarded(calls.list_conversations),
-                guarded(calls.rename_conversation),
-                guarded(calls.delete_conversation),
-                guarded(calls.list_collections),
-                guarded(calls.upload_file),
-                guarded(calls.watch_jobs),
-            ],
+            server_functions=calls(
+                "list_conversations",
+                "rename_conversation",
+                "delete_conversation",
+                "list_collections",
+                "upload_file",
+                "watch_jobs",
+            ),
         )
         chat = gr.HTML(
             html_template=render("chat.html"),
             js_on_load=static("chat.js"),
             apply_default_css=False,
             elem_id="chat",
-            server_functions=[stop, guarded(calls.open_conversation), guarded(calls.welcome), guarded(calls.rate)],
+            server_functions=[stop, *calls("open_conversation", "welcome", "rate")],
         )
         gr.HTML(
             html_template=render("panel.html"),
             js_on_load=static("panel.js"),
             apply_default_css=False,
             elem_id="panel",
-            server_functions=[guarded(calls.read_document)],
+            server_functions=calls("read_document"),
         )
         chat.ask(
             answer,
@@ -79,6 +93,18 @@ def build(service: ChatService) -> gr.Blocks:
     blocks.queue(max_size=TABS, default_concurrency_limit=TABS, api_open=False)
     page: gr.Blocks = blocks
     return page
+
+
+def _principal(request: gr.Request) -> Principal:
+    """Whoever sent a request, as the door found out: Gradio hands over a request of its own, or Starlette's."""
+    scope: Mapping[str, Any] = getattr(request, "request", request).scope
+    principal: Principal = scope["state"]["principal"]
+    return principal
+
+
+def _tab(request: gr.Request) -> tuple[str, str]:
+    """A tab of somebody's: its name is the browser's choice, and told to nobody else's."""
+    return _principal(request).id, request.session_hash or ""
 
 
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:

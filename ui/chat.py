@@ -14,7 +14,7 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, TurnRequest
-from ui.live import LiveTurns
+from ui.live import LiveTurns, Tab
 from ui.turns import TurnView
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def picture(ask: Ask, conversation: str | None, view: TurnView, *, final: bool, 
     )
 
 
-async def ask(service: ChatService, live: LiveTurns, tab: str, data: object) -> AsyncIterator[Picture]:
+async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> AsyncIterator[Picture]:
     """Answer the question in `data` (an `Ask`) for the tab `tab`, in a new conversation where it names none.
 
     Ends with a final picture whatever happens, so that the page never waits for one.

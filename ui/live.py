@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeAlias
 
 from server.chat import ChatService, Conflict, Event, TurnRequest
 
@@ -15,20 +16,24 @@ PACE = 0.05
 """Seconds between two pictures of a streaming answer at least."""
 
 
+Tab: TypeAlias = tuple[str, str]
+"""Whose tab it is, and what it is called."""
+
+
 class LiveTurns:
-    """The running turns of this page's visitors, by the name the tab gave them."""
+    """The running turns of this page's visitors, by whose they are and the name the tab gave them."""
 
     def __init__(self) -> None:
-        self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        self._running: dict[tuple[str, str], tuple[Tab, asyncio.Task[None]]] = {}
 
-    def stop(self, stream: str) -> bool:
-        """Stop one turn; False where it is not running. Only the tab that named it knows the name."""
-        if stream not in self._running:
+    def stop(self, owner: str, stream: str) -> bool:
+        """Stop one turn of `owner`; False where it is not running."""
+        if (owner, stream) not in self._running:
             return False
-        self._running[stream][1].cancel()
+        self._running[owner, stream][1].cancel()
         return True
 
-    def disconnect(self, tab: str) -> None:
+    def disconnect(self, tab: Tab) -> None:
         """The tab was closed: stop everything it had running."""
         for owner, reading in self._running.values():
             if owner == tab:
@@ -39,19 +44,20 @@ class LiveTurns:
         return len(self._running)
 
     async def follow(
-        self, service: ChatService, request: TurnRequest, tab: str, stream: str
+        self, service: ChatService, request: TurnRequest, tab: Tab, stream: str
     ) -> AsyncIterator[list[Event]]:
         """The events of a turn in batches, `PACE` apart; ends early when stopped.
 
         Raises what the service raises. Leaving the iterator in any way ends the turn; `stop` and `disconnect`
         end it even if nobody asks the iterator for more, for Gradio forgets iterators of closed tabs.
         """
-        if stream in self._running:
+        key = tab[0], stream
+        if key in self._running:
             raise Conflict("This question is being answered already.")
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         reading = asyncio.create_task(_read(service, request, events))
-        self._running[stream] = tab, reading
-        reading.add_done_callback(lambda _: self._ended(stream, events))
+        self._running[key] = tab, reading
+        reading.add_done_callback(lambda _: self._ended(key, events))
         try:
             ended = False
             while not ended:
@@ -69,8 +75,8 @@ class LiveTurns:
             # The turn is kept as interrupted by the time it is read again.
             await asyncio.wait({reading})
 
-    def _ended(self, stream: str, events: asyncio.Queue[Event | None]) -> None:
-        del self._running[stream]
+    def _ended(self, key: tuple[str, str], events: asyncio.Queue[Event | None]) -> None:
+        del self._running[key]
         events.put_nowait(None)
 
 

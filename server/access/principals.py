@@ -58,3 +58,6 @@ class Principal:
 
 LOCAL = Principal("local", "this machine", "operator", frozenset({EVERY_GROUP}))
 """Who acts where no key is needed, and in terminal commands."""
+
+NOBODY = Principal("nobody", "nobody", "reader", frozenset())
+"""Who acts where a key is needed and none was given: nothing is granted to it."""

@@ -22,6 +22,7 @@ from server.api.routes.conversations import router as conversations
 from server.api.routes.feedback import router as feedback
 from server.api.routes.health import router as health
 from server.api.routes.jobs import router as jobs
+from server.api.routes.keys import router as keys
 from server.api.routes.models import router as models
 from server.api.routes.search import router as search
 from server.chat import ChatService
@@ -38,6 +39,7 @@ uses. Errors have OpenAI's shape. A server that listens on more than loopback wa
 
 def create_app(service: ChatService, settings: Settings) -> FastAPI:
     """The application over a running service. The page is mounted by whoever wants one."""
+    core = service.core
     app = FastAPI(
         title="Anaphora",
         summary="Conversational search over documentation.",
@@ -47,16 +49,16 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         middleware=[
-            Middleware(RequestCounter, metrics=service.metrics),
-            Middleware(RequestSpans, tracing=service.tracing),
-            *door(settings, service.database),
-            Middleware(RequestLimit, limits=service.limits),
+            Middleware(RequestCounter, metrics=core.metrics),
+            Middleware(RequestSpans, tracing=core.tracing),
+            *door(settings, core.database),
+            Middleware(RequestLimit, limits=core.limits),
             Middleware(MountedErrors),
         ],
     )
     app.state.service = service
     errors.install(app)
-    for router in (chat_completions, models, search, conversations, feedback, collections, jobs):
+    for router in (chat_completions, models, search, conversations, feedback, collections, jobs, keys):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
     if settings.needs_sign_in:

@@ -5,6 +5,7 @@ the events of a turn and every type that crosses the door are exported here.
 """
 
 from rewriter.conversation import Message
+from server.access import Principal
 from server.chat.errors import (
     ChatError,
     Conflict,
@@ -23,6 +24,8 @@ from server.chat.types import (
     CollectionSummary,
     DocumentSummary,
     DocumentText,
+    KeySummary,
+    NewKey,
     Readiness,
     SearchResult,
     SectionView,
@@ -80,11 +83,14 @@ __all__ = [
     "InvalidRequest",
     "Job",
     "JobState",
+    "KeySummary",
     "Leg",
     "LimitReached",
     "Message",
     "NearestEvent",
+    "NewKey",
     "NotFound",
+    "Principal",
     "QueueFull",
     "Quotation",
     "Rating",

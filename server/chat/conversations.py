@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal, TypeVar
 
+from server.access import policy
+from server.chat.acting import Acting, acting, forbidden
 from server.chat.collections import checked_name
-from server.chat.errors import InvalidRequest, NotFound, Unavailable
-from server.settings import Settings
-from server.store import Database, StoreError, StoreFull, conversations, export, feedback, turns
+from server.chat.errors import InvalidRequest, NotFound
+from server.chat.translated import store_errors
+from server.store import conversations, export, feedback, turns
 from server.store.records import (
     ConversationDetail,
     ConversationSummary,
@@ -39,30 +39,29 @@ def clean(text: str, limit: int, param: str) -> str:
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """What the store raises, in the words of the service."""
-    try:
-        yield
-    except StoreFull as error:
-        raise Unavailable(str(error), code="disk_full") from error
-    except StoreError as error:
-        raise Unavailable(str(error), code="store_failed") from error
-
-
-class ConversationMixin:
+class ConversationMixin(Acting):
     """Conversations with their turns; feedback and traces by turn."""
 
-    settings: Settings
-    database: Database
+    async def demand_change(self, conversation_id: str) -> None:
+        """Raise NotFound for a conversation that is not seen, Forbidden for one that belongs to somebody else."""
+        key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
+        with store_errors():
+            owner = await self.core.database.read(lambda connection: conversations.owner(connection, key, self.seen))
+        if not policy.may_change(self.principal, _found(owner, "conversation", conversation_id)):
+            raise forbidden(self.principal, "change_any")
 
+    @acting("ask")
     async def create_conversation(self, collection: str = "", title: str = "") -> ConversationSummary:
         """A new, empty conversation; without a title its first question becomes one."""
-        name = checked_name(collection or self.settings.collection)
+        name = checked_name(collection or await self.default_collection())
         cleaned = clean(title, MAX_TITLE_CHARS, "title")
+        whose = await self.existing(name)
         with store_errors():
-            return await self.database.write(lambda connection: conversations.create(connection, name, cleaned))
+            return await self.core.database.write(
+                lambda connection: conversations.create(connection, name, whose, cleaned)
+            )
 
+    @acting("read")
     async def conversations(
         self, query: str | None = None, *, limit: int = 50, offset: int = 0
     ) -> list[ConversationSummary]:
@@ -71,16 +70,22 @@ class ConversationMixin:
         words = clean(query or "", MAX_QUERY_CHARS, "query").strip()
         with store_errors():
             if not words:
-                return await self.database.read(lambda connection: conversations.listing(connection, limit, offset))
-            return await self.database.read(lambda connection: conversations.search(connection, words, limit, offset))
+                return await self.core.database.read(
+                    lambda connection: conversations.listing(connection, limit, offset, self.seen)
+                )
+            return await self.core.database.read(
+                lambda connection: conversations.search(connection, words, limit, offset, self.seen)
+            )
 
+    @acting("read")
     async def conversation(self, conversation_id: str) -> ConversationDetail:
         """A conversation with its turns. Raises NotFound."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         with store_errors():
-            found = await self.database.read(lambda connection: conversations.detail(connection, key))
+            found = await self.core.database.read(lambda connection: conversations.detail(connection, key, self.seen))
         return _found(found, "conversation", conversation_id)
 
+    @acting("change")
     async def rename_conversation(self, conversation_id: str, title: str) -> ConversationSummary:
         """Give it a title. Raises NotFound, InvalidRequest for an empty or too long one."""
         key, cleaned = (
@@ -89,53 +94,70 @@ class ConversationMixin:
         )
         if not cleaned.strip():
             raise InvalidRequest("A title needs at least one character.", param="title")
+        await self.demand_change(key)
         with store_errors():
-            found = await self.database.write(lambda connection: conversations.rename(connection, key, cleaned))
+            found = await self.core.database.write(
+                lambda connection: conversations.rename(connection, key, cleaned, self.seen)
+            )
         return _found(found, "conversation", conversation_id)
 
+    @acting("change")
     async def delete_conversation(self, conversation_id: str) -> None:
         """Delete it with its turns, traces and feedback. Raises NotFound."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
+        await self.demand_change(key)
         with store_errors():
-            found = await self.database.write(lambda connection: conversations.delete(connection, key))
+            found = await self.core.database.write(lambda connection: conversations.delete(connection, key, self.seen))
         _found(found or None, "conversation", conversation_id)
 
+    @acting("read")
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
         """A conversation as a file's text. Raises NotFound."""
         found = await self.conversation(conversation_id)
         return export.as_json(found) if style == "json" else export.as_markdown(found)
 
+    @acting("read")
     async def stored_turn(self, turn_id: str) -> StoredTurn:
         """One turn as it is kept. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
-            return _found(await self.database.read(lambda connection: turns.find(connection, key)), "turn", turn_id)
+            return _found(
+                await self.core.database.read(lambda connection: turns.find(connection, key, self.seen)),
+                "turn",
+                turn_id,
+            )
 
+    @acting("rate")
     async def feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
         """Keep a person's word on a turn; a second one replaces the first. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         why, words = clean(reason, MAX_REASON_CHARS, "reason"), clean(comment, MAX_COMMENT_CHARS, "comment")
         with store_errors():
-            given = await self.database.write(lambda connection: feedback.give(connection, key, rating, why, words))
+            given = await self.core.database.write(
+                lambda connection: feedback.give(connection, key, rating, why, words, self.seen)
+            )
         return _found(given, "turn", turn_id)
 
+    @acting("rate")
     async def retract_feedback(self, turn_id: str) -> None:
         """Forget the feedback on a turn. Raises NotFound where there is none."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
-            gone = await self.database.write(lambda connection: feedback.retract(connection, key))
+            gone = await self.core.database.write(lambda connection: feedback.retract(connection, key, self.seen))
         _found(gone or None, "feedback on turn", turn_id)
 
+    @acting("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
         """All feedback with its questions and answers, oldest first."""
         with store_errors():
-            return await self.database.read(feedback.records)
+            return await self.core.database.read(lambda connection: feedback.records(connection, self.seen))
 
+    @acting("review")
     async def trace(self, turn_id: str) -> Trace:
         """What happened in a turn. Raises NotFound where there is no trace (yet)."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
-            found = await self.database.read(lambda connection: turns.trace(connection, key))
+            found = await self.core.database.read(lambda connection: turns.trace(connection, key, self.seen))
         return _found(found, "trace of turn", turn_id)
 
 

@@ -4,74 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
-from index.errors import CollectionLocked, CollectionNotFound, DocumentNotFound, IndexingError, InvalidName
-from server.chat.collections import Collections, checked_name
-from server.chat.conversations import clean, store_errors
-from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from server.chat.models import Models
+from server.access import DEFAULT_GROUP, Whose, policy
+from server.chat.acting import Acting, acting
+from server.chat.collections import checked_name
+from server.chat.conversations import clean
+from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from server.chat.grants import checked_group, foreign_group
+from server.chat.translated import in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView
-from server.chat.uploads import Uploads, safe_name
-from server.jobs import JobProgress, JobRunner
-from server.settings import Settings
-from server.store import Database, jobs
+from server.chat.uploads import safe_name
+from server.jobs import JobProgress
+from server.store import grants, jobs, uploads
 from server.store.records import FileResult, Job, JobKind
 
 if TYPE_CHECKING:
     from index.indexer import FileStatus
     from index.records import DocumentInfo
 
-T = TypeVar("T")
-
 MAX_ID_CHARS = 2000
+_UNUSABLE = "It cannot be used now; an operator sees why."
 
 
-@contextmanager
-def index_errors() -> Iterator[None]:
-    """What the index raises, in the words of the service."""
-    try:
-        yield
-    except CollectionNotFound as error:
-        raise NotFound(str(error), code="collection_not_found", param="collection") from error
-    except DocumentNotFound as error:
-        raise NotFound(str(error), code="document_not_found", param="document_id") from error
-    except InvalidName as error:
-        raise InvalidRequest(str(error), code="invalid_collection_name", param="collection") from error
-    except CollectionLocked as error:
-        raise Conflict(str(error), code="collection_busy", param="collection") from error
-    except IndexingError as error:
-        raise Unavailable(str(error), code="index_failed") from error
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    """A blocking call on the index, in a thread, its errors translated."""
-    with index_errors():
-        return await asyncio.to_thread(call)
-
-
-class DocumentMixin:
+class DocumentMixin(Acting):
     """Collections, their documents, and the jobs that change them."""
 
-    settings: Settings
-    database: Database
-    models: Models
-    opened: Collections
-    uploads: Uploads
-    runner: JobRunner
-
+    @acting("read")
     async def collections(self) -> list[CollectionSummary]:
-        """Every collection, by name."""
-        found = await in_thread(self.opened.listing)
-        return [info.model_copy(update={"busy": self.runner.busy(info.name)}) for info in found]
+        """Every collection that is seen, by name."""
+        found = await self.listed()
+        if not self.may("documents"):
+            return [info.model_copy(update={"problem": _UNUSABLE if info.problem else ""}) for info in found]
+        return [info.model_copy(update={"busy": self.core.runner.busy(info.name)}) for info in found]
 
+    @acting("read")
     async def documents(self, collection: str) -> list[DocumentSummary]:
         """The documents of a collection, by id. Raises NotFound."""
         name = checked_name(collection)
+        await self.existing(name)
 
         def read() -> list[DocumentSummary]:
             return [
@@ -81,19 +55,21 @@ class DocumentMixin:
                     source=info.source,
                     format=info.format,
                     passages=info.passages,
-                    removable=self.uploads.holds(name, Path(info.path)),
+                    removable=self.core.uploads.holds(name, Path(info.path)),
                 )
-                for info in sorted(self.opened.get(name).documents(), key=lambda info: info.id)
+                for info in sorted(self.core.opened.get(name).documents(), key=lambda info: info.id)
             ]
 
         return await in_thread(read)
 
+    @acting("read")
     async def document(self, collection: str, document_id: str) -> DocumentText:
         """A document's text as it was indexed. Raises NotFound."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        await self.existing(name)
 
         def read() -> DocumentText:
-            document = self.opened.get(name).document(key)
+            document = self.core.opened.get(name).document(key)
             return DocumentText(
                 id=document.id,
                 title=document.title,
@@ -107,6 +83,7 @@ class DocumentMixin:
 
         return await in_thread(read)
 
+    @acting("documents")
     async def upload(self, collection: str, filename: str, content: bytes | BinaryIO | Path) -> Job:
         """Keep a file and index it in the background; the collection is made if it is new.
 
@@ -116,25 +93,31 @@ class DocumentMixin:
 
         name = checked_name(collection)
         file = safe_name(filename[:MAX_ID_CHARS], set(suffixes()))
-        kept = await asyncio.to_thread(self.uploads.keep, name, file, content)
+        whose = await self._made(name, "")
+        kept = await asyncio.to_thread(self.core.uploads.keep, name, file, content)
+        size = (await asyncio.to_thread(kept.stat)).st_size
+        with store_errors():
+            await self.core.database.write(lambda connection: uploads.remember(connection, name, file, size, whose))
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             # By its folder, not by itself, so that its id does not depend on what it came with.
-            report = self._index(progress, name, [self.uploads.root(name)], prune=False, retry=[kept])
+            report = self._index(progress, name, [self.core.uploads.root(name)], prune=False, retry=[kept])
             return _results(file for file in report if Path(file.path) == kept)
 
-        return await self._submit("upload", name, work)
+        return await self._submit("upload", name, work, whose)
 
+    @acting("documents")
     async def delete_document(self, collection: str, document_id: str) -> Job:
         """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        documents = await in_thread(lambda: self.opened.get(name).documents())
+        whose = await self.existing(name)
+        documents = await in_thread(lambda: self.core.opened.get(name).documents())
         path = next((Path(info.path) for info in documents if info.id == key), None)
         if path is None:
             raise NotFound(
                 f"There is no document {key[:200]!r} in {name}.", code="document_not_found", param="document_id"
             )
-        if not self.uploads.holds(name, path):
+        if not self.core.uploads.holds(name, path):
             raise Conflict(
                 "This document comes from an indexed folder and would come back. Delete its file there and re-index.",
                 code="not_an_upload",
@@ -143,6 +126,7 @@ class DocumentMixin:
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             progress.report("delete", 0, 1)
+            self.core.database.write_blocking(lambda connection: uploads.forget(connection, name, path.name))
             # A file may hold many documents, and goes with all of them.
             gone = self._delete(name, lambda info: Path(info.path) == path)
             progress.report("delete", 1, 1)
@@ -153,37 +137,42 @@ class DocumentMixin:
             await asyncio.to_thread(path.unlink, missing_ok=True)
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
-        return await self._submit("delete", name, work)
+        return await self._submit("delete", name, work, whose)
 
+    @acting("server")
     async def resume_uploads(self) -> None:
         """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
         with store_errors():
-            names = await self.database.read(jobs.cut_short)
+            names = await self.core.database.read(jobs.cut_short)
 
         def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
             gone = list[FileResult]()
-            if self.opened.exists(name):
+            if self.core.opened.exists(name):
                 gone = self._delete(
-                    name, lambda info: self.uploads.holds(name, Path(info.path)) and not Path(info.path).exists()
+                    name, lambda info: self.core.uploads.holds(name, Path(info.path)) and not Path(info.path).exists()
                 )
-            root = self.uploads.root(name)
+            root = self.core.uploads.root(name)
             left = any(path.is_file() for path in root.rglob("*"))
             return [*gone, *_results(self._index(progress, name, [root], prune=False) if left else [])]
 
         for name in names:
-            await self._submit("upload", name, partial(work, name))
+            await self._submit("upload", name, partial(work, name), await self.reached(name))
 
-    async def index_paths(self, collection: str, paths: Sequence[Path], *, replace: bool = False) -> Job:
+    @acting("server")
+    async def index_paths(
+        self, collection: str, paths: Sequence[Path], *, replace: bool = False, group: str = ""
+    ) -> Job:
         """Index files and folders of this machine, and remember them for `reindex`.
 
         They join what the collection was made from, or with `replace` take its place: then documents from
-        elsewhere are removed. Uploads stay.
+        elsewhere are removed. Uploads stay. `group` is whom a new collection is granted to.
         """
         name = checked_name(collection)
         given = [path.expanduser().absolute() for path in paths]
         for path in given:
             if not await asyncio.to_thread(path.exists):
                 raise InvalidRequest(f"There is no file or folder {path}.", code="path_not_found", param="paths")
+        whose = await self._made(name, group)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             def remember(connection: sqlite3.Connection) -> list[Path]:
@@ -192,76 +181,115 @@ class DocumentMixin:
                 jobs.remember_sources(connection, name, given)
                 return jobs.sources(connection, name)
 
-            sources = self.database.write_blocking(remember)
+            sources = self.core.database.write_blocking(remember)
             report = _results(self._index(progress, name, self._with_uploads(name, sources), prune=True))
             return [*report, *self._remove_others(name, sources)] if replace else report
 
-        return await self._submit("index", name, work)
+        return await self._submit("index", name, work, whose)
 
+    @acting("documents")
     async def reindex(self, collection: str) -> Job:
         """Index the collection's remembered paths and uploads again; what did not change is kept.
 
         Raises NotFound for an unknown collection, Conflict where no path is remembered.
         """
         name = checked_name(collection)
+        whose = await self.reached(name)
         with store_errors():
-            sources = await self.database.read(lambda connection: jobs.sources(connection, name))
+            sources = await self.core.database.read(lambda connection: jobs.sources(connection, name))
         paths = await asyncio.to_thread(self._with_uploads, name, sources)
         if not paths:
-            if not await in_thread(lambda: self.opened.exists(name)):
-                raise NotFound(f"There is no collection {name!r}.", code="collection_not_found", param="collection")
+            if not await in_thread(lambda: self.core.opened.exists(name)):
+                raise no_collection(name)
             raise Conflict(
                 f"Where {name} came from is not known. Index it once with `anaphora index PATH --collection {name}`.",
                 code="no_sources",
             )
         return await self._submit(
-            "reindex", name, lambda progress: _results(self._index(progress, name, paths, prune=True))
+            "reindex", name, lambda progress: _results(self._index(progress, name, paths, prune=True)), whose
         )
 
+    @acting("documents")
     async def delete_collection(self, collection: str) -> None:
         """Delete the collection with its uploads; the folders it was made from are left alone.
 
-        Raises NotFound, or Conflict while a job works on it.
+        Whom it is granted to stays: conversations about it are shown to nobody else if there is another of its name.
+        Raises NotFound, Forbidden where other groups use it too, or Conflict while a job works on it.
         """
         name = checked_name(collection)
-        if busy := self.runner.busy(name):
+        await self.reached(name)
+        with store_errors():
+            granted = await self.core.database.read(lambda connection: grants.of(connection, name))
+        if others := [group for group in granted if not self.principal.in_group(group)]:
+            raise Forbidden(f"{name} is used by {len(others)} other groups too; take your own grant back instead.")
+        if busy := self.core.runner.busy(name):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
         try:
-            await in_thread(lambda: self.opened.delete(name))
+            await in_thread(lambda: self.core.opened.delete(name))
         except NotFound:
             # Cut short by the end of a server, deleting it is asked for again.
-            if not await asyncio.to_thread(self.uploads.root(name).is_dir):
+            if not await asyncio.to_thread(self.core.uploads.root(name).is_dir):
                 raise
-        await asyncio.to_thread(self.uploads.remove_all, name)
+        await asyncio.to_thread(self.core.uploads.remove_all, name)
         with store_errors():
-            await self.database.write(lambda connection: jobs.forget_sources(connection, name))
+            await self.core.database.write(lambda connection: jobs.forget_sources(connection, name))
+            await self.core.database.write(lambda connection: uploads.forget(connection, name))
 
+    @acting("jobs")
     async def job(self, job_id: str) -> Job:
         """How a job stands. Raises NotFound."""
         key = clean(job_id, MAX_ID_CHARS, "job_id")
         with store_errors():
-            found = await asyncio.to_thread(self.runner.find, key)
+            found = await asyncio.to_thread(self.core.runner.find, key, self.seen)
         if found is None:
             raise NotFound(f"There is no job {key[:80]!r}.", code="job_not_found")
         return found
 
+    @acting("jobs")
     async def jobs(self, collection: str | None = None) -> list[Job]:
         """Newest first."""
         name = checked_name(collection) if collection else None
         with store_errors():
-            return await asyncio.to_thread(self.runner.listing, name)
+            return await asyncio.to_thread(self.core.runner.listing, self.seen, name)
 
+    @acting("jobs")
     async def cancel_job(self, job_id: str) -> Job:
         """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
-        self.runner.cancel((await self.job(job_id)).id)
+        self.core.runner.cancel((await self.job(job_id)).id)
         return await self.job(job_id)
 
-    async def _submit(self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]]) -> Job:
+    async def _submit(
+        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], whose: Whose
+    ) -> Job:
         with store_errors():
-            return await asyncio.to_thread(self.runner.submit, kind, name, work)
+            return await asyncio.to_thread(self.core.runner.submit, kind, name, work, whose)
+
+    async def _made(self, name: str, group: str) -> Whose:
+        """Whose a new row about a collection is, which need not be there yet.
+
+        A new one is granted to `group`, or to the first group of whoever makes it; one that is there to `group` too.
+        Raises NotFound for one of others, Forbidden for a group of others.
+        """
+        if group and not self.principal.in_group(checked_group(group)):
+            raise foreign_group(group)
+        with store_errors():
+            granted = await self.core.database.read(lambda connection: grants.of(connection, name))
+        there = await in_thread(lambda: self.core.opened.exists(name))
+        if granted or there:
+            reached = policy.group_of(self.principal, granted)
+            if reached is None:
+                raise no_collection(name)
+            if not group or group in granted:
+                return Whose(self.principal.id, group or reached)
+        else:
+            group = group or policy.own_group(self.principal)
+        if granted or group != DEFAULT_GROUP:
+            with store_errors():
+                await self.core.database.write(lambda connection: grants.add(connection, name, group))
+        return Whose(self.principal.id, group)
 
     def _with_uploads(self, name: str, sources: Sequence[Path]) -> list[Path]:
-        uploads = self.uploads.root(name)
+        uploads = self.core.uploads.root(name)
         return [*sources, uploads] if uploads.is_dir() else list(sources)
 
     def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
@@ -270,7 +298,7 @@ class DocumentMixin:
         return self._delete(
             name,
             lambda info: (
-                not self.uploads.holds(name, Path(info.path))
+                not self.core.uploads.holds(name, Path(info.path))
                 and not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
             ),
         )
@@ -278,11 +306,11 @@ class DocumentMixin:
     def _delete(self, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:
         from index.indexer import delete_documents
 
-        gone = [info.id for info in self.opened.get(name).documents() if unwanted(info)]
+        gone = [info.id for info in self.core.opened.get(name).documents() if unwanted(info)]
         if gone:
-            store = self.settings.index.vectors
-            delete_documents(self.opened.root, name, gone, self.models.encoder(), store=store)
-            self.opened.changed(name)
+            store = self.core.settings.index.vectors
+            delete_documents(self.core.opened.root, name, gone, self.core.models.encoder(), store=store)
+            self.core.opened.changed(name)
         return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
 
     def _index(
@@ -291,12 +319,12 @@ class DocumentMixin:
         from index.indexer import index_paths
         from index.loaders.sandbox import Limits
 
-        index = self.settings.index
+        index = self.core.settings.index
         report = index_paths(
-            self.opened.root,
+            self.core.opened.root,
             name,
             paths,
-            self.models.encoder(),
+            self.core.models.encoder(),
             include=index.include,
             exclude=index.exclude,
             passage_tokens=index.passage_tokens,
@@ -308,10 +336,10 @@ class DocumentMixin:
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,
         )
-        self.opened.changed(name)
+        self.core.opened.changed(name)
         if report.version:
             # Open it now, so that the next question need not wait for that.
-            self.opened.get(name)
+            self.core.opened.get(name)
         return report.files
 
 

@@ -1,7 +1,9 @@
 """`ChatService`: the facade itself, and how one is opened.
 
-It checks, bounds and joins; conversations and documents are in the mixins it is made of, and a running
-turn is in `server.chat.turns`. Old traces are forgotten here while a service is open.
+It acts for one principal: each method asks `server.access.policy` first, and reads what that principal sees. It
+checks, bounds and joins; conversations, documents and keys are in the mixins it is made of, a running turn is in
+`server.chat.turns`, and what all principals share is `server.chat.core`. Old traces are forgotten here while a
+service is open.
 """
 
 from __future__ import annotations
@@ -12,27 +14,23 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from index.errors import IndexingError
 from index.query import Where
 from rewriter.conversation import Conversation, Message
-from server.chat.collections import Collections
-from server.chat.conversations import ConversationMixin, clean, store_errors
-from server.chat.documents import DocumentMixin, in_thread, index_errors
+from server.access import LOCAL, Principal, Whose
+from server.chat.acting import acting
+from server.chat.conversations import ConversationMixin, clean
+from server.chat.core import ServiceCore
+from server.chat.documents import DocumentMixin
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
-from server.chat.limits import PrincipalLimits
-from server.chat.models import ServiceModels
-from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
-from server.chat.turns import Admission, RunningTurn, TurnContext
+from server.chat.grants import GrantMixin
+from server.chat.translated import in_thread, index_errors, store_errors
+from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
-from server.chat.uploads import Uploads
-from server.jobs import JobRunner
-from server.metrics import Metrics
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, turns
-from server.tracing import Tracing, open_tracing
+from server.tracing import open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
-from server.turn.pipeline import TurnEngine
 from server.turn.steps import TurnFailed
 
 log = logging.getLogger(__name__)
@@ -67,30 +65,20 @@ HISTORY_CHARS_PER_TURN = 8
 """A message of the history may be this many times as long as a question."""
 
 
-class ChatService(ConversationMixin, DocumentMixin):
-    """Everything a reader of the chat can do. Every method may raise a `ChatError`."""
+class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
+    """Everything that `principal` can do. Every method may raise a `ChatError`: Forbidden where the role does not
+    allow it, NotFound for what is not there for this principal."""
 
-    models: ServiceModels
+    def __init__(self, core: ServiceCore, principal: Principal = LOCAL) -> None:
+        self.core = core
+        self.settings = core.settings
+        self.principal = principal
 
-    def __init__(self, settings: Settings, database: Database, runner: Runner, tracing: Tracing) -> None:
-        self.settings = settings
-        self.database = database
-        self.metrics = Metrics()
-        self.tracing = tracing
-        self.limits = PrincipalLimits(settings.limits)
-        self.models = ServiceModels(settings)
-        self.opened = Collections(settings, self.models)
-        self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
-        self._answers = AnswerWatch()
-        self._disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
-        self._searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
-        self.runner = JobRunner(database, runner)
-        self._admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
-        self._engine = TurnEngine(
-            collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
-        )
-        self._context = TurnContext(settings, database, runner, self.metrics, self.tracing, self._engine, self._answers)
+    def seen_by(self, principal: Principal) -> ChatService:
+        """The same service, acting for `principal`."""
+        return ChatService(self.core, principal)
 
+    @acting("ask")
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
         """Answer a question as typed events, ending with exactly one `done` or `error`.
 
@@ -105,14 +93,15 @@ class ChatService(ConversationMixin, DocumentMixin):
         finally:
             await running.aclose()
 
+    @acting("ask")
     async def begin(self, request: TurnRequest) -> RunningTurn:
         """Check a request, give it a place in the queue and store it; iterating the result runs it.
 
         For readers that must know of a refusal before they say anything; whoever calls this closes the
         result. Raises InvalidRequest, NotFound, QueueFull.
         """
-        checked = await self._checked(request)
-        running = RunningTurn(self._context, checked, self._admission.enter())
+        checked, whose = await self._checked(request)
+        running = RunningTurn(self.core.context, checked, self.core.admission.enter(), whose, self.seen)
         if checked.conversation_id is None:
             # No conversation can be missing, so nobody has to wait for the disk.
             running.storing = asyncio.create_task(running.store())
@@ -125,6 +114,7 @@ class ChatService(ConversationMixin, DocumentMixin):
             raise
         return running
 
+    @acting("ask")
     async def search(
         self,
         question: str,
@@ -136,15 +126,15 @@ class ChatService(ConversationMixin, DocumentMixin):
         search_for: str | None = None,
     ) -> SearchResult:
         """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
-        request = await self._checked(
+        request, _ = await self._checked(
             TurnRequest(
                 question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
             )
         )
-        ticket = self._admission.enter()
+        ticket = self.core.admission.enter()
         try:
             await ticket.wait()
-            search = await self._engine.search()
+            search = await self.core.engine.search()
             with index_errors():
                 found = await search.search(
                     request.question,
@@ -165,31 +155,44 @@ class ChatService(ConversationMixin, DocumentMixin):
             seconds=sum(found.seconds.values()),
         )
 
+    @acting("ready")
     async def readiness(self) -> Readiness:
-        """Whether a question to the default collection would be answered without waiting for anything to load."""
-        name = self.settings.collection
+        """Whether a question to the default collection would be answered without waiting for anything to load.
+
+        Why not is said to operators of every group.
+        """
+        found = await self._readiness()
+        return found if self.may("server") else Readiness(ready=found.ready, engine="", collection="")
+
+    @acting("server")
+    def exposition(self) -> bytes:
+        """What the server counts, in Prometheus' text format."""
+        return self.core.metrics.exposition()
+
+    async def _readiness(self) -> Readiness:
+        core, name = self.core, self.settings.collection
         waiting, problems = list[str](), list[str]()
-        engine = self.models.keeper.running
-        if self.models.keeper.problem:
-            problems.append(self.models.keeper.problem)
+        engine = core.models.keeper.running
+        if core.models.keeper.problem:
+            problems.append(core.models.keeper.problem)
         elif engine is None:
             waiting.append("the language model")
         elif not await asyncio.to_thread(engine.healthy):
             problems.append("The language model does not answer.")
-        elif self._answers.problem:
-            problems.append(self._answers.problem)
-        if self.models.rewriters.problem:
-            problems.append(self.models.rewriters.problem)
-        if self.models.reranker_problem:
-            problems.append(self.models.reranker_problem)
-        if problem := await self._disk.problem():
+        elif core.answers.problem:
+            problems.append(core.answers.problem)
+        if core.models.rewriters.problem:
+            problems.append(core.models.rewriters.problem)
+        if core.models.reranker_problem:
+            problems.append(core.models.reranker_problem)
+        if problem := await core.disk.problem():
             problems.append(problem)
-        if self.opened.is_open(name) or self.opened.problem(name):
+        if core.opened.is_open(name) or core.opened.problem(name):
             # It is searched even where a problem is known: that is how its end is noticed.
-            fails = await self._searching.problem()
-            if problem := self.opened.problem(name) or fails:
+            fails = await core.searching.problem()
+            if problem := core.opened.problem(name) or fails:
                 problems.append(problem)
-        elif await in_thread(lambda: self.opened.exists(name)):
+        elif await in_thread(lambda: core.opened.exists(name)):
             waiting.append(f"the collection {name}")
         else:
             problems.append(f"There is no collection {name} yet. Index documents into it.")
@@ -201,18 +204,8 @@ class ChatService(ConversationMixin, DocumentMixin):
             problems=tuple(problems),
         )
 
-    async def warm(self) -> None:
-        """Load what a first turn would load. What fails is tried again by whoever needs it."""
-        engine = self.models.keeper.begin()
-        try:
-            await asyncio.to_thread(self.models.warm)
-            await asyncio.to_thread(self.opened.get, self.settings.collection)
-        except IndexingError as error:
-            log.info("%s", error)
-        await asyncio.wait({engine})
-
-    async def _checked(self, request: TurnRequest) -> TurnRequest:
-        """The request within the bounds of the settings, its collection filled in."""
+    async def _checked(self, request: TurnRequest) -> tuple[TurnRequest, Whose]:
+        """The request within the bounds of the settings, its collection filled in; and whose the turn is."""
         server = self.settings.server
         question = clean(request.question, server.max_question_chars, "question").strip()
         if not question:
@@ -235,17 +228,13 @@ class ChatService(ConversationMixin, DocumentMixin):
             history = tuple(Message(turn.role, clean(turn.text, limit, "history")) for turn in history)
         collection = request.collection
         if request.conversation_id is not None:
-            collection = collection or await self._of_conversation(request.conversation_id, request.regenerate_of)
+            talked_about = await self._of_conversation(request.conversation_id, request.regenerate_of)
+            collection = collection or talked_about
         elif request.regenerate_of is not None:
             raise InvalidRequest("Only a turn of a conversation can be replaced.", param="regenerate_of")
-        collection = collection or self.settings.collection
-        if not self.opened.is_open(collection) and not await in_thread(lambda: self.opened.exists(collection)):
-            raise NotFound(
-                f"There is no collection {collection[:80]!r}. Index documents into it first.",
-                code="collection_not_found",
-                param="collection",
-            )
-        return request.model_copy(
+        collection = collection or await self.default_collection()
+        whose = await self.existing(collection)
+        checked = request.model_copy(
             update={
                 "question": question,
                 "search_for": search_for,
@@ -254,9 +243,11 @@ class ChatService(ConversationMixin, DocumentMixin):
                 "where": _checked_filter(request.where),
             }
         )
+        return checked, whose
 
     async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> str:
         """The collection of a conversation that has the turn to be replaced, if one is named."""
+        await self.demand_change(conversation_id)
         conversation = await self.conversation(conversation_id)
         if regenerate_of is not None and regenerate_of not in {turn.id for turn in conversation.messages}:
             raise NotFound(
@@ -278,7 +269,9 @@ def _checked_filter(where: Where | None) -> Where | None:
 
 @asynccontextmanager
 async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterator[ChatService]:
-    """A running service; models load in the background. Leaving it ends turns, jobs and the engine.
+    """A running service that acts for this machine, which may do everything (`seen_by` gives those of others).
+
+    Models load in the background. Leaving it ends turns, jobs and the engine.
 
     What an earlier process left unfinished is marked as interrupted first. Raises ChatError when the
     database cannot be opened.
@@ -291,20 +284,19 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
             await database.write(runner.mark_interrupted)
         trace = settings.trace
         tracing = await asyncio.to_thread(open_tracing, trace.otlp_endpoint, content=trace.content)
-        service = ChatService(settings, database, runner, tracing)
-        warming = asyncio.create_task(service.warm()) if warm else None
+        core = ServiceCore(settings, database, runner, tracing)
+        warming = asyncio.create_task(core.warm()) if warm else None
         forgetting = asyncio.create_task(forget_old_traces(database, settings.trace.days))
         try:
-            yield service
+            yield ChatService(core)
         finally:
             forgetting.cancel()
             await asyncio.wait({forgetting})
             if warming is not None:
                 await asyncio.wait({warming})
-            await asyncio.to_thread(service.runner.close)
-            await service.models.keeper.close()
-            await service.limits.close()
-            await asyncio.to_thread(service.opened.close)
+            await asyncio.to_thread(core.runner.close)
+            await core.models.keeper.close()
+            await asyncio.to_thread(core.opened.close)
             await asyncio.to_thread(tracing.close)
     finally:
         await asyncio.to_thread(runner.close)

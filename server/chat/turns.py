@@ -21,6 +21,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from rewriter.conversation import Conversation
+from server.access import Seen, Whose
 from server.chat.errors import ChatError, QueueFull, Unavailable
 from server.chat.probes import AnswerWatch
 from server.chat.types import TurnRequest
@@ -134,11 +135,13 @@ class RunningTurn(AsyncIterator[Event]):
     interrupted. Its span belongs to what is current where it is made.
     """
 
-    def __init__(self, context: TurnContext, request: TurnRequest, ticket: Ticket) -> None:
+    def __init__(self, context: TurnContext, request: TurnRequest, ticket: Ticket, whose: Whose, seen: Seen) -> None:
         self.id = uuid.uuid4().hex
         self._context = context
         self._request = request
         self._ticket = ticket
+        self._whose = whose
+        self._seen = seen
         self._content = context.settings.trace.content
         self._keeps_texts = self._content or request.conversation_id is not None
         self._span = context.tracing.begin_turn(self.id, request.conversation_id, request.collection, request.question)
@@ -173,6 +176,7 @@ class RunningTurn(AsyncIterator[Event]):
                     regenerate_of=request.regenerate_of,
                     title=conversations.clean_title(request.question),
                     runner=self._context.runner.id,
+                    whose=self._whose,
                 )
             )
         except StoreError as error:
@@ -253,7 +257,9 @@ class RunningTurn(AsyncIterator[Event]):
         conversation_id = request.conversation_id
         try:
             return await self._context.database.read(
-                lambda connection: turns.history(connection, conversation_id, before=request.regenerate_of, limit=limit)
+                lambda connection: turns.history(
+                    connection, conversation_id, self._seen, before=request.regenerate_of, limit=limit
+                )
             )
         except StoreError as error:
             raise Unavailable(str(error), code="store_failed") from error

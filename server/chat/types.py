@@ -9,6 +9,8 @@ from pydantic import Field
 
 from index.query import Where
 from rewriter.conversation import Message
+from server.access import Role
+from server.store.keys import ApiKey
 from server.store.records import View
 from server.turn.events import Evidence, RewriteEvent
 
@@ -98,3 +100,36 @@ class Readiness(View):
     collection: str
     waiting_for: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+class KeySummary(View):
+    """An API key as it can be shown. `groups` may be `*`: every group."""
+
+    id: str
+    name: str
+    role: Role
+    groups: tuple[str, ...]
+    created: float
+    used: float | None
+    expires: float | None
+    revoked: float | None
+
+    @classmethod
+    def of(cls, key: ApiKey) -> KeySummary:
+        """What may be shown of a key."""
+        return cls(
+            id=key.id,
+            name=key.name,
+            role=key.role,
+            groups=tuple(sorted(key.groups)),
+            created=key.created,
+            used=key.used,
+            expires=key.expires,
+            revoked=key.revoked,
+        )
+
+
+class NewKey(KeySummary):
+    """A key that was made just now: `key` is the key itself, which cannot be had again."""
+
+    key: str

@@ -7,6 +7,7 @@ import sqlite3
 import time
 import uuid
 
+from server.access import Seen, Whose
 from server.store.records import ConversationDetail, ConversationSummary
 from server.store.turns import of_conversation
 
@@ -16,79 +17,112 @@ EXCERPT_CHARS = 160
 TRIGRAM = 3
 """Shorter words have no trigram and are looked for in every text."""
 
-_SUMMARY = """
-    SELECT c.id, c.title, c.collection, c.created, c.updated,
-           (SELECT count(*) FROM turns t WHERE t.conversation_id = c.id AND NOT t.replaced) AS turns
-    FROM conversations c
-"""
+
+def _summaries(seen: Seen) -> str:
+    return f"""
+        SELECT c.id, c.title, c.collection, c.created, c.updated, c.owner = :seen_owner AS own,
+               (SELECT count(*) FROM turns t WHERE t.conversation_id = c.id AND NOT t.replaced AND {seen.on("t")})
+               AS turns
+        FROM conversations c WHERE {seen.on("c")}
+    """
 
 
-def create(connection: sqlite3.Connection, collection: str, title: str = "") -> ConversationSummary:
+def create(connection: sqlite3.Connection, collection: str, whose: Whose, title: str = "") -> ConversationSummary:
     """A new, empty conversation."""
     now, conversation_id = time.time(), uuid.uuid4().hex
     connection.execute(
-        "INSERT INTO conversations (id, title, collection, created, updated) VALUES (?, ?, ?, ?, ?)",
-        (conversation_id, clean_title(title), collection, now, now),
+        "INSERT INTO conversations (id, title, collection, created, updated, owner, group_name) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (conversation_id, clean_title(title), collection, now, now, whose.owner, whose.group),
     )
     return ConversationSummary(
-        id=conversation_id, title=clean_title(title), collection=collection, created=now, updated=now, turns=0
+        id=conversation_id, title=clean_title(title), collection=collection, created=now, updated=now, turns=0, own=True
     )
 
 
-def summary(connection: sqlite3.Connection, conversation_id: str) -> ConversationSummary | None:
+def owner(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> str | None:
+    """Whose a conversation is; None where there is none to be seen."""
+    row = connection.execute(
+        f"SELECT c.owner FROM conversations c WHERE c.id = :id AND {seen.on('c')}",
+        {"id": conversation_id, **seen.values},
+    ).fetchone()
+    return row["owner"] if row else None
+
+
+def summary(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> ConversationSummary | None:
     """One conversation's line in the list."""
-    row = connection.execute(_SUMMARY + "WHERE c.id = ?", (conversation_id,)).fetchone()
+    row = connection.execute(_summaries(seen) + "AND c.id = :id", {"id": conversation_id, **seen.values}).fetchone()
     return ConversationSummary(**row) if row else None
 
 
-def detail(connection: sqlite3.Connection, conversation_id: str) -> ConversationDetail | None:
+def detail(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> ConversationDetail | None:
     """A conversation with the turns that still belong to it, oldest first."""
-    found = summary(connection, conversation_id)
+    found = summary(connection, conversation_id, seen)
     if found is None:
         return None
-    return ConversationDetail(**found.model_dump(), messages=tuple(of_conversation(connection, conversation_id)))
+    messages = tuple(of_conversation(connection, conversation_id, seen))
+    return ConversationDetail(**found.model_dump(), messages=messages)
 
 
-def listing(connection: sqlite3.Connection, limit: int, offset: int) -> list[ConversationSummary]:
+def listing(connection: sqlite3.Connection, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:
     """Newest first."""
-    rows = connection.execute(_SUMMARY + "ORDER BY c.updated DESC, c.n DESC LIMIT ? OFFSET ?", (limit, offset))
+    rows = connection.execute(
+        _summaries(seen) + "ORDER BY c.updated DESC, c.n DESC LIMIT :limit OFFSET :offset",
+        {"limit": limit, "offset": offset, **seen.values},
+    )
     return [ConversationSummary(**row) for row in rows]
 
 
-def search(connection: sqlite3.Connection, query: str, limit: int, offset: int) -> list[ConversationSummary]:
+def search(
+    connection: sqlite3.Connection, query: str, limit: int, offset: int, seen: Seen
+) -> list[ConversationSummary]:
     """Conversations with one text (a title, or a question with its answer) that contains every word of
     `query`, in any case and as part of longer words; newest first, each with an excerpt."""
     words = query.replace("\0", " ").split()
     long = [word for word in words if len(word) >= TRIGRAM]
-    conditions = ["texts MATCH ?"] if long else []
-    values = [" ".join('"' + word.replace('"', '""') + '"' for word in long)] if long else []
-    for word in words:
+    conditions = ["texts MATCH :match"] if long else []
+    values = {**seen.values, "match": " ".join('"' + word.replace('"', '""') + '"' for word in long)}
+    for number, word in enumerate(words):
         if len(word) < TRIGRAM:
-            conditions.append("text LIKE ? ESCAPE '\\'")
-            values.append("%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%")
+            conditions.append(f"text LIKE :word{number} ESCAPE '\\'")
+            escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            values[f"word{number}"] = f"%{escaped}%"
     if not conditions:
-        return listing(connection, limit, offset)
+        return listing(connection, limit, offset, seen)
+    # The text of a turn counts where that turn is seen; a title where its conversation is, which is asked below.
+    shown = f"(texts.rowid % 2 OR EXISTS (SELECT 1 FROM turns t WHERE t.n = texts.rowid / 2 AND {seen.on('t')}))"
     found = connection.execute(
-        f"SELECT conversation_id AS id, min(rowid) AS row FROM texts WHERE {' AND '.join(conditions)} GROUP BY 1",
+        f"SELECT conversation_id AS id, min(rowid) AS row FROM texts WHERE {' AND '.join(conditions)} AND {shown} "
+        "GROUP BY 1",
         values,
     ).fetchall()
     rows: dict[str, int] = {row["id"]: row["row"] for row in found}
     summaries = connection.execute(
-        f"{_SUMMARY} WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.updated DESC, c.n DESC LIMIT ? OFFSET ?",
-        (json.dumps(list(rows)), limit, offset),
+        f"{_summaries(seen)} AND c.id IN (SELECT value FROM json_each(:ids)) "
+        "ORDER BY c.updated DESC, c.n DESC LIMIT :limit OFFSET :offset",
+        {"ids": json.dumps(list(rows)), "limit": limit, "offset": offset, **seen.values},
     ).fetchall()
     return [ConversationSummary(**row, excerpt=_excerpt(connection, rows[row["id"]], words[0])) for row in summaries]
 
 
-def rename(connection: sqlite3.Connection, conversation_id: str, title: str) -> ConversationSummary | None:
-    """Give it a title; None if there is no such conversation."""
-    connection.execute("UPDATE conversations SET title = ? WHERE id = ?", (clean_title(title), conversation_id))
-    return summary(connection, conversation_id)
+def rename(connection: sqlite3.Connection, conversation_id: str, title: str, seen: Seen) -> ConversationSummary | None:
+    """Give it a title; None if there is no such conversation to be seen."""
+    connection.execute(
+        f"UPDATE conversations AS c SET title = :title WHERE c.id = :id AND {seen.on('c')}",
+        {"title": clean_title(title), "id": conversation_id, **seen.values},
+    )
+    return summary(connection, conversation_id, seen)
 
 
-def delete(connection: sqlite3.Connection, conversation_id: str) -> bool:
-    """Delete it with its turns, traces and feedback; False if there is no such conversation."""
-    return connection.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
+def delete(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> bool:
+    """Delete it with its turns, traces and feedback; False if there is no such conversation to be seen."""
+    return (
+        connection.execute(
+            f"DELETE FROM conversations AS c WHERE c.id = :id AND {seen.on('c')}",
+            {"id": conversation_id, **seen.values},
+        ).rowcount
+        > 0
+    )
 
 
 def clean_title(text: str) -> str:

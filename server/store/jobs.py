@@ -8,17 +8,21 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from server.access import Seen, Whose
 from server.store.records import Job
+
+_HIDDEN = ("runner", "files", "owner", "group_name")
 
 KEPT = 500
 """Older finished jobs are forgotten."""
 
 
-def add(connection: sqlite3.Connection, job: Job, runner: str) -> None:
+def add(connection: sqlite3.Connection, job: Job, runner: str, whose: Whose) -> None:
     """Remember a new job."""
     connection.execute(
-        "INSERT INTO jobs (id, kind, collection, state, created, updated, runner) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (job.id, job.kind, job.collection, job.state, job.created, job.updated, runner),
+        "INSERT INTO jobs (id, kind, collection, state, created, updated, runner, owner, group_name) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (job.id, job.kind, job.collection, job.state, job.created, job.updated, runner, whose.owner, whose.group),
     )
     connection.execute(
         "DELETE FROM jobs WHERE state NOT IN ('queued', 'running') AND id NOT IN "
@@ -44,17 +48,20 @@ def save(connection: sqlite3.Connection, job: Job) -> None:
     )
 
 
-def find(connection: sqlite3.Connection, job_id: str) -> Job | None:
+def find(connection: sqlite3.Connection, job_id: str, seen: Seen) -> Job | None:
     """One job as last saved."""
-    row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    row = connection.execute(
+        f"SELECT * FROM jobs j WHERE id = :id AND {seen.on('j')}", {"id": job_id, **seen.values}
+    ).fetchone()
     return _job(row) if row else None
 
 
-def listing(connection: sqlite3.Connection, collection: str | None, limit: int = 100) -> list[Job]:
+def listing(connection: sqlite3.Connection, collection: str | None, seen: Seen, limit: int = 100) -> list[Job]:
     """Newest first."""
     rows = connection.execute(
-        "SELECT * FROM jobs WHERE ? IS NULL OR collection = ? ORDER BY rowid DESC LIMIT ?",
-        (collection, collection, limit),
+        f"SELECT * FROM jobs j WHERE (:collection IS NULL OR collection = :collection) AND {seen.on('j')} "
+        "ORDER BY rowid DESC LIMIT :limit",
+        {"collection": collection, "limit": limit, **seen.values},
     )
     return [_job(row) for row in rows]
 
@@ -88,5 +95,5 @@ def forget_sources(connection: sqlite3.Connection, collection: str) -> None:
 
 
 def _job(row: sqlite3.Row) -> Job:
-    values = {name: row[name] for name in row.keys() if name not in ("runner", "files")}  # noqa: SIM118
+    values = {name: row[name] for name in row.keys() if name not in _HIDDEN}  # noqa: SIM118
     return Job(**values, files=json.loads(row["files"]))

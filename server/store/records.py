@@ -67,7 +67,10 @@ class StoredTurn(View):
 
 
 class ConversationSummary(View):
-    """A line in the list of conversations. `excerpt` shows where a search matched, else it is empty."""
+    """A line in the list of conversations. `excerpt` shows where a search matched, else it is empty.
+
+    `own` says whether it belongs to whoever asks.
+    """
 
     id: str
     title: str
@@ -76,6 +79,7 @@ class ConversationSummary(View):
     updated: float
     turns: int
     excerpt: str = ""
+    own: bool = True
 
 
 class ConversationDetail(ConversationSummary):

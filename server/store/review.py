@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rewriter.conversation import Message
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample
+from server.access import LOCAL, Seen
 from server.store import turns
 from server.store.records import Rating
 
@@ -65,12 +66,12 @@ def gather(connection: sqlite3.Connection, collection: str = "") -> list[ReviewR
         "AND (t.search_for IS NOT NULL OR f.turn_id IS NOT NULL) AND (? = '' OR t.collection = ?) ORDER BY t.n",
         (collection, collection),
     ).fetchall()
-    rows = list[ReviewRow]()
+    rows, everything = list[ReviewRow](), Seen(LOCAL)
     for (turn_id,) in found:
-        turn = turns.find(connection, turn_id)
+        turn = turns.find(connection, turn_id, everything)
         if turn is None or turn.conversation_id is None:
             continue
-        before = turns.history(connection, turn.conversation_id, before=turn.id, limit=HISTORY)
+        before = turns.history(connection, turn.conversation_id, everything, before=turn.id, limit=HISTORY)
         proposal = turn.search_for or (turn.rewrite.text if turn.rewrite else "")
         # Texts of turns may have been left out of the store on purpose.
         if not turn.question or not proposal:

@@ -9,6 +9,7 @@ import sqlite3
 import time
 
 from rewriter.conversation import Conversation, Message
+from server.access import Seen, Whose
 from server.store.records import Feedback, StoredTurn, Trace, TurnStatus
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 
@@ -29,17 +30,19 @@ def begin(
     regenerate_of: str | None,
     title: str,
     runner: str,
+    whose: Whose,
 ) -> bool:
     """Store a turn that is about to be answered.
 
     `regenerate_of` takes the place of that turn and everything after it. A conversation without a
-    title gets `title`. False if the conversation is gone.
+    title of its own gets `title` from a turn over its collection. False if the conversation is gone.
     """
     now = time.time()
     if conversation_id is not None:
         touched = connection.execute(
-            "UPDATE conversations SET updated = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE id = ?",
-            (now, title, conversation_id),
+            "UPDATE conversations SET updated = ?, "
+            "title = CASE WHEN title = '' AND collection = ? THEN ? ELSE title END WHERE id = ?",
+            (now, collection, title, conversation_id),
         )
         if touched.rowcount == 0:
             return False
@@ -50,9 +53,9 @@ def begin(
                 (conversation_id, regenerate_of),
             )
     connection.execute(
-        "INSERT INTO turns (id, conversation_id, collection, question, search_for, status, created, runner) "
-        "VALUES (?, ?, ?, ?, ?, 'pending', ?, ?)",
-        (turn_id, conversation_id, collection, question, search_for, now, runner),
+        "INSERT INTO turns (id, conversation_id, collection, question, search_for, status, created, runner, owner, "
+        "group_name) VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?)",
+        (turn_id, conversation_id, collection, question, search_for, now, runner, whose.owner, whose.group),
     )
     return True
 
@@ -99,28 +102,34 @@ def finish(
         )
 
 
-def find(connection: sqlite3.Connection, turn_id: str) -> StoredTurn | None:
+def find(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> StoredTurn | None:
     """One turn, also if another has taken its place."""
-    row = connection.execute(_TURN + "WHERE t.id = ?", (turn_id,)).fetchone()
+    row = connection.execute(f"{_TURN} WHERE t.id = :id AND {seen.on('t')}", {"id": turn_id, **seen.values}).fetchone()
     return _turn(row) if row else None
 
 
-def of_conversation(connection: sqlite3.Connection, conversation_id: str) -> list[StoredTurn]:
+def of_conversation(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
     """The turns that belong to a conversation now, oldest first."""
-    rows = connection.execute(_TURN + "WHERE t.conversation_id = ? AND NOT t.replaced ORDER BY t.n", (conversation_id,))
+    rows = connection.execute(
+        f"{_TURN} WHERE t.conversation_id = :id AND NOT t.replaced AND {seen.on('t')} ORDER BY t.n",
+        {"id": conversation_id, **seen.values},
+    )
     return [_turn(row) for row in rows]
 
 
-def history(connection: sqlite3.Connection, conversation_id: str, *, before: str | None, limit: int) -> Conversation:
+def history(
+    connection: sqlite3.Connection, conversation_id: str, seen: Seen, *, before: str | None, limit: int
+) -> Conversation:
     """What was said in a conversation, the newest `limit` messages, oldest first.
 
     `before` names the turn from which on nothing counts. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
     """
     rows = connection.execute(
-        "SELECT question, answer FROM turns WHERE conversation_id = ? AND NOT replaced AND status <> 'pending' AND "
-        "n < coalesce((SELECT n FROM turns WHERE id = ?), 9223372036854775807) ORDER BY n DESC LIMIT ?",
-        (conversation_id, before, limit),
+        "SELECT question, answer FROM turns t WHERE conversation_id = :id AND NOT replaced AND status <> 'pending' "
+        f"AND n < coalesce((SELECT n FROM turns WHERE id = :before), 9223372036854775807) AND {seen.on('t')} "
+        "ORDER BY n DESC LIMIT :limit",
+        {"id": conversation_id, "before": before, "limit": limit, **seen.values},
     ).fetchall()
     said = list[Message]()
     for row in reversed(rows):
@@ -130,9 +139,12 @@ def history(connection: sqlite3.Connection, conversation_id: str, *, before: str
     return Conversation(tuple(said[-limit:] if limit else ()))
 
 
-def trace(connection: sqlite3.Connection, turn_id: str) -> Trace | None:
+def trace(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> Trace | None:
     """What happened in a turn; None where there is no trace of it (yet)."""
-    row = connection.execute("SELECT trace FROM traces WHERE turn_id = ?", (turn_id,)).fetchone()
+    row = connection.execute(
+        f"SELECT trace FROM traces JOIN turns t ON t.id = turn_id WHERE turn_id = :id AND {seen.on('t')}",
+        {"id": turn_id, **seen.values},
+    ).fetchone()
     return Trace.model_validate_json(row["trace"]) if row else None
 
 

@@ -12,6 +12,7 @@ from cli import app
 from rewriter.examples import read_examples
 from server.store import Database, conversations, feedback, turns
 from server.turn.events import RewriteEvent
+from tests.rows import ALL, MINE
 
 
 def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
@@ -25,7 +26,7 @@ def home(tmp_path: Path) -> Path:
     database = Database(tmp_path / "anaphora.db")
 
     def fill(connection: object) -> None:
-        talk = conversations.create(connection, "docs").id  # type: ignore[arg-type]
+        talk = conversations.create(connection, "docs", MINE).id  # type: ignore[arg-type]
         said = (
             ("first", "How do I renew a permit?", None, "How do I renew a permit?"),
             ("second", "and by fax?", "Can I renew a permit by fax?", "Can I renew a permit by fax?"),
@@ -35,7 +36,7 @@ def home(tmp_path: Path) -> Path:
             turns.begin(
                 connection,  # type: ignore[arg-type]
                 turn_id=key, conversation_id=talk, collection="docs", question=question, search_for=search_for,
-                regenerate_of=None, title="permits", runner="",
+                regenerate_of=None, title="permits", runner="", whose=MINE,
             )  # fmt: skip
             rewrite = RewriteEvent(
                 question=question, text=text, decision="rewrite", rewriter="t5", legs=[], seconds=0.01
@@ -50,7 +51,7 @@ def home(tmp_path: Path) -> Path:
                 ending=None,
                 trace=None,
             )  # fmt: skip
-        feedback.give(connection, "third", "down", "wrong", "I meant the permit")  # type: ignore[arg-type]
+        feedback.give(connection, "third", "down", "wrong", "I meant the permit", ALL)  # type: ignore[arg-type]
 
     database.write_blocking(fill)
     database.close()

@@ -35,7 +35,7 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
         "GET /ready": [not_a_server_error],
     }
     mode = schemathesis.GenerationMode[name]
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     description = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
     tested = 0
     for found in description.get_all_operations():

@@ -188,6 +188,6 @@ def test_a_version_written_by_another_process_is_served(serve: Any, settings_for
     running = serve(settings)
     with running.client() as client:
         assert best(client, "when does the canteen open") != "a.md"
-        index_paths(settings.home / "collections", "docs", [folder], running.service.models.encoder())
-        running.service.opened.changed("docs")
+        index_paths(settings.home / "collections", "docs", [folder], running.service.core.models.encoder())
+        running.service.core.opened.changed("docs")
         assert best(client, "when does the canteen open") == "a.md"

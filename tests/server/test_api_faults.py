@@ -113,7 +113,7 @@ def test_a_model_that_is_not_there_yet_is_tried_again(serve: Any, settings_for: 
 def test_a_turn_that_takes_too_long_is_stopped(serve: Any, settings_for: Any, llm: Any) -> None:
     llm.silence = 60.0
     running = serve(settings_for(llm.url, server={"turn_seconds": 2.0}))
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     with running.client() as client:
         answer = client.post("/v1/chat/completions", json=COMPLETION)
         assert answer.status_code == 503
@@ -155,7 +155,7 @@ def test_who_leaves_the_queue_makes_room(serve: Any, settings_for: Any, llm: Any
 
 
 def test_a_full_disk_does_not_stop_an_answer(running: Any) -> None:
-    database = running.service.database
+    database = running.service.core.database
     with running.client() as client:
         conversation = begin(client)
         client.post(f"/v1/conversations/{conversation}/turns", json=QUESTION)

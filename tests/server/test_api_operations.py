@@ -19,7 +19,7 @@ def test_the_server_is_alive_before_it_is_ready(running: Any) -> None:
         waiting = client.get("/ready")
         assert waiting.status_code == 503
         assert set(waiting.json()["waiting_for"]) == {"the language model", "the collection docs"}
-        running.call(running.service.warm())
+        running.call(running.service.core.warm())
         ready = client.get("/ready")
         assert ready.status_code == 200
         assert ready.json()["engine"].startswith("openai:fake")

@@ -58,7 +58,7 @@ def test_browsers_are_told_what_not_to_do(running: Any) -> None:
 
 
 def test_a_key_is_needed_as_soon_as_there_is_one(running: Any) -> None:
-    database = running.service.database
+    database = running.service.core.database
     with running.client() as client:
         assert client.get("/v1/models").status_code == 200
         made, secret = database.write_blocking(lambda connection: keys.create(connection, "laptop"))
@@ -95,7 +95,7 @@ def test_a_server_for_others_wants_a_key_from_the_start(serve: Any, settings_for
     url = running.url.replace(httpx.URL(running.url).host, "127.0.0.1")
     with httpx.Client(base_url=url, verify=False) as client:
         assert client.get("/v1/models").status_code == 401
-        _, secret = running.service.database.write_blocking(lambda connection: keys.create(connection, "x"))
+        _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "x"))
         header = {"Authorization": f"Bearer {secret}", "Host": "chat.example"}
         assert client.get("/v1/models", headers=header).status_code == 200
         description = client.get("/openapi.json", headers=header).json()
@@ -103,7 +103,7 @@ def test_a_server_for_others_wants_a_key_from_the_start(serve: Any, settings_for
 
 
 def test_the_page_is_opened_by_logging_in(running: Any) -> None:
-    made, secret = running.service.database.write_blocking(lambda connection: keys.create(connection, "x"))
+    made, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "x"))
     with running.client() as client:
         client.get("/health")
         guard_forgets(running)
@@ -122,22 +122,24 @@ def test_the_page_is_opened_by_logging_in(running: Any) -> None:
         assert client.get("/v1/models").status_code == 200
         session = client.cookies["anaphora_session"]
         assert made.id not in session
-        stored = running.service.database.read_blocking(lambda c: c.execute("SELECT hash FROM sessions").fetchone()[0])
+        stored = running.service.core.database.read_blocking(
+            lambda c: c.execute("SELECT hash FROM sessions").fetchone()[0]
+        )
         for forged in (f"{session}x", session[:-1], stored, made.id, "..", f"{session}é"):
             client.cookies.clear()
             header = {"Cookie": f"anaphora_session={forged}".encode("latin-1")}
             assert client.get("/v1/models", headers=header).status_code == 401
         header = {"Cookie": f"anaphora_session={session}"}
         assert client.get("/v1/models", headers=header).status_code == 200
-        running.service.database.write_blocking(lambda connection: keys.revoke(connection, made.id))
-        running.service.database.write_blocking(lambda connection: keys.create(connection, "y"))
+        running.service.core.database.write_blocking(lambda connection: keys.revoke(connection, made.id))
+        running.service.core.database.write_blocking(lambda connection: keys.create(connection, "y"))
         assert client.get("/v1/models", headers=header).status_code == 401
 
 
 def test_revoking_the_last_key_opens_nothing_until_the_operator_says_so(serve: Any, settings_for: Any) -> None:
     made_settings = settings_for("none")
     running = serve(made_settings)
-    database = running.service.database
+    database = running.service.core.database
     made, _ = database.write_blocking(lambda connection: keys.create(connection, "laptop"))
     with running.client() as client:
         assert client.get("/v1/models").status_code == 401
@@ -148,20 +150,20 @@ def test_revoking_the_last_key_opens_nothing_until_the_operator_says_so(serve: A
     again = serve(made_settings)
     with again.client() as client:
         assert client.get("/v1/models").status_code == 401
-        other, _ = again.service.database.write_blocking(lambda connection: keys.create(connection, "other"))
-        assert not again.service.database.write_blocking(keys.open_up)
-        again.service.database.write_blocking(lambda connection: keys.revoke(connection, other.id))
-        assert again.service.database.write_blocking(keys.open_up)
+        other, _ = again.service.core.database.write_blocking(lambda connection: keys.create(connection, "other"))
+        assert not again.service.core.database.write_blocking(keys.open_up)
+        again.service.core.database.write_blocking(lambda connection: keys.revoke(connection, other.id))
+        assert again.service.core.database.write_blocking(keys.open_up)
         guard_forgets(again)
         assert client.get("/v1/models").status_code == 200
-        again.service.database.write_blocking(lambda connection: keys.create(connection, "third"))
+        again.service.core.database.write_blocking(lambda connection: keys.create(connection, "third"))
         guard_forgets(again)
         assert client.get("/v1/models").status_code == 401
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/logout"), ("POST", "/logout"), ("GET", "/logout/")])
 def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, method: str, path: str) -> None:
-    _, secret = running.service.database.write_blocking(lambda connection: keys.create(connection, "x"))
+    _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "x"))
     with running.client() as client, running.client() as another:
         for browser in (client, another):
             assert browser.post("/login", data={"key": secret}).status_code == 303
@@ -175,7 +177,7 @@ def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, meth
 
 
 def test_a_session_ends_with_its_time(running: Any) -> None:
-    database = running.service.database
+    database = running.service.core.database
     made, _ = database.write_blocking(lambda connection: keys.create(connection, "x"))
     session = database.write_blocking(lambda connection: sessions.begin(connection, made.principal, -1.0, made.id))
     with running.client() as client:

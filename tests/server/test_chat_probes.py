@@ -15,7 +15,7 @@ from server.chat import collections, probes
 @pytest.fixture
 def ready(running: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(probes, "REMEMBERED_SECONDS", 0.0)
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     with running.client() as client:
         assert client.get("/ready").status_code == 200
     return running
@@ -25,7 +25,7 @@ def test_a_server_whose_searches_fail_is_not_ready(ready: Any, monkeypatch: pyte
     def search(*_: object, **__: object) -> None:
         raise CollectionCorrupt("records.sqlite: database disk image is malformed")
 
-    monkeypatch.setattr(type(ready.service.opened.get("docs")), "search", search)
+    monkeypatch.setattr(type(ready.service.core.opened.get("docs")), "search", search)
     with ready.client() as client:
         answer = client.get("/ready")
     assert answer.status_code == 503

@@ -13,6 +13,7 @@ import pytest
 from server.chat.service import AT_ONCE, forget_old_traces
 from server.store import Database, conversations, feedback, turns
 from server.store.records import Trace
+from tests.rows import ALL, MINE
 
 DAY = 86_400.0
 
@@ -49,6 +50,7 @@ def keep(database: Database, turn_id: str, days: float, conversation_id: str | N
             regenerate_of=None,
             title="Why?",
             runner="me",
+            whose=MINE,
         )
         turns.finish(
             connection,
@@ -79,12 +81,12 @@ def forget(database: Database, days: int) -> None:
 
 def kept(database: Database, turn_id: str) -> tuple[bool, bool]:
     """Whether the turn is there, and whether its trace is."""
-    found = database.read_blocking(lambda c: (turns.find(c, turn_id), turns.trace(c, turn_id)))
+    found = database.read_blocking(lambda c: (turns.find(c, turn_id, ALL), turns.trace(c, turn_id, ALL)))
     return found[0] is not None, found[1] is not None
 
 
 def test_old_traces_go_and_conversations_stay(database: Database) -> None:
-    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", "")).id
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "")).id
     keep(database, "old", 31, conversation)
     keep(database, "new", 29, conversation)
     forget(database, 30)
@@ -96,7 +98,7 @@ def test_a_turn_of_no_conversation_goes_with_its_trace_unless_it_was_rated(datab
     keep(database, "alone", 31)
     keep(database, "rated", 31)
     keep(database, "recent", 1)
-    database.write_blocking(lambda c: feedback.give(c, "rated", "down", "Wrong", ""))
+    database.write_blocking(lambda c: feedback.give(c, "rated", "down", "Wrong", "", ALL))
     forget(database, 30)
     assert kept(database, "alone") == (False, False)
     assert kept(database, "rated") == (True, False)

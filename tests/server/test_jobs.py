@@ -12,6 +12,7 @@ import pytest
 from server.jobs import UNSTORED, JobProgress, JobRunner
 from server.store import Database, Runner
 from server.store.records import FileResult, Job
+from tests.rows import ALL, MINE
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def files(_: JobProgress) -> list[FileResult]:
 def finished(runner: JobRunner, job: Job) -> Job:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        found = runner.find(job.id)
+        found = runner.find(job.id, ALL)
         if found is not None and found.finished:
             return found
         time.sleep(0.005)
@@ -49,7 +50,7 @@ def job_threads() -> list[str]:
 
 
 def test_nothing_of_a_finished_job_stays_in_memory(runner: JobRunner) -> None:
-    made = [runner.submit("index", f"c{n}", files) for n in range(20)]
+    made = [runner.submit("index", f"c{n}", files, MINE) for n in range(20)]
     assert all(
         finished(runner, job).files == (FileResult(document_id="a", status="indexed", passages=3),) for job in made
     )
@@ -57,7 +58,7 @@ def test_nothing_of_a_finished_job_stays_in_memory(runner: JobRunner) -> None:
         thread.join(5)
     assert job_threads() == []
     assert (runner._tasks, runner._queues, runner._threads) == ({}, {}, set())
-    assert [job.state for job in runner.listing()] == ["done"] * 20
+    assert [job.state for job in runner.listing(ALL)] == ["done"] * 20
 
 
 def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wait(runner: JobRunner) -> None:
@@ -72,8 +73,8 @@ def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wa
         order.append("quick")
         return []
 
-    first, second = runner.submit("index", "a", slow), runner.submit("index", "a", quick)
-    finished(runner, runner.submit("index", "b", quick))
+    first, second = runner.submit("index", "a", slow, MINE), runner.submit("index", "a", quick, MINE)
+    finished(runner, runner.submit("index", "b", quick, MINE))
     assert runner.busy("a") == first.id
     go.set()
     finished(runner, second)
@@ -90,9 +91,9 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
         go.wait(10)
         return files(progress)
 
-    made = [runner.submit("index", "a", wait) for _ in range(UNSTORED + 5)]
+    made = [runner.submit("index", "a", wait, MINE) for _ in range(UNSTORED + 5)]
     database.write_blocking(lambda c: c.execute("PRAGMA query_only = 1").fetchone())
     go.set()
     assert finished(runner, made[-1]).state == "done"
-    assert runner.listing()[0].state == "done"
+    assert runner.listing(ALL)[0].state == "done"
     assert len(runner._tasks) == UNSTORED

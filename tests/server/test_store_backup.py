@@ -25,6 +25,7 @@ from server.store import Database, Runner, backup, conversations, jobs
 from server.store.backup import BackupManifest, back_up, restore, unfinished
 from server.store.errors import BackupError, HomeBusy, StoreError
 from server.store.home import hold_home
+from tests.rows import MINE
 
 
 def files(home: Path) -> dict[str, tuple[int, bytes]]:
@@ -360,7 +361,7 @@ def test_conversations_written_meanwhile_do_not_tear_the_copy(home: Path, tmp_pa
 
     def write() -> None:
         while not stop.is_set():
-            database.write_blocking(lambda c: conversations.create(c, "docs", "x" * 300))
+            database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "x" * 300))
 
     writer = threading.Thread(target=write)
     writer.start()

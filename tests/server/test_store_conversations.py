@@ -12,6 +12,7 @@ import pytest
 from server.store import Database, conversations, export, feedback, turns
 from server.store.records import ConversationSummary, Trace
 from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
+from tests.rows import ALL, MINE
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ def begin(database: Database, conversation: ConversationSummary, question: str, 
             regenerate_of=replaces,
             title=conversations.clean_title(question),
             runner="me",
+            whose=MINE,
         )
     )
     return turn_id
@@ -77,14 +79,14 @@ def say(
 
 
 def new(database: Database, title: str = "") -> ConversationSummary:
-    return database.write_blocking(lambda c: conversations.create(c, "docs", title))
+    return database.write_blocking(lambda c: conversations.create(c, "docs", MINE, title))
 
 
 def test_a_conversation_takes_its_title_from_its_first_question(database: Database) -> None:
     conversation = new(database)
     say(database, conversation, "How do I\n apply for   leave?", "With form A. [1]")
     say(database, conversation, "And by fax?", "No.")
-    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id))
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL))
     assert found is not None
     assert found.title == "How do I apply for leave?"
     assert [turn.question for turn in found.messages][1] == "And by fax?"
@@ -96,11 +98,11 @@ def test_history_leaves_out_pending_turns_and_keeps_order(database: Database) ->
     say(database, conversation, "one?", "1")
     say(database, conversation, "two?", "2")
     begin(database, conversation, "three?")
-    history = database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=50))
+    history = database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=None, limit=50))
     assert [turn.text for turn in history.messages] == ["one?", "1", "two?", "2"]
-    newest = database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=2))
+    newest = database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=None, limit=2))
     assert [turn.text for turn in newest.messages] == ["two?", "2"]
-    assert not database.read_blocking(lambda c: turns.history(c, conversation.id, before=None, limit=0))
+    assert not database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=None, limit=0))
 
 
 def test_an_edited_question_takes_the_place_of_all_that_followed(database: Database) -> None:
@@ -109,11 +111,11 @@ def test_an_edited_question_takes_the_place_of_all_that_followed(database: Datab
     second = say(database, conversation, "two?", "giraffe")
     say(database, conversation, "three?", "3")
     say(database, conversation, "two, edited?", "okapi", replaces=second)
-    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id))
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL))
     assert found is not None
     assert [turn.question for turn in found.messages] == ["one?", "two, edited?"]
-    assert database.read_blocking(lambda c: conversations.search(c, "giraffe", 10, 0)) == []
-    assert len(database.read_blocking(lambda c: conversations.search(c, "okapi", 10, 0))) == 1
+    assert database.read_blocking(lambda c: conversations.search(c, "giraffe", 10, 0, ALL)) == []
+    assert len(database.read_blocking(lambda c: conversations.search(c, "okapi", 10, 0, ALL))) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_an_edited_question_takes_the_place_of_all_that_followed(database: Datab
 def test_search_takes_words_literally(database: Database, query: str, hit: bool) -> None:
     conversation = new(database)
     say(database, conversation, "What is the Refund policy?", "It is refundable, 50% of the 料金 の払い戻し.")
-    found = database.read_blocking(lambda c: conversations.search(c, query, 10, 0))
+    found = database.read_blocking(lambda c: conversations.search(c, query, 10, 0, ALL))
     assert bool(found) is hit
     if hit:
         assert query.replace("\0", " ").split()[0].casefold() in found[0].excerpt.casefold()
@@ -146,46 +148,46 @@ def test_search_takes_words_literally(database: Database, query: str, hit: bool)
 
 def test_search_finds_titles_and_forgets_old_ones(database: Database) -> None:
     conversation = new(database, "Parental leave")
-    database.write_blocking(lambda c: conversations.rename(c, conversation.id, "Sabbatical"))
-    assert database.read_blocking(lambda c: conversations.search(c, "parental", 10, 0)) == []
-    assert database.read_blocking(lambda c: conversations.search(c, "sabbat", 10, 0))[0].title == "Sabbatical"
+    database.write_blocking(lambda c: conversations.rename(c, conversation.id, "Sabbatical", ALL))
+    assert database.read_blocking(lambda c: conversations.search(c, "parental", 10, 0, ALL)) == []
+    assert database.read_blocking(lambda c: conversations.search(c, "sabbat", 10, 0, ALL))[0].title == "Sabbatical"
 
 
 def test_a_deleted_conversation_takes_everything_with_it(database: Database) -> None:
     conversation, other = new(database), new(database)
     turn_id = say(database, conversation, "secret question?", "secret answer")
     kept = say(database, other, "other?", "other")
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "wrong", "not so"))
-    assert database.write_blocking(lambda c: conversations.delete(c, conversation.id))
-    assert database.read_blocking(lambda c: turns.find(c, turn_id)) is None
-    assert database.read_blocking(lambda c: turns.trace(c, turn_id)) is None
-    assert database.read_blocking(lambda c: feedback.records(c)) == []
-    assert database.read_blocking(lambda c: conversations.search(c, "secret", 10, 0)) == []
-    assert database.read_blocking(lambda c: turns.trace(c, kept)) is not None
-    assert not database.write_blocking(lambda c: conversations.delete(c, conversation.id))
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "wrong", "not so", ALL))
+    assert database.write_blocking(lambda c: conversations.delete(c, conversation.id, ALL))
+    assert database.read_blocking(lambda c: turns.find(c, turn_id, ALL)) is None
+    assert database.read_blocking(lambda c: turns.trace(c, turn_id, ALL)) is None
+    assert database.read_blocking(lambda c: feedback.records(c, ALL)) == []
+    assert database.read_blocking(lambda c: conversations.search(c, "secret", 10, 0, ALL)) == []
+    assert database.read_blocking(lambda c: turns.trace(c, kept, ALL)) is not None
+    assert not database.write_blocking(lambda c: conversations.delete(c, conversation.id, ALL))
 
 
 def test_a_turn_deleted_while_it_is_answered_does_not_come_back(database: Database) -> None:
     conversation = new(database)
     turn_id = begin(database, conversation, "one?")
-    database.write_blocking(lambda c: conversations.delete(c, conversation.id))
+    database.write_blocking(lambda c: conversations.delete(c, conversation.id, ALL))
     database.write_blocking(
         lambda c: turns.finish(
             c, turn_id, status="interrupted", answer="", rewrite=None, evidence=None, ending=None, trace=None
         )
     )
-    assert database.read_blocking(lambda c: turns.find(c, turn_id)) is None
+    assert database.read_blocking(lambda c: turns.find(c, turn_id, ALL)) is None
 
 
 def test_the_newest_feedback_counts_and_is_exported_with_its_turn(database: Database) -> None:
     turn_id = say(database, new(database), "Is it refundable?", "Yes.")
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "", ""))
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "incomplete", "until when?"))
-    (record,) = database.read_blocking(lambda c: feedback.records(c))
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "", "", ALL))
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "incomplete", "until when?", ALL))
+    (record,) = database.read_blocking(lambda c: feedback.records(c, ALL))
     assert (record.rating, record.reason, record.question) == ("down", "incomplete", "Is it refundable?")
-    assert database.write_blocking(lambda c: feedback.give(c, "nothing", "up", "", "")) is None
-    assert database.write_blocking(lambda c: feedback.retract(c, turn_id))
-    assert not database.write_blocking(lambda c: feedback.retract(c, turn_id))
+    assert database.write_blocking(lambda c: feedback.give(c, "nothing", "up", "", "", ALL)) is None
+    assert database.write_blocking(lambda c: feedback.retract(c, turn_id, ALL))
+    assert not database.write_blocking(lambda c: feedback.retract(c, turn_id, ALL))
 
 
 def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
@@ -217,8 +219,8 @@ def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
             c, failed, status="failed", answer="You", rewrite=None, evidence=None, ending=error, trace=None
         )
     )
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "clear", ""))
-    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id))
+    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "clear", "", ALL))
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL))
     assert found is not None
     markdown = export.as_markdown(found)
     assert "<script>" not in markdown

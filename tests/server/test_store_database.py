@@ -17,20 +17,23 @@ import pytest
 from server.access import Principal
 from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
 from server.store.records import FileResult, Job
+from tests.rows import ALL, MINE
 
 WRITER = """
 import sys, uuid
 from pathlib import Path
+from server.access import Whose
 from server.store import Database, Runner, conversations, turns
 
-home = Path(sys.argv[1])
+home, mine = Path(sys.argv[1]), Whose("local", "default")
 database, runner = Database(home / "anaphora.db"), Runner(home / "run")
-conversation = database.write_blocking(lambda c: conversations.create(c, "docs"))
+conversation = database.write_blocking(lambda c: conversations.create(c, "docs", mine))
 print(conversation.id, flush=True)
 while True:
     turn_id = uuid.uuid4().hex
     database.write_blocking(lambda c: turns.begin(c, turn_id=turn_id, conversation_id=conversation.id,
-        collection="docs", question="q " * 500, search_for=None, regenerate_of=None, title="t", runner=runner.id))
+        collection="docs", question="q " * 500, search_for=None, regenerate_of=None, title="t", runner=runner.id,
+        whose=mine))
     print("begun", turn_id, flush=True)
     database.write_blocking(lambda c: turns.checkpoint(c, turn_id, "so far"))
     print("shown", turn_id, flush=True)
@@ -56,7 +59,7 @@ def test_a_killed_writer_loses_no_acknowledged_turn(tmp_path: Path) -> None:
             acknowledged[turn_id] = state
     database, runner = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run")
     database.write_blocking(runner.mark_interrupted)
-    detail = database.read_blocking(lambda c: conversations.detail(c, conversation_id))
+    detail = database.read_blocking(lambda c: conversations.detail(c, conversation_id, ALL))
     assert detail is not None
     found = {turn.id: turn for turn in detail.messages}
     assert len(acknowledged) > 100
@@ -71,7 +74,7 @@ def test_a_killed_writer_loses_no_acknowledged_turn(tmp_path: Path) -> None:
 
 def test_what_a_living_process_has_begun_is_left_alone(tmp_path: Path) -> None:
     database, mine, other = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run"), Runner(tmp_path / "run")
-    conversation = database.write_blocking(lambda c: conversations.create(c, "docs"))
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
     for turn_id, runner in (("a", other.id), ("b", "dead"), ("c", mine.id)):
         database.write_blocking(
             lambda c, turn_id=turn_id, runner=runner: turns.begin(  # type: ignore[misc]
@@ -84,12 +87,13 @@ def test_what_a_living_process_has_begun_is_left_alone(tmp_path: Path) -> None:
                 regenerate_of=None,
                 title="",
                 runner=runner,
+                whose=MINE,
             )
         )
     assert database.write_blocking(mine.mark_interrupted) == 1
     other.close()
     assert database.write_blocking(mine.mark_interrupted) == 1
-    turn = database.read_blocking(lambda c: turns.find(c, "c"))
+    turn = database.read_blocking(lambda c: turns.find(c, "c", ALL))
     assert turn is not None
     assert turn.status == "pending"
     mine.close()
@@ -98,18 +102,18 @@ def test_what_a_living_process_has_begun_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
-    kept = database.write_blocking(lambda c: conversations.create(c, "docs", "kept"))
+    kept = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "kept"))
     database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 1").fetchone()[0])
 
     def fill(connection: sqlite3.Connection) -> None:
         for _ in range(1000):
-            conversations.create(connection, "docs", "x" * 80)
+            conversations.create(connection, "docs", MINE, "x" * 80)
 
     with pytest.raises(StoreFull, match="Free some space"):
         database.write_blocking(fill)
-    assert [c.id for c in database.read_blocking(lambda c: conversations.listing(c, 10, 0))] == [kept.id]
+    assert [c.id for c in database.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))] == [kept.id]
     database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone()[0])
-    database.write_blocking(lambda c: conversations.create(c, "docs", "works again"))
+    database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "works again"))
     database.close()
 
 
@@ -121,11 +125,11 @@ def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
 
 def test_opening_twice_keeps_what_is_there(tmp_path: Path) -> None:
     first = Database(tmp_path / "anaphora.db")
-    first.write_blocking(lambda c: conversations.create(c, "docs", "here"))
+    first.write_blocking(lambda c: conversations.create(c, "docs", MINE, "here"))
     second = Database(tmp_path / "anaphora.db")
-    assert [c.title for c in second.read_blocking(lambda c: conversations.listing(c, 10, 0))] == ["here"]
-    second.write_blocking(lambda c: conversations.create(c, "docs", "there"))
-    assert len(first.read_blocking(lambda c: conversations.listing(c, 10, 0))) == 2
+    assert [c.title for c in second.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))] == ["here"]
+    second.write_blocking(lambda c: conversations.create(c, "docs", MINE, "there"))
+    assert len(first.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 2
     first.close()
     second.close()
 
@@ -147,12 +151,12 @@ def test_a_failed_write_leaves_nothing_half_done(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
 
     def half(connection: sqlite3.Connection) -> None:
-        conversations.create(connection, "docs", "half")
+        conversations.create(connection, "docs", MINE, "half")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         database.write_blocking(half)
-    assert database.read_blocking(lambda c: conversations.listing(c, 10, 0)) == []
+    assert database.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL)) == []
     database.close()
 
 
@@ -160,7 +164,7 @@ def test_a_cancelled_wait_still_commits(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
 
     def slow(connection: sqlite3.Connection) -> None:
-        conversations.create(connection, "docs", "slow")
+        conversations.create(connection, "docs", MINE, "slow")
         time.sleep(0.2)
 
     async def main() -> None:
@@ -175,7 +179,7 @@ def test_a_cancelled_wait_still_commits(tmp_path: Path) -> None:
     asyncio.run(main())
     database.close()
     again = Database(tmp_path / "anaphora.db")
-    assert len(again.read_blocking(lambda c: conversations.listing(c, 10, 0))) == 3
+    assert len(again.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 3
     again.close()
 
 
@@ -239,15 +243,15 @@ def test_a_mark_taken_in_one_thread_is_let_go_of_in_another(tmp_path: Path) -> N
 def test_a_job_is_remembered_and_marked_when_its_process_died(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
     job = Job(id="j", kind="index", collection="docs", state="queued", created=1.0, updated=1.0)
-    database.write_blocking(lambda c: jobs.add(c, job, "dead"))
+    database.write_blocking(lambda c: jobs.add(c, job, "dead", MINE))
     running = job.model_copy(
         update={"state": "running", "done": 1, "total": 2, "files": (FileResult(document_id="a", status="failed"),)}
     )
     database.write_blocking(lambda c: jobs.save(c, running))
-    assert database.read_blocking(lambda c: jobs.find(c, "j")) == running
+    assert database.read_blocking(lambda c: jobs.find(c, "j", ALL)) == running
     runner = Runner(tmp_path / "run")
     database.write_blocking(runner.mark_interrupted)
-    found = database.read_blocking(lambda c: jobs.listing(c, "docs"))[0]
+    found = database.read_blocking(lambda c: jobs.listing(c, "docs", ALL))[0]
     assert (found.state, found.done, found.finished) == ("interrupted", 1, True)
     assert "Start it again" in found.message
     runner.close()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from server.access import LOCAL, Principal
 from server.chat import (
     ChatError,
     ChatService,
@@ -82,6 +83,7 @@ class FakeService(ChatService):
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
+        self.principal = LOCAL
         self._ids = itertools.count(1)
         self.store: dict[str, tuple[ConversationSummary, list[StoredTurn]]] = {}
         self.damage: dict[str, object] = {}
@@ -116,6 +118,9 @@ class FakeService(ChatService):
                     )
                 )
         return found
+
+    def seen_by(self, principal: Principal) -> FakeService:
+        return self
 
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
         self.requests.append(request)

@@ -157,7 +157,7 @@ def test_a_refused_retry_brings_back_what_it_would_have_replaced(visitor: Visito
     visitor.ask("How often, with hard water?")
     before = [turn.get_attribute("data-turn") for turn in page.locator(".turn").all()]
 
-    admission, places = site.service._admission, []
+    admission, places = site.service.core.admission, []
     with contextlib.suppress(QueueFull):
         while True:
             places.append(admission.enter())

@@ -12,6 +12,7 @@ from tests.ui.fake_service import Answer, FakeService, Text
 from ui.chat import Picture, ask
 from ui.live import LiveTurns
 
+TAB = "local", "tab"
 STREAM = "stream-0001"
 
 
@@ -27,7 +28,7 @@ def question(text: str, **more: object) -> dict[str, object]:
 
 
 async def pictures(service: ChatService, live: LiveTurns, data: object) -> list[Picture]:
-    return [picture async for picture in ask(service, live, "tab", data)]
+    return [picture async for picture in ask(service, live, TAB, data)]
 
 
 def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(service: FakeService) -> None:
@@ -41,13 +42,13 @@ def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(servic
     assert len(live) == 0
 
 
-@pytest.mark.parametrize("leave", [lambda live: live.stop(STREAM), lambda live: live.disconnect("tab")])
+@pytest.mark.parametrize("leave", [lambda live: live.stop("local", STREAM), lambda live: live.disconnect(TAB)])
 def test_a_stopped_turn_keeps_what_was_shown(service: FakeService, leave: Callable[[LiveTurns], None]) -> None:
     live = LiveTurns()
 
     async def run() -> list[Picture]:
         shown: list[Picture] = []
-        async for picture in ask(service, live, "tab", question("long?")):
+        async for picture in ask(service, live, TAB, question("long?")):
             shown.append(picture)
             if "One two" in picture["html"]:
                 leave(live)
@@ -67,9 +68,11 @@ def test_another_tab_leaving_changes_nothing(service: FakeService) -> None:
 
     async def run() -> Picture | None:
         last = None
-        async for picture in ask(service, live, "tab", question("short?")):
-            live.disconnect("other")
-            assert not live.stop("stream-0002")
+        async for picture in ask(service, live, TAB, question("short?")):
+            live.disconnect(("local", "other"))
+            live.disconnect(("somebody else", "tab"))
+            assert not live.stop("somebody else", STREAM)
+            assert not live.stop("local", "stream-0002")
             last = picture
         return last
 
@@ -82,7 +85,7 @@ def test_a_reader_that_goes_away_ends_the_turn(service: FakeService) -> None:
     live = LiveTurns()
 
     async def run() -> None:
-        answer = ask(service, live, "tab", question("long?"))
+        answer = ask(service, live, TAB, question("long?"))
         async for picture in answer:
             if "One two" in picture["html"]:
                 break
@@ -97,11 +100,11 @@ def test_a_turn_that_nobody_reads_any_more_is_stopped_by_its_tab_closing(service
     live = LiveTurns()
 
     async def run() -> None:
-        answer = ask(service, live, "tab", question("long?"))
+        answer = ask(service, live, TAB, question("long?"))
         async for picture in answer:
             if "One two" in picture["html"]:
                 break
-        live.disconnect("tab")
+        live.disconnect(TAB)
         await asyncio.sleep(0.1)  # `answer` is held and not asked for more
         assert len(live) == 0
         assert service.cancelled == 1
@@ -165,7 +168,7 @@ def test_a_stream_name_in_use_is_refused(service: FakeService) -> None:
     live = LiveTurns()
 
     async def run() -> list[Picture]:
-        async for picture in ask(service, live, "tab", question("long?")):
+        async for picture in ask(service, live, TAB, question("long?")):
             if "One two" in picture["html"]:
                 return await pictures(service, live, question("short?"))
         return []

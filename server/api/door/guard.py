@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.access import LOCAL, Principal
+from server.access import LOCAL, NOBODY, Principal
 from server.access.audit import AuditLog
 from server.access.people import NotAdmitted
 from server.access.settings import OidcSettings
@@ -53,22 +53,26 @@ class KeyGuard:
         self._sign_in = SignIn(database, audit, self._keys, self._provider, oidc.session_hours * 3600)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS:
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         answer: Response | None = None
+        is_open = scope["path"] in OPEN_PATHS
+        state = scope.setdefault("state", {})
+        state["principal"] = NOBODY
         try:
             if scope["type"] == "http":
                 answer = await self._sign_in.answer(Request(scope, receive))
-            if answer is None:
+            if answer is None and scope["path"] != "/health":
                 found = await self._principal(scope)
                 if isinstance(found, Principal):
-                    scope.setdefault("state", {})["principal"] = replace(found, origin=client_address(scope))
-                else:
+                    state["principal"] = replace(found, origin=client_address(scope))
+                elif not is_open:
                     answer = found
         except StoreError as error:
             log.error("whether a request is allowed cannot be looked up: %s", error)
-            answer = error_response(503, "The server's database cannot be used now; its log says why.")
+            if not is_open:
+                answer = error_response(503, "The server's database cannot be used now; its log says why.")
         if answer is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

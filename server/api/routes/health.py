@@ -34,7 +34,10 @@ async def health() -> Health:
     responses={503: {"model": Readiness, "description": "Something is still loading, or does not work."}},
 )
 async def ready(service: Service) -> JSONResponse:
-    """200 once the language model and the default collection are loaded, 503 until then."""
+    """200 once the language model and the default collection are loaded, 503 until then.
+
+    What is missing is said to operators of every group, and where no key is needed.
+    """
     readiness = await service.readiness()
     return JSONResponse(readiness.model_dump(mode="json"), 200 if readiness.ready else 503)
 
@@ -48,5 +51,6 @@ async def ready(service: Service) -> JSONResponse:
     },
 )
 async def metrics(service: Service) -> Response:
-    """Turns by stage and ending, tokens, citations dropped, the queue, errors, requests."""
-    return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
+    """Turns by stage and ending, tokens, citations dropped, the queue, errors, requests; for operators of every
+    group."""
+    return Response(service.exposition(), media_type="text/plain; version=0.0.4")

@@ -1,0 +1,101 @@
+"""What every method of the service begins with: whether whoever acts may do this, and by which group.
+
+The decisions are `server.access.policy`'s. A public method of the service without `acting` fails a test.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from server.access import Action, Principal, Seen, Whose, policy
+from server.chat.errors import Forbidden, NotFound
+from server.chat.translated import in_thread, no_collection, store_errors
+from server.chat.types import CollectionSummary
+from server.store import grants
+
+if TYPE_CHECKING:
+    from server.chat.core import ServiceCore
+
+S = TypeVar("S", bound="Acting")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Acting:
+    """A part of the service that acts for `principal`. What it does not say goes to nobody; `core` is for its parts."""
+
+    core: ServiceCore
+    principal: Principal
+
+    @property
+    def seen(self) -> Seen:
+        """The rows of the store that there are for whoever acts."""
+        return Seen(self.principal)
+
+    def may(self, action: Action) -> bool:
+        """Whether the role allows this, so that nobody is shown what would be refused."""
+        return policy.allows(self.principal, action)
+
+    def demand(self, action: Action) -> None:
+        """Raise Forbidden where the role of whoever acts does not allow this."""
+        if not self.may(action):
+            raise forbidden(self.principal, action)
+
+    async def reached(self, collection: str) -> Whose:
+        """Whose a new row about a collection is, which need not exist. Raises NotFound where it is granted to no
+        group of whoever acts."""
+        with store_errors():
+            granted = await self.core.database.read(lambda connection: grants.of(connection, collection))
+        group = policy.group_of(self.principal, granted)
+        if group is None:
+            raise no_collection(collection)
+        return Whose(self.principal.id, group)
+
+    async def existing(self, collection: str) -> Whose:
+        """`reached`, and NotFound in the same words for a collection that is not there."""
+        whose = await self.reached(collection)
+        opened = self.core.opened
+        if not opened.is_open(collection) and not await in_thread(lambda: opened.exists(collection)):
+            raise no_collection(collection)
+        return whose
+
+    async def listed(self) -> list[CollectionSummary]:
+        """The collections that are granted to a group of whoever acts, by name."""
+        found = await in_thread(self.core.opened.listing)
+        with store_errors():
+            granted = await self.core.database.read(grants.everything)
+        return [info for info in found if policy.group_of(self.principal, granted.get(info.name, ()))]
+
+    async def default_collection(self) -> str:
+        """The collection of the settings, or the first that whoever acts may see instead."""
+        default = self.core.settings.collection
+        with suppress(NotFound):
+            await self.reached(default)
+            return default
+        return next((info.name for info in await self.listed()), default)
+
+
+def acting(action: Action) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Marks a method of the service with what it does: where the role does not allow that it raises Forbidden."""
+
+    def mark(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        @functools.wraps(method)
+        def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            self.demand(action)
+            return method(self, *args, **kwargs)
+
+        checked.action = action  # type: ignore[attr-defined]
+        return checked
+
+    return mark
+
+
+def forbidden(principal: Principal, action: Action) -> Forbidden:
+    """The refusal of an action, with what it would take."""
+    role = policy.NEEDS[action]
+    if not principal.has(role):
+        return Forbidden(f"This needs the role {role}; yours is {principal.role}. Ask an operator of this server.")
+    return Forbidden("This is about the server as a whole, and needs an operator of every group.")

@@ -1,0 +1,58 @@
+"""`ServiceCore`: what a running service consists of, whoever acts.
+
+Nothing here asks who may do what: whatever speaks to people is handed a `ChatService`, which does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from index.errors import IndexingError
+from server.chat.collections import Collections
+from server.chat.limits import PrincipalLimits
+from server.chat.models import ServiceModels
+from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
+from server.chat.turns import Admission, TurnContext
+from server.chat.uploads import Uploads
+from server.jobs import JobRunner
+from server.metrics import Metrics
+from server.settings import Settings
+from server.store import Database, Runner
+from server.tracing import Tracing
+from server.turn.pipeline import TurnEngine
+
+log = logging.getLogger(__name__)
+
+
+class ServiceCore:
+    """The models, the open collections, the store, the queue of turns and the jobs of one home."""
+
+    def __init__(self, settings: Settings, database: Database, runner: Runner, tracing: Tracing) -> None:
+        self.settings = settings
+        self.database = database
+        self.metrics = Metrics()
+        self.tracing = tracing
+        self.limits = PrincipalLimits(settings.limits)
+        self.models = ServiceModels(settings)
+        self.opened = Collections(settings, self.models)
+        self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
+        self.answers = AnswerWatch()
+        self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
+        self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
+        self.runner = JobRunner(database, runner)
+        self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
+        self.engine = TurnEngine(
+            collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
+        )
+        self.context = TurnContext(settings, database, runner, self.metrics, self.tracing, self.engine, self.answers)
+
+    async def warm(self) -> None:
+        """Load what a first turn would load. What fails is tried again by whoever needs it."""
+        engine = self.models.keeper.begin()
+        try:
+            await asyncio.to_thread(self.models.warm)
+            await asyncio.to_thread(self.opened.get, self.settings.collection)
+        except IndexingError as error:
+            log.info("%s", error)
+        await asyncio.wait({engine})

@@ -1,0 +1,70 @@
+"""Who may do what: the one place that decides, and that nothing goes around it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from server.access import LOCAL, NOBODY, Principal, Role, policy
+from server.chat import ChatService
+from server.chat.acting import Acting
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OUTSIDE = [
+    *(REPOSITORY / "server" / "api" / "routes").glob("*.py"),
+    *(REPOSITORY / "server" / "api" / "chat_completions").glob("*.py"),
+    *(REPOSITORY / "ui").glob("*.py"),
+]
+ASKS_NOBODY = {"seen_by", *(name for name in vars(Acting) if not name.startswith("_"))}
+"""What the service's own parts are made of; none of it does anything for anybody."""
+
+
+def principal(role: Role, *groups: str) -> Principal:
+    return Principal(f"key:{role}", role, role, frozenset(groups))
+
+
+def test_every_method_of_the_service_asks_the_policy() -> None:
+    methods = dict(inspect.getmembers(ChatService, inspect.isfunction))
+    public = {name for name in methods if not name.startswith("_")} - ASKS_NOBODY - {"demand_change"}
+    unasked = {name for name in public if getattr(methods[name], "action", None) not in policy.NEEDS}
+    assert not unasked, f"mark these with `acting`: {unasked}"
+    assert len(public) > 25
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_routes_and_the_page_have_only_the_service_of_whoever_asks(path: Path) -> None:
+    reached = {
+        ast.unparse(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)
+    }
+    around = {name for name in reached if name.endswith((".core", "app.state", ".database"))}
+    assert not around, "only `Service`, or `seen_by`, knows whom it acts for"
+
+
+def test_roles_contain_one_another_and_groups_do_not() -> None:
+    reader, agent, operator = principal("reader", "a"), principal("agent", "a"), principal("operator", "a")
+    assert [policy.allows(one, "ask") for one in (reader, agent, operator)] == [True, True, True]
+    assert [policy.allows(one, "review") for one in (reader, agent, operator)] == [False, True, True]
+    assert [policy.allows(one, "documents") for one in (reader, agent, operator)] == [False, False, True]
+    assert not policy.allows(operator, "server")
+    assert policy.allows(LOCAL, "server")
+    assert not policy.allows(principal("agent", "*"), "server")
+
+
+def test_a_collection_is_reached_by_the_first_common_group() -> None:
+    assert policy.group_of(principal("reader", "b", "c"), ["c", "a", "b"]) == "b"
+    assert policy.group_of(principal("reader", "d"), ["a", "b"]) is None
+    assert policy.group_of(principal("reader", "d"), []) is None
+    assert policy.group_of(principal("reader", "default"), []) == "default"
+    assert policy.group_of(LOCAL, ["b", "a"]) == "a"
+    assert policy.group_of(LOCAL, []) == "default"
+    assert policy.group_of(NOBODY, []) is None
+
+
+def test_nobody_gives_more_than_there_is() -> None:
+    assert policy.may_give(principal("operator", "a", "b"), "operator", ["a"])
+    assert not policy.may_give(principal("operator", "a"), "reader", ["b"])
+    assert not policy.may_give(principal("operator", "a"), "reader", ["*"])
+    assert not policy.may_give(principal("agent", "a"), "reader", ["a"])

@@ -14,7 +14,7 @@ ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is 
 
 def key(running: Running, name: str) -> dict[str, str]:
     """The headers of a new key."""
-    _, secret = running.service.database.write_blocking(lambda connection: keys.create(connection, name))
+    _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, name))
     return {"Authorization": f"Bearer {secret}"}
 
 

@@ -13,7 +13,7 @@ from server.access import DEFAULT_GROUP, Whose, policy
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.conversations import clean
-from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
 from server.chat.grants import checked_group, foreign_group
 from server.chat.translated import in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView

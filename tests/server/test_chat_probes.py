@@ -55,7 +55,7 @@ def test_a_home_that_cannot_be_written_to_is_not_ready(ready: Any) -> None:
 
 def test_a_database_that_takes_no_writes_is_not_ready(ready: Any) -> None:
     def refuse(refused: bool) -> None:
-        database = ready.service.database
+        database = ready.service.core.database
         database._writer.submit(lambda: database._connection().execute(f"PRAGMA query_only = {refused}")).result()
 
     refuse(True)
@@ -70,7 +70,7 @@ def test_a_database_that_takes_no_writes_is_not_ready(ready: Any) -> None:
 def test_a_file_overwritten_in_place_is_noticed_by_the_next_look(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collections, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(collections, "TRY_AGAIN_SECONDS", 0.0)
-    (vectors,) = (ready.service.opened.root / "docs" / "versions").glob("*/vectors.npy")
+    (vectors,) = (ready.service.core.opened.root / "docs" / "versions").glob("*/vectors.npy")
     sound = vectors.read_bytes()
     vectors.write_bytes(sound[:-4] + b"\x00\x00\x80\x3f")
     with ready.client() as client:
@@ -92,7 +92,7 @@ def test_hourly_checks_are_paced_and_one_at_a_time(ready: Any, monkeypatch: pyte
         begun.append(pace)
         return end.wait(10)
 
-    opened = ready.service.opened
+    opened = ready.service.core.opened
     monkeypatch.setattr(type(opened.get("docs")), "check", check)
     monkeypatch.setattr(collections, "CHECK_SECONDS", -1.0)
     for _ in range(3):

@@ -13,6 +13,7 @@ import pytest
 
 from server.store.runners import CUT_SHORT
 from tests.killing import Home
+from tests.rows import MINE
 
 PAGE = "# Fax\n\nThe fax number of the embassy is 555-0142.\n"
 
@@ -47,7 +48,7 @@ def test_what_a_server_had_accepted_when_it_was_stopped_is_done_by_the_next(serv
     with first.client() as client:
         assert first.finished(upload(client, "old.md")["id"]).state == "done"
         # Whoever writes a collection holds this, and the jobs wait.
-        first.service.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress))
+        first.service.core.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress), MINE)
         deleted = client.delete("/v1/collections/box/documents/uploads/old.md").json()
         accepted = upload(client, "new.md", PAGE.replace("fax", "telephone"))
     first.stop()
@@ -78,7 +79,7 @@ def test_the_last_upload_of_a_collection_stays_deleted(serve: Any, settings_for:
     first = serve(settings)
     with first.client() as client:
         first.finished(upload(client, "old.md")["id"])
-        first.service.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress))
+        first.service.core.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress), MINE)
         assert client.delete("/v1/collections/box/documents/uploads/old.md").status_code == 202
         assert not (settings.home / "uploads" / "box" / "uploads" / "old.md").exists()
     first.stop()
@@ -93,7 +94,8 @@ def test_a_file_uploaded_again_while_its_deletion_waits_stays(serve: Any, settin
     running = serve(settings_for("none"))
     with running.client() as client:
         running.finished(upload(client, "page.md")["id"])
-        waiting = running.service.runner.submit("reindex", "box", lambda progress: wait_for_the_end(progress))
+        submit = running.service.core.runner.submit
+        waiting = submit("reindex", "box", lambda progress: wait_for_the_end(progress), MINE)
         client.delete("/v1/collections/box/documents/uploads/page.md")
         again = upload(client, "page.md", PAGE.replace("fax", "telephone"))
         client.post(f"/v1/jobs/{waiting.id}/cancel")
@@ -107,7 +109,7 @@ def test_a_collection_whose_deletion_was_cut_short_is_deleted_by_asking_again(se
     running = serve(settings)
     with running.client() as client:
         running.finished(upload(client, "old.md")["id"])
-        running.call(as_a_coroutine(lambda: running.service.opened.delete("box")))
+        running.call(as_a_coroutine(lambda: running.service.core.opened.delete("box")))
         assert client.delete("/v1/collections/box").status_code == 204
         assert not (settings.home / "uploads" / "box").exists()
         assert client.delete("/v1/collections/box").status_code == 404

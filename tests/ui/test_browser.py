@@ -281,7 +281,7 @@ def test_the_page_can_be_used_by_keyboard(visitor: Visitor) -> None:
 def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) -> None:
     note, page = visitor.page.locator(".rail .damaged"), visitor.page
     assert not note.is_visible()
-    pointer = site.service.opened.root / "docs" / "current"
+    pointer = site.service.core.opened.root / "docs" / "current"
     named = pointer.read_text("ascii")
     try:
         pointer.write_bytes(b"\x00")

@@ -78,7 +78,7 @@ def test_on_a_full_disk_nothing_is_lost_and_everything_else_is_refused(
     shutil.move(settings.home, home)
     settings = settings.model_copy(update={"home": home})
     running = serve(settings)
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     uploads, turns, ratings = list[str](), dict[str, str](), list[str]()
     with running.client() as client:
         assert client.get("/ready").status_code == 200
@@ -115,7 +115,7 @@ def test_on_a_full_disk_nothing_is_lost_and_everything_else_is_refused(
     mount("size=100m")
     (home / "ballast").unlink()
     again = serve(settings)
-    again.call(again.service.warm())
+    again.call(again.service.core.warm())
     with again.client() as client:
         assert client.get("/ready").status_code == 200
         kept = {turn["id"]: turn for turn in client.get(f"/v1/conversations/{conversation}").json()["messages"]}
@@ -192,7 +192,7 @@ def test_the_newest_jobs_are_kept_though_the_clock_was_set_back(running: Any) ->
         for n in range(jobs.KEPT + 10):
             jobs.add(connection, job(n), "runner")
 
-    running.service.database.write_blocking(fill)
+    running.service.core.database.write_blocking(fill)
     with running.client() as client:
         assert client.get(f"/v1/jobs/job{jobs.KEPT + 9}").status_code == 200
         assert client.get("/v1/jobs/job0").status_code == 404
@@ -237,7 +237,7 @@ def test_a_language_model_in_trouble_is_named(
     first, total = (10.0, 10.0) if code == "llm_failed" else (0.5, 1.0)
     limits = {"first_token_seconds": first, "total_seconds": total}
     running = serve(settings_for(llm.url, llm={"model": llm.url, **limits}))
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     with running.client() as client:
         conversation = begin(client)
         for name, value in trouble.items():
@@ -262,7 +262,7 @@ def test_a_language_model_that_never_lists_its_models_is_named(
     monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.3)
     llm.deaf = True
     running = serve(settings_for(llm.url))
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     with running.client() as client:
         assert "does not answer" in problems(client)
         llm.deaf = False

@@ -135,7 +135,7 @@ def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
         connection.execute("DELETE FROM uploads")
         connection.execute("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
 
-    place.running.service.database.write_blocking(become)
+    place.running.service.core.database.write_blocking(become)
     told = place.command("erase", "person", "key:12345678", "--yes").output
     assert "none is left" in told
     assert place.holding("ottoline") == []

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.shared.evaluating import bench, listed, measured_run
-from cli.shared.options import Data, Every, FailUnder, LanguageModel, Out, Sets, overriding
+from cli.shared.options import By, Data, Every, FailUnder, LanguageModel, Out, Sets, overriding
 from cli.shared.state import state_of
 
 
@@ -30,6 +30,7 @@ def answers(
     ] = False,
     rubric: Annotated[Path | None, typer.Option(help="A rubric of your own for --judge.")] = None,
     every: Every = 1,
+    by: By = None,
     out: Out = None,
     fail_under: FailUnder = None,
 ) -> None:
@@ -52,7 +53,7 @@ def answers(
     chosen = load_sets(listed(sets), data, every)
     # Before hours of asking, not after them.
     bert = open_bertscore(resolve(encoder, settings.home) if encoder not in ("", "none") else encoder)
-    with measured_run(state, settings, "answers", name, out, fail_under, resume=True) as writer:
+    with measured_run(state, settings, "answers", name, out, fail_under, resume=True, by=by) as writer:
         if bert is not None:
             writer.notes.append(f"BERTScore by {bert.name}, without rescaling.")
         if judge:

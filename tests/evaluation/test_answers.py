@@ -80,6 +80,17 @@ def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServe
     assert runs.read_run(run.folder).scores("mtrag-offices", run.metrics[0].system, "turn")
 
 
+def test_answers_over_quoted_dialogs_are_told_by_answerability(
+    home: Path, llm: FakeOpenAIServer, tmp_path: Path
+) -> None:
+    data.product(tmp_path / "data")
+    result = answers(tmp_path, llm.url, "--sets", "product-desk", "--by", "answerability")
+    assert result.exit_code == 0, result.output
+    found = {(m.level, m.part, m.measure): m for m in runs.read_run(home / "eval" / "runs" / "one").metrics}
+    assert found["turn", "all", "false refusals"].n == 3
+    assert found["citation", "all", "cites what is labelled"].mean > 0, "the quotes say which passages are relevant"
+
+
 def test_the_models_own_log_probabilities_give_its_perplexity(home: Path, tmp_path: Path) -> None:
     result = answers(tmp_path, "smollm2-135m-instruct", "--every", "3", "--answer-tokens", "16")
     assert result.exit_code == 0, result.output

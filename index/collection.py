@@ -112,7 +112,7 @@ class Collection:
             version = self._folder.version(name)
         except FileNotFoundError as error:
             raise CollectionCorrupt(f"version {name} is incomplete ({error})") from error
-        watch = Watch(version.folder, version.manifest.files or WATCHED)
+        watch = Watch(version.folder, ("manifest.json", *(version.manifest.files or WATCHED)))
         version.check()
         return Generation(version, self._encoder, self._store, watch)
 

@@ -58,8 +58,13 @@ def root(tmp_path: Path, documents: list[Document], words: WordEncoder) -> Path:
 
 
 def damaged(root: Path, file: str, damage: Damage) -> None:
-    folder = CollectionFolder(root, "docs")
-    path = folder.path / file if file == "current" else folder.versions / folder.named() / file
+    damage_file(CollectionFolder(root, "docs"), file, damage)
+
+
+def damage_file(folder: CollectionFolder, file: str, damage: Damage) -> None:
+    """Damage a file of the version that serves, or of the collection; `file` may have wildcards."""
+    place = folder.path if file == "current" else folder.versions / folder.named()
+    (path,) = place.glob(file)
     damage(path)
 
 

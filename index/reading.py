@@ -52,7 +52,8 @@ class FileReading:
 class FileReader:
     """Reads files for one run. `known` is what was indexed before, by path; `salt` names how passages are made.
 
-    Quarantined files are read too where `retry` holds them or a folder they are in.
+    Quarantined files are read too where `retry` holds them or a folder they are in. `at_once` files are parsed at the
+    same time; by default as many as there are processors, and at most four.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class FileReader:
         max_file_mb: float,
         retry: Set[Path],
         cancelled: Callable[[], bool],
+        at_once: int = 0,
     ) -> None:
         self._pool = pool
         self._quarantine = quarantine
@@ -72,13 +74,14 @@ class FileReader:
         self._max_file_mb = max_file_mb
         self._retry = retry
         self._cancelled = cancelled
+        self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
 
     def ahead(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, FileReading]]:
         """Every file with its reading, in order; a few are read before they are asked for.
 
         Raises IndexingCancelled.
         """
-        at_once = max(1, min(len(sources), os.cpu_count() or 1, _MOST_AT_ONCE))
+        at_once = max(1, min(len(sources), self._at_once))
         waiting: deque[tuple[SourceFile, Future[FileReading]]] = deque()
         with ThreadPoolExecutor(at_once, thread_name_prefix="read") as threads:
             try:

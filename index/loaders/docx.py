@@ -44,7 +44,7 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             f"{path.name} is broken: it is no DOCX that can be read ({type(error).__name__}: {error}); "
             "open it in a word processor and save it anew"
         ) from error
-    text = to_markdown(html)
+    text = to_markdown(html, path.name)
     structure = outline(text)
     if not structure.sections:
         raise LoadError(f"{path.name} holds no text, only pictures or nothing: index a version with text")

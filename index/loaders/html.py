@@ -2,7 +2,8 @@
 
 Scripts, navigation, footers, forms and what a reader cannot see are left out; headings, lists, tables
 and code stay. Links and emphasis become their words. `Document.text` is that Markdown, and its
-offsets point into it, not into the page. `to_markdown` also serves formats that come as HTML.
+offsets point into it, not into the page. `to_markdown` also serves formats that come as HTML. Trees, and how they
+become Markdown, are `index.loaders.html_tree`'s.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from index.documents import Document
 from index.errors import LoadError
 from index.loaders.front_matter import web_address
+from index.loaders.html_tree import classes, markdown, outermost, parse, take_out
 from index.loaders.markdown import outline
 from index.loaders.reading import clean, decode, one_line, read_bytes, title_from_name
 
@@ -44,8 +46,6 @@ _MAIN: tuple[dict[str, Any], ...] = (
     {"id": "main-content"},
     {"id": "content"},
 )
-_LANGUAGE = re.compile(r"\b(?:language|lang|highlight|brush)-([\w+#.-]{1,20})")
-_NAMELESS = frozenset({"default", "text", "none", "source", "plaintext"})
 # The main part must hold at least this share of the page's words, or it was not the main part.
 _SHARE = 0.2
 _MOST_SPARED = 20
@@ -57,11 +57,11 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
 
     data = read_bytes(path, max_bytes)
     declared = EncodingDetector.find_declared_encoding(data, is_html=True, search_entire_document=False)
-    soup = _parse(clean(decode(data, path.name, declared)))
+    soup = parse(clean(decode(data, path.name, declared)), path.name)
     page_title = one_line(soup.title.get_text()) if soup.title else ""
     canonical = soup.find("link", rel="canonical")
     address = web_address(canonical.get("href")) if canonical else ""
-    text = _markdown(_main_part(soup))
+    text = markdown(_main_part(soup))
     structure = outline(text)
     if not structure.sections:
         raise LoadError(
@@ -72,27 +72,15 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     return [Document(document_id, title, text, structure.sections, metadata)]
 
 
-def to_markdown(html: str) -> str:
+def to_markdown(html: str, name: str) -> str:
     """A whole HTML document as Markdown; its head, its table of contents and what cannot be seen left out."""
-    soup = _parse(html)
-    _drop_unseen(soup)
-    for contents in soup.find_all("nav"):
-        contents.extract()
-    return _markdown(soup)
-
-
-def _parse(html: str) -> BeautifulSoup:
-    from bs4 import BeautifulSoup
-    from bs4.element import PreformattedString
-
-    soup = BeautifulSoup(html, "lxml")
-    for hidden in soup.find_all(string=lambda string: isinstance(string, PreformattedString)):
-        hidden.extract()  # comments, declarations, processing instructions
-    return soup
+    soup = parse(html, name)
+    take_out(outermost(soup, lambda tag: tag.name == "nav" or _is_unseen(tag)))
+    return markdown(soup)
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
-    _drop_unseen(soup)
+    take_out(outermost(soup, _is_unseen))
     _drop_around(soup)
     words = len(soup.get_text())
     for sign in _MAIN:
@@ -103,12 +91,6 @@ def _main_part(soup: BeautifulSoup) -> Tag:
     return soup
 
 
-def _drop_unseen(tree: Tag) -> None:
-    for tag in tree.find_all(True):
-        if _is_unseen(tag):
-            tag.extract()
-
-
 def _is_unseen(tag: Tag) -> bool:
     if tag.name in _UNSEEN:
         return True
@@ -116,7 +98,7 @@ def _is_unseen(tag: Tag) -> bool:
     return bool(attributes) and (
         "hidden" in attributes
         or attributes.get("aria-hidden") == "true"
-        or not _UNSEEN_CLASSES.isdisjoint(_classes(tag))
+        or not _UNSEEN_CLASSES.isdisjoint(classes(tag))
         or _INVISIBLE.search(str(attributes.get("style", ""))) is not None
     )
 
@@ -125,15 +107,17 @@ def _drop_around(tree: Tag, outside: bool = False) -> None:
     """Take away what stands around the text, unless that is most of it; `outside`: page heads and asides too."""
     words = len(tree.get_text())
     spared = 0
-    for tag in tree.find_all(True):
-        if tag.name in ("html", "body", "main") or not _is_around(tag, outside):
-            continue
-        if 2 * len(tag.get_text()) <= words:
-            tag.extract()
-        else:
-            spared += 1
-            if spared == _MOST_SPARED:  # a page all of navigation in navigation: measuring it would never end
-                return
+
+    def is_dropped(tag: Tag) -> bool:
+        nonlocal spared
+        # A page all of navigation in navigation: measuring it would never end.
+        if spared == _MOST_SPARED or tag.name in ("html", "body", "main") or not _is_around(tag, outside):
+            return False
+        most = 2 * len(tag.get_text()) > words
+        spared += most
+        return not most
+
+    take_out(outermost(tree, is_dropped))
 
 
 def _is_around(tag: Tag, outside: bool) -> bool:
@@ -143,61 +127,5 @@ def _is_around(tag: Tag, outside: bool) -> bool:
     return bool(attributes) and (
         attributes.get("role") in _AROUND_ROLES
         or attributes.get("id") in _AROUND_NAMES
-        or not _AROUND_NAMES.isdisjoint(_classes(tag))
+        or not _AROUND_NAMES.isdisjoint(classes(tag))
     )
-
-
-def _classes(tag: Tag) -> list[str]:
-    return [str(name) for name in tag.get_attribute_list("class")]
-
-
-def _markdown(tree: Tag) -> str:
-    for tag in tree.find_all(["td", "th", "span", "tt"]):
-        if tag.name == "tt" or (tag.name == "span" and "literal" in _classes(tag)):
-            tag.name = "code"  # what old pages and docutils write for it
-        elif "colspan" in tag.attrs:
-            del tag["colspan"]  # an empty column says nothing, and a thousand of them would be a bomb
-    try:
-        text = _converter().convert_soup(tree)
-    except RecursionError:  # nested deeper than any page means it: keep the words, give up the structure
-        text = tree.get_text("\n", strip=True)
-    return "\n".join(line.rstrip() for line in clean(text).split("\n")).strip("\n")
-
-
-def _converter() -> Any:
-    from markdownify import MarkdownConverter
-
-    class Converter(MarkdownConverter):
-        """Words instead of links, pictures and emphasis; fences that their code cannot close."""
-
-        def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            return one_line(str(el.get("alt") or ""))
-
-        def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-            fence = "`" * (longest + 1)
-            code = text.strip("\n")
-            return f"\n\n{fence}{_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
-
-    return Converter(
-        heading_style="ATX",
-        bullets="-",
-        strip=["a", "b", "strong", "i", "em", "del", "s", "u", "sub", "sup", "mark"],
-        escape_asterisks=False,
-        escape_underscores=False,
-        escape_misc=False,
-    )
-
-
-def _language(pre: Tag) -> str:
-    """The programming language a code block names in its own, its code's or its wrappers' classes."""
-    wrappers = [tag for tag in list(pre.parents)[:2] if tag.name == "div"]
-    for tag in (pre, *pre.find_all("code", limit=1), *wrappers):
-        names = _classes(tag)
-        if "literal-block" in names:  # docutils writes the language bare: class="code python literal-block"
-            names = [f"language-{name}" for name in names if name not in ("code", "literal-block")]
-        for name in names:
-            match = _LANGUAGE.search(name)
-            if match and match[1].lower() not in _NAMELESS:
-                return match[1]
-    return ""

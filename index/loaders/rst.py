@@ -7,9 +7,10 @@ are known as far as their words go; an unknown directive stays as the source sho
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from index.documents import Document
 from index.errors import LoadError
@@ -17,12 +18,17 @@ from index.loaders.html import to_markdown
 from index.loaders.markdown import outline
 from index.loaders.reading import read_text, title_from_name
 
+if TYPE_CHECKING:
+    from docutils import nodes
+
 # docutils' own bound: it guards its regular expressions and the growth of substitutions.
 _MAX_LINE = 10_000
+# Of each opening, docutils looks through all the rest of a paragraph for its end.
+_MAX_PIECE = 2_000
 _MAX_EXPANDED = 50_000_000
 _DROPPED = (
-    "toctree index currentmodule module py:module py:currentmodule highlight default-domain automodule autoclass "
-    "autofunction automethod autodata autoexception autosummary literalinclude tabularcolumns program "
+    "contents toctree index currentmodule module py:module py:currentmodule highlight default-domain automodule "
+    "autoclass autofunction automethod autodata autoexception autosummary literalinclude tabularcolumns program "
     "testsetup testcleanup"
 )
 _SPOKEN = (
@@ -52,7 +58,7 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             f"{path.name} has a line of {longest} characters, more than reStructuredText is read with ({_MAX_LINE}): "
             "break the line, or rename the file to .txt"
         )
-    text = to_markdown(_html(text, path.name))
+    text = to_markdown(_html(text, path.name), path.name)
     structure = outline(text)
     if not structure.sections:
         raise LoadError(f"{path.name} holds no text besides directives: fill it or exclude it")
@@ -61,7 +67,6 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
 
 
 def _html(source: str, name: str) -> str:
-    from docutils import nodes
     from docutils.core import publish_doctree, publish_from_doctree
     from docutils.utils import SystemMessage
 
@@ -85,12 +90,8 @@ def _html(source: str, name: str) -> str:
     }
     try:
         tree = publish_doctree(source, reader=_reader(), settings_overrides=settings)
-        for message in list(tree.findall(nodes.system_message)):
-            # The parser's complaints are not the author's words; the text they are about is.
-            kept = [block for block in message.findall(nodes.literal_block) if not _REFUSED.match(block.astext())]
-            message.parent.replace(message, kept)
-        for unclear in list(tree.findall(nodes.problematic)):
-            unclear.parent.replace(unclear, nodes.Text(unclear.astext()))
+        _plain(tree)
+        tree.parse_messages, tree.transform_messages = [], []
         html = publish_from_doctree(tree, writer="html5", settings_overrides=settings)
     except (SystemMessage, RecursionError, ValueError, AttributeError, IndexError, KeyError, TypeError) as error:
         raise LoadError(
@@ -100,11 +101,40 @@ def _html(source: str, name: str) -> str:
     return str(html)
 
 
-def _reader() -> Any:
-    """docutils' reader, which stops before substitutions within substitutions fill the memory."""
+def _plain(tree: nodes.Element) -> None:
+    """Leave words where links and targets are, and the text where the parser complains about it, in one pass."""
     from docutils import nodes
+
+    waiting: list[nodes.Element] = [tree]
+    while waiting:
+        element = waiting.pop()
+        children: list[nodes.Node] = []
+        left = list(reversed(element.children))
+        while left:
+            child = left.pop()
+            if isinstance(child, nodes.system_message):
+                # The parser's complaints are not the author's words; the text they are about is.
+                blocks = [block for block in child.findall(nodes.literal_block) if not _REFUSED.match(block.astext())]
+                left.extend(reversed(blocks))
+            elif isinstance(child, nodes.problematic | nodes.reference | nodes.target):
+                left.extend(reversed(child.children))
+            elif isinstance(child, nodes.footnote_reference) and not child.children:
+                children.append(nodes.Text("[#]"))
+            elif not isinstance(child, nodes.comment):
+                children.append(child)
+                if isinstance(child, nodes.Element):
+                    waiting.append(child)
+        element.children = children
+        for child in children:
+            element.setup_child(child)
+
+
+def _reader() -> Any:
+    """docutils' reader without what resolves links, and bounded where docutils takes the square of the time."""
+    from docutils import nodes
+    from docutils.parsers.rst import Parser
     from docutils.readers import standalone
-    from docutils.transforms import Transform
+    from docutils.transforms import Transform, frontmatter, references
 
     class BoundedSubstitutions(Transform):
         """Adds up what every substitution will come to before docutils replaces any."""
@@ -131,9 +161,43 @@ def _reader() -> Any:
 
     class RstReader(standalone.Reader):  # type: ignore[type-arg]
         def get_transforms(self) -> list[type[Transform]]:
-            return [*super().get_transforms(), BoundedSubstitutions]
+            return [
+                BoundedSubstitutions,
+                references.Substitutions,
+                frontmatter.DocTitle,
+                frontmatter.DocInfo,
+                references.Footnotes,
+            ]
 
-    return RstReader()
+    return RstReader(parser=Parser(inliner=_inliner()))
+
+
+def _inliner() -> Any:
+    """docutils' inliner; it looks for the end of markup in the same piece of a paragraph, and marks no complaints."""
+    from docutils import nodes
+    from docutils.parsers.rst import states
+
+    inliner: Any = states.Inliner()  # a subclass would have to repeat its patterns
+    parse_piece = inliner.parse
+
+    def parse(text: str, lineno: int, memo: Any, parent: Any) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        found = [parse_piece(piece, lineno, memo, parent)[0] for piece in _pieces(text)]
+        return found[0] if len(found) == 1 else [nodes.inline("", "", *piece) for piece in found], []
+
+    inliner.parse = parse
+    inliner.problematic = lambda text, rawsource, message: nodes.Text(text)
+    return inliner
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A paragraph in pieces of at most `_MAX_PIECE` characters that end with a line or a word, where there are such."""
+    at = 0
+    while len(text) - at > _MAX_PIECE:
+        most = at + _MAX_PIECE
+        end = max(text.rfind("\n", at, most), text.rfind(" ", at, most)) + 1 or most
+        yield text[at:end]
+        at = end
+    yield text[at:]
 
 
 @cache

@@ -33,6 +33,7 @@ from index.errors import IndexingCancelled, LoadError
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
 _MEBIBYTE = 1 << 20
+_NEEDED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"})
 
 
 class ParserKilled(LoadError):
@@ -150,8 +151,13 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": self._path},
+            env={**_environment(), "PYTHONPATH": self._path},
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._output, selectors.EVENT_READ)
 
     @property
     def usable(self) -> bool:
@@ -161,19 +167,18 @@ class _Worker:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        self._selector.close()
+        for pipe in (self._input, self._output):
+            with suppress(OSError):
+                pipe.close()
 
     def ask(self, request: Mapping[str, object], name: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
-        assert self._process.stdin is not None
         if not self._ready:
             self._line(name, cancelled, _START_SECONDS)
             self._ready = True
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self._input.write(json.dumps(request).encode() + b"\n")
+            self._input.flush()
         except OSError as error:
             raise ParserKilled(
                 f"{name} could not be parsed: the parser's process ended ({error})", died=True
@@ -184,29 +189,30 @@ class _Worker:
 
     def _line(self, name: str, cancelled: Callable[[], bool], seconds: float) -> bytes:
         """The worker's next line. Raises ParserKilled or IndexingCancelled; the caller kills the worker then."""
-        output = self._process.stdout
-        assert output is not None
         most = self._limits.memory_mb * _MEBIBYTE
         deadline = time.monotonic() + seconds
         line = bytearray()
-        with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-            while not line.endswith(b"\n"):
-                if cancelled():
-                    raise IndexingCancelled(f"stopped while {name} was read")
-                if time.monotonic() > deadline:
-                    raise ParserKilled(f"{name} was given up: reading it takes more than {seconds:g} seconds")
-                if not selector.select(_POLL_SECONDS):
-                    continue
-                piece = os.read(output.fileno(), _MEBIBYTE)
-                if not piece or len(line) + len(piece) > most:
-                    raise ParserKilled(
-                        f"{name} was given up: reading it takes more than {self._limits.memory_mb} MiB of memory, "
-                        "or ends the parser",
-                        died=True,
-                    )
-                line += piece
+        while not line.endswith(b"\n"):
+            if cancelled():
+                raise IndexingCancelled(f"stopped while {name} was read")
+            if time.monotonic() > deadline:
+                raise ParserKilled(f"{name} was given up: reading it takes more than {seconds:g} seconds")
+            if not self._selector.select(_POLL_SECONDS):
+                continue
+            piece = os.read(self._output.fileno(), _MEBIBYTE)
+            if not piece or len(line) + len(piece) > most:
+                raise ParserKilled(
+                    f"{name} was given up: reading it takes more than {self._limits.memory_mb} MiB of memory, "
+                    "or ends the parser",
+                    died=True,
+                )
+            line += piece
         return bytes(line)
+
+
+def _environment() -> dict[str, str]:
+    """What Python needs of this process's environment; keys and settings are nothing to a parser."""
+    return {name: value for name, value in os.environ.items() if name in _NEEDED or name.startswith(("LC_", "PYTHON"))}
 
 
 def _path() -> str:

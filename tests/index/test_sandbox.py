@@ -126,6 +126,25 @@ def test_a_parser_has_no_network_no_processes_and_writes_nothing(attempt: str, t
     assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_text()
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="shows a process's environment on Linux only")
+def test_a_parser_inherits_no_keys_and_no_settings(
+    pool: ParserPool, page: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
+    for name, value in {
+        **kept,
+        "OPENAI_API_KEY": "hunter2",
+        "ANAPHORA_LLM__KEY": "hunter2",
+        "AWS_X": "hunter2",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert pool.parse(page, "page.md", 64).documents
+    (worker,) = workers()
+    environment = worker.environ()
+    assert "hunter2" not in str(environment)
+    assert kept.items() <= environment.items()
+
+
 def _paths() -> dict[str, str]:
     import os
 

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from server.store import sessions
 from server.store.conversations import clean_title
 from server.store.records import FileResult
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent
@@ -79,7 +80,7 @@ def erase_person(connection: sqlite3.Connection, principal: str) -> Erasure:
     feedback = connection.execute("DELETE FROM feedback WHERE owner = ?", (principal,)).rowcount
     connection.execute("UPDATE jobs SET owner = '' WHERE owner = ?", (principal,))
     connection.execute("DELETE FROM uploads WHERE owner = ?", (principal,))
-    connection.execute("DELETE FROM sessions WHERE json_extract(principal, '$.id') = ?", (principal,))
+    sessions.end_all(connection, principal)
     # The row stays, for a key must still be needed after the last one was erased.
     connection.execute(
         "UPDATE keys SET name = '', revoked = coalesce(revoked, unixepoch()) WHERE 'key:' || id = ?", (principal,)

@@ -54,6 +54,21 @@ def end(connection: sqlite3.Connection, secret: str) -> str:
     return str(row["id_token"]) if row else ""
 
 
+def listing(connection: sqlite3.Connection) -> list[tuple[Principal, float]]:
+    """Whose sessions have not ended, and when each will at the latest; the last of them first."""
+    rows = connection.execute(
+        "SELECT principal, expires FROM sessions WHERE expires > ? ORDER BY expires DESC, hash", (time.time(),)
+    )
+    return [(Principal.load(row["principal"]), row["expires"]) for row in rows]
+
+
+def end_all(connection: sqlite3.Connection, principal_id: str) -> int:
+    """End every session of a principal; how many there were."""
+    return connection.execute(
+        "DELETE FROM sessions WHERE json_extract(principal, '$.id') = ?", (principal_id,)
+    ).rowcount
+
+
 def _hash(secret: str) -> str:
     # Of 256 random bits, as of a key: there is nothing to guess.
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

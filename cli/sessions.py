@@ -1,0 +1,64 @@
+"""`anaphora sessions`: who is signed in on the page, and ending that at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.shared.state import InputError, state_of
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    from server.store import Database
+
+app = typer.Typer(help="List who is signed in, and sign people out.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_sessions(context: typer.Context) -> None:
+    """Who is signed in, with role, groups, and when each session ends at the latest."""
+    from rich.text import Text
+
+    from cli.shared.console import open_table
+    from server.store import sessions
+
+    found = _database(context).read_blocking(sessions.listing)
+    state = state_of(context)
+    if not found:
+        state.err.print("Nobody is signed in.")
+        return
+    table = open_table("who", "name", "role", "groups", "until (UTC)")
+    for who, expires in found:
+        until = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M")
+        table.add_row(Text(who.id), Text(who.name), who.role, Text(", ".join(sorted(who.groups))), until)
+    state.out.print(table)
+
+
+@app.command()
+def end(context: typer.Context, who: Annotated[str, typer.Argument(help="Whose, as listed: key:ID, oidc:…")]) -> None:
+    """Sign somebody out everywhere, in a running server too. It does not keep them from signing in again."""
+    from server.access.audit import at_terminal, entry
+    from server.store import audit, sessions
+
+    def end_all(connection: Connection) -> int:
+        ended = sessions.end_all(connection, who)
+        if ended:
+            audit.append(connection, entry(at_terminal(), "session.revoke", who, detail={"sessions": ended}))
+        return ended
+
+    ended = _database(context).write_blocking(end_all)
+    if not ended:
+        raise InputError(f"{who[:100]!r} is not signed in; `anaphora sessions list` shows who is.")
+    state_of(context).err.print(f"{who} is signed out; sessions ended: {ended}.")
+
+
+def _database(context: typer.Context) -> Database:
+    """The database, open until the command ends."""
+    from server.store import Database
+
+    database = Database(state_of(context).settings().home / "anaphora.db")
+    context.call_on_close(database.close)
+    return database

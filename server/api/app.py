@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
 from server.api.door import RequestLimit, door
+from server.api.links import add_links
 from server.api.mounted import MountedErrors
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
@@ -61,16 +62,19 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
     for router in (chat_completions, models, search, conversations, feedback, collections, jobs, keys):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
-    if settings.needs_sign_in:
-        _declare_keys(app)
+    _describe(app, keys=settings.needs_sign_in)
     return app
 
 
-def _declare_keys(app: FastAPI) -> None:
+def _describe(app: FastAPI, *, keys: bool) -> None:
+    """Add to the description of the API what FastAPI does not know: what may follow what, and where a key is needed."""
     describe = app.openapi
 
-    def with_keys() -> dict[str, Any]:
+    def described() -> dict[str, Any]:
         schema = describe()
+        add_links(schema)
+        if not keys:
+            return schema
         schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
         schemes["key"] = {"type": "http", "scheme": "bearer"}
         for path, operations in schema["paths"].items():
@@ -78,7 +82,7 @@ def _declare_keys(app: FastAPI) -> None:
                 operation["security"] = [] if path in ("/health", "/ready") else [{"key": []}]
         return schema
 
-    app.openapi = with_keys  # type: ignore[method-assign]
+    app.openapi = described  # type: ignore[method-assign]
 
 
 class RequestCounter:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections import Counter
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import Unsatisfiable
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import FlakyStrategyDefinition, Unsatisfiable
+
+CASES = int(os.environ.get("ANAPHORA_TEST_CASES") or 150)
+"""Requests in states that follow one another. Read at import, before the environment is cleaned for the first test."""
+UPLOAD = "POST /v1/collections/{collection}/documents"
 
 EXAMPLES = settings(
     max_examples=10,
@@ -30,7 +38,7 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
     unsaid = {
         # That the last message is the user's, and which names a file may have, are no matter of a schema.
         "POST /v1/chat/completions": [positive_data_acceptance],
-        "POST /v1/collections/{collection}/documents": [positive_data_acceptance],
+        UPLOAD: [positive_data_acceptance],
         # 503 is what it says while something is loading.
         "GET /ready": [not_a_server_error],
     }
@@ -51,3 +59,64 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
             keeps_its_promise()
             tested += 1
     assert tested > (25 if mode is schemathesis.GenerationMode.POSITIVE else 12)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0 if CASES > 1000 else 180)
+def test_whatever_follows_whatever_the_server_does_not_fail(running: Any, llm: Any) -> None:
+    """Conversations are asked in, rated, exported and deleted, documents uploaded and removed: by the links of the API.
+
+    `ANAPHORA_TEST_CASES=10000 pytest -s tests/server/test_api_description.py -k follows` is the long form.
+    """
+    import schemathesis
+    from schemathesis.core.failures import FailureGroup
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+    running.call(running.service.warm())
+    description = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
+    statuses: Counter[int] = Counter()
+    operations: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    began = time.monotonic()
+
+    def honest(context: Any, response: Any, case: Any) -> None:
+        if response.status_code >= 500:
+            said = response.json()
+            honestly = response.status_code == 503 and (said.get("problems") or said["error"]["message"])
+            assert honestly, response.text[:500]
+
+    checks = [honest, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+    class Machine(description.as_state_machine()):  # type: ignore[misc]
+        def get_call_kwargs(self, case: Any) -> dict[str, Any]:
+            options: dict[str, Any] = {"timeout": 30}
+            if case.operation.label == UPLOAD and len(repr(case.body)) % 2:
+                # A schema cannot say which names a file may have.
+                options["files"] = {"file": ("page.md", f"# Page\n\n{case.body!r}".encode())}
+            return options
+
+        def validate_response(self, response: Any, case: Any, *_: Any, **__: Any) -> None:
+            statuses[response.status_code] += 1
+            operations[case.operation.label] += 1
+            try:
+                case.validate_response(response, checks=checks)
+            except (AssertionError, FailureGroup, KeyError, ValueError) as failure:
+                failures[f"{case.operation.label}: {response.status_code} {failure} {response.text[:300]}"] += 1
+
+    for round_ in count():
+        # The server is not the same before every example, which hypothesis takes for a fault of ours.
+        with suppress(FlakyStrategyDefinition):
+            seed(round_)(Machine).run(settings=settings(EXAMPLES, derandomize=False, max_examples=5))
+        print(f"{sum(statuses.values())} in {time.monotonic() - began:.0f} s: {dict(statuses)}", flush=True)
+        if sum(statuses.values()) >= CASES:
+            break
+    print(f"{sum(statuses.values())} requests in {time.monotonic() - began:.0f} s: {dict(statuses)}")
+    print("\n".join(f"{times:6} {label}" for label, times in operations.most_common()))
+    assert not failures, "\n".join(failures)
+    assert operations["POST /v1/feedback"]
+    with running.client() as client:
+        assert client.get("/health").status_code == 200

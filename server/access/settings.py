@@ -95,8 +95,8 @@ class ProxySettings(PeopleSettings):
     name_header: str = Field("", description="The header that holds a person's name; empty takes the user's.")
     groups_header: str = Field(
         "",
-        description="The header that lists a person's groups with commas, who must be in one; empty puts everybody "
-        f"into the group `{DEFAULT_GROUP}`.",
+        description="The header that lists a person's groups, with `,` or `|` between them, who must be in one; empty "
+        f"puts everybody into the group `{DEFAULT_GROUP}`.",
     )
 
     @field_validator("addresses")

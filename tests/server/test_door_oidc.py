@@ -21,6 +21,7 @@ from joserfc.jwk import OctKey, RSAKey
 from pydantic import ValidationError
 
 from server.access.settings import OidcSettings
+from server.api.door import oidc
 from server.diagnosis import check_provider
 from server.settings import Settings
 from server.store import sessions
@@ -386,13 +387,16 @@ def test_a_provider_that_is_not_the_one_of_the_settings_is_not_used(
 
 
 def test_a_provider_that_is_down_leaves_the_key_and_is_found_when_it_is_back(
-    new_door: Door, provider: FakeOidcProvider
+    new_door: Door, provider: FakeOidcProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with new_door.client() as client:
         provider.status = 503
-        refused = client.get("/login/oidc")
-        assert refused.status_code == 502
-        assert "does not answer now" in refused.text
+        for _ in range(5):
+            refused = client.get("/login/oidc")
+            assert refused.status_code == 502
+            assert "does not answer now" in refused.text
+        assert len(provider.requests) == 1
+        monkeypatch.setattr(oidc, "RETRY_SECONDS", 0.0)
         provider.status = 200
         assert sign_in(client).status_code == 200
         back = at_provider(to_provider(client))

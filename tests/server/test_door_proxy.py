@@ -63,6 +63,7 @@ def test_who_comes_past_the_proxy_is_nobody(open_door: OpenDoor) -> None:
     [
         ({}, ADA, ("proxy:ada", "Ada L.", "reader", ["docs", "lead"])),
         ({"roles": {"lead": "operator"}}, ADA, ("proxy:ada", "Ada L.", "operator", ["docs", "lead"])),
+        ({}, {**ADA, "Remote-Groups": "docs|lead"}, ("proxy:ada", "Ada L.", "reader", ["docs", "lead"])),
         ({"every_group": ["lead"]}, ADA, ("proxy:ada", "Ada L.", "reader", ["*"])),
         ({"groups_header": "", "name_header": ""}, ADA, ("proxy:ada", "ada", "reader", ["default"])),
         ({}, {**ADA, "Remote-User": "josé".encode()}, ("proxy:josé", "Ada L.", "reader", ["docs", "lead"])),

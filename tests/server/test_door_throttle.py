@@ -71,7 +71,7 @@ def test_memory_is_bounded_whoever_tries(monkeypatch: pytest.MonkeyPatch) -> Non
     for n in range(100):
         throttle.right(f"10.1.0.{n}", "good")
     assert len(throttle._known) == 10
-    assert len(throttle._limiter.storage.expirations) <= 20 * 3 + 1  # type: ignore[attr-defined]
+    assert len(throttle._limiter.storage.expirations) <= 20 * 3 + 1  # type: ignore[union-attr]
     # Nobody else is kept out by that.
     assert throttle.wait("192.0.2.1") == 0
 

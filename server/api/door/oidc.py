@@ -18,8 +18,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from server.access.people import NotAdmitted, person
 from server.access.principals import Principal
 from server.access.settings import OidcSettings, is_loopback
@@ -41,6 +39,11 @@ ALGORITHMS = frozenset(f"{family}{bits}" for family in ("RS", "PS", "ES") for bi
     "Ed25519",
 }
 """Signatures with a key that only the provider has: neither `none` nor a secret that is shared."""
+
+RETRY_SECONDS = 2.0
+"""So long after it failed the provider is not asked about itself again."""
+
+_DOWN = "The sign-in service does not answer now. Try again later."
 
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint")
 
@@ -82,7 +85,8 @@ class OidcProvider:
     def __init__(self, settings: OidcSettings) -> None:
         self._settings = settings
         self._client: Any = None
-        self._discovered = float("-inf")
+        self._lock = asyncio.Lock()
+        self._discovered = self._failed = float("-inf")
         self._context: ssl.SSLContext | None = None
 
     @property
@@ -182,42 +186,51 @@ class OidcProvider:
 
     async def _ready(self) -> Any:
         """Authlib's client, with what the provider says about itself, not older than an hour."""
-        if time.monotonic() - self._discovered > DISCOVERY_SECONDS:
-            from authlib.integrations.starlette_client import OAuth
-
-            settings = self._settings
-            if self._context is None:
-                self._context = await asyncio.to_thread(_context, settings.issuer)
-            metadata = await self._discover(self._context)
-            secret = settings.client_secret.get_secret_value()
-            methods = metadata.pop("methods")
-            method = "none" if not secret else "client_secret_basic"
-            if secret and methods and method not in methods and "client_secret_post" in methods:
-                method = "client_secret_post"
-            self._client = OAuth().register(
-                "provider",
-                client_id=settings.client_id,
-                client_secret=secret,
-                authorize_url=metadata["authorization_endpoint"],
-                access_token_url=metadata["token_endpoint"],
-                client_kwargs={
-                    "scope": " ".join(settings.scopes),
-                    "code_challenge_method": "S256",
-                    "token_endpoint_auth_method": method,
-                    "timeout": PROVIDER_SECONDS,
-                    # The access token is used at once; some are good for a minute only.
-                    "leeway": 0,
-                    "verify": self._context,
-                },
-                **metadata,
-            )
-            self._discovered = time.monotonic()
+        # One asks for all: a provider that is slow, or down, is not asked by everybody who knocks.
+        async with self._lock:
+            if time.monotonic() - self._discovered > DISCOVERY_SECONDS:
+                if time.monotonic() - self._failed < RETRY_SECONDS:
+                    raise SignInFailed(_DOWN, 502)
+                self._failed = time.monotonic()
+                self._client = self._made(await self._discover())
+                self._discovered, self._failed = time.monotonic(), float("-inf")
         return self._client
 
-    async def _discover(self, context: ssl.SSLContext) -> dict[str, Any]:
+    def _made(self, metadata: dict[str, Any]) -> Any:
+        from authlib.integrations.starlette_client import OAuth
+
+        settings = self._settings
+        secret = settings.client_secret.get_secret_value()
+        methods = metadata.pop("methods")
+        method = "client_secret_basic" if secret else "none"
+        if secret and methods and method not in methods and "client_secret_post" in methods:
+            method = "client_secret_post"
+        return OAuth().register(
+            "provider",
+            client_id=settings.client_id,
+            client_secret=secret,
+            authorize_url=metadata["authorization_endpoint"],
+            access_token_url=metadata["token_endpoint"],
+            client_kwargs={
+                "scope": " ".join(settings.scopes),
+                "code_challenge_method": "S256",
+                "token_endpoint_auth_method": method,
+                "timeout": PROVIDER_SECONDS,
+                # The access token is used at once; some are good for a minute only.
+                "leeway": 0,
+                "verify": self._context,
+            },
+            **metadata,
+        )
+
+    async def _discover(self) -> dict[str, Any]:
         """What is used of the provider's metadata. Raises httpx2.HTTPError, ValueError or KeyError."""
+        import httpx2
+
         issuer = self._settings.issuer
-        async with httpx2.AsyncClient(timeout=PROVIDER_SECONDS, verify=context) as http:
+        if self._context is None:
+            self._context = await asyncio.to_thread(_context, issuer)
+        async with httpx2.AsyncClient(timeout=PROVIDER_SECONDS, verify=self._context) as http:
             answer = await http.get(issuer.rstrip("/") + "/.well-known/openid-configuration")
         answer.raise_for_status()
         said = answer.json()
@@ -240,6 +253,7 @@ class OidcProvider:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turns what can go wrong with a provider into what a person is told; the log says the rest."""
+        import httpx2
         from authlib.integrations.starlette_client import OAuthError
         from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError
 
@@ -248,7 +262,7 @@ class OidcProvider:
             yield
         except httpx2.HTTPError as error:
             log.warning("the provider %s cannot be used: %s (%s)", issuer, error, type(error).__name__)
-            raise SignInFailed("The sign-in service does not answer now. Try again later.", 502) from error
+            raise SignInFailed(_DOWN, 502) from error
         except OAuthError as error:
             log.warning("the provider %s gave no token: %s", issuer, showable_line(str(error))[:400])
             raise SignInFailed("The sign-in service did not accept this sign-in any more. Start again.") from error
@@ -280,5 +294,7 @@ def _demand_safe(address: object, what: str, like: str) -> None:
 
 
 def _context(issuer: str) -> ssl.SSLContext:
+    import httpx2
+
     # One for all requests, since it takes tens of milliseconds to make.
     return httpx2.create_ssl_context() if issuer.startswith("https") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -7,6 +7,7 @@ behind this believes anybody else's.
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -68,7 +69,7 @@ class ProxyHeaders:
             groups = None
             if rules.groups_header:
                 lists = _values(scope, rules.groups_header.lower().encode())
-                groups = [group for listed in lists for group in listed.split(",")]
+                groups = [group for listed in lists for group in re.split("[,|]", listed)]
             name = " ".join(_values(scope, rules.name_header.lower().encode())) if rules.name_header else ""
             found = person(f"proxy:{said[0]}", name or said[0], groups, rules)
         except NotAdmitted as refused:

@@ -127,7 +127,8 @@ class SignIn:
     async def _logout(self, request: Request) -> Response:
         """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
         address = "/"
-        if session := cookie(request.headers, COOKIE):
+        session = cookie(request.headers, COOKIE)
+        if session:
             principal = await self._database.read(lambda connection: sessions.find(connection, session))
             id_token = await self._database.write(lambda connection: sessions.end(connection, session))
             if principal:
@@ -135,7 +136,8 @@ class SignIn:
             if id_token and self._provider:
                 address = await self._provider.logout_address(id_token, _here(request, "/login")) or "/login"
         response = RedirectResponse(address, 303)
-        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        if session:
+            response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 
     def _note(self, request: Request, principal: Principal, action: str) -> None:

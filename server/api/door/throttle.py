@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
+    from limits.strategies import RateLimiter
 
 PER_ADDRESS = "10/minute; 40/hour; 200/day"
 """Wrong tries of one address; who goes on waits a minute, then an hour, then a day."""
@@ -29,27 +30,25 @@ class LoginThrottle:
     """Counts wrong tries. Times are in whole seconds; nothing here waits."""
 
     def __init__(self) -> None:
-        from limits import parse_many
-        from limits.storage import MemoryStorage
-        from limits.strategies import FixedWindowRateLimiter
-
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
-        self._per_address = parse_many(PER_ADDRESS)
-        self._in_all = parse_many(IN_ALL)
         self._known: OrderedDict[bytes, None] = OrderedDict()
+        self._limiter: RateLimiter | None = None
+        """Loaded with the first wrong try: most servers see none for long, and start the faster."""
+        self._per_address: list[RateLimitItem] = []
+        self._in_all: list[RateLimitItem] = []
 
     def wait(self, address: str, secret: str = "") -> int:
         """In how many seconds this address may try again; 0 if it may now, or was right with this secret before."""
-        if secret and _digest(address, secret) in self._known:
+        if self._limiter is None or (secret and _digest(address, secret) in self._known):
             return 0
-        return self._longest(self._per_address, _network(address))
+        return _longest(self._limiter, self._per_address, _network(address))
 
     def wrong(self, address: str) -> int:
         """Count a wrong try; seconds to wait where there are too many in all, else 0."""
-        if not all(self._limiter.hit(item) for item in self._in_all):
-            return self._longest(self._in_all)
+        limiter = self._limiter or self._load()
+        if not all(limiter.hit(item) for item in self._in_all):
+            return _longest(limiter, self._in_all)
         for item in self._per_address:
-            self._limiter.hit(item, _network(address))
+            limiter.hit(item, _network(address))
         return 0
 
     def right(self, address: str, secret: str) -> None:
@@ -60,10 +59,21 @@ class LoginThrottle:
         if len(self._known) > KNOWN:
             self._known.popitem(last=False)
 
-    def _longest(self, items: list[RateLimitItem], *who: str) -> int:
-        resets = [self._limiter.get_window_stats(item, *who) for item in items]
-        now = time.time()
-        return max((max(1, math.ceil(reset - now)) for reset, left in resets if left <= 0), default=0)
+    def _load(self) -> RateLimiter:
+        from limits import parse_many
+        from limits.storage import MemoryStorage
+        from limits.strategies import FixedWindowRateLimiter
+
+        self._per_address, self._in_all = parse_many(PER_ADDRESS), parse_many(IN_ALL)
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        return self._limiter
+
+
+def _longest(limiter: RateLimiter, items: list[RateLimitItem], *who: str) -> int:
+    """Seconds until none of these limits is used up."""
+    stats = [limiter.get_window_stats(item, *who) for item in items]
+    now = time.time()
+    return max((max(1, math.ceil(one.reset_time - now)) for one in stats if one.remaining <= 0), default=0)
 
 
 def _network(address: str) -> str:

@@ -44,13 +44,15 @@ def delete(
     """Delete a collection; the files it was made from are left alone."""
     import asyncio
 
+    from server.access.audit import at_terminal
     from server.chat import open_service
 
     state = state_of(context)
     settings = state.settings()
 
     async def run() -> None:
-        async with open_service(settings, warm=False) as service:
+        async with open_service(settings, warm=False) as opened:
+            service = opened.seen_by(at_terminal())
             found = next((info for info in await service.collections() if info.name == name), None)
             if not yes and (found is not None or (settings.home / "collections" / name).is_dir()):
                 what = f"{name} with {found.documents} documents" if found else f"what is left of {name}"

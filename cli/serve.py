@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +37,7 @@ def serve(
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
+    from cli.shared.reference import effective
     from cli.shared.resources import fetch_models
     from server.api.running import demand_key, listen
     from server.store.backup import unfinished
@@ -59,18 +60,25 @@ def serve(
         demand_key(settings)
         sock = held.enter_context(contextlib.closing(listen(settings.server)))
         fetch_models(settings, state, llm=True)
-        code = asyncio.run(_serve(settings, state, sock, paths))
+        given = effective(settings, state.settings_class(), state.flags(flags))
+        chosen = {row.setting.name: row.value for row in given if row.source != "default"}
+        code = asyncio.run(_serve(settings, state, sock, paths, chosen))
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
 
-async def _serve(settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path]) -> ExitCode:
+async def _serve(
+    settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path], chosen: Mapping[str, str]
+) -> ExitCode:
+    from server.access.audit import at_terminal
     from server.api.app import create_app
     from server.api.running import Server
     from server.chat import open_service
     from ui import mount
 
-    async with open_service(settings) as service:
+    async with open_service(settings) as opened:
+        service = opened.seen_by(at_terminal())
+        await service.account("server.start", detail={"settings": chosen})
         app = create_app(service, settings)
         mount(app, service)
         server = Server(app, settings.server)
@@ -83,6 +91,7 @@ async def _serve(settings: Settings, state: State, sock: socket.socket, paths: S
         await serving
         preparing.cancel()
         await asyncio.wait({preparing})
+        service.note("server.stop")
         if failed:
             preparing.result()
     state.err.print("Stopped.")
@@ -109,7 +118,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     if name in {info.name for info in await service.collections()}:
         with state.err.status("loading"):
             readiness = await _settled(service)
-    for problem in readiness.problems:
+    for problem in (*readiness.problems, *readiness.warnings):
         state.err.print(problem, style="yellow")
     state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] (Ctrl-C ends)", markup=True)
 

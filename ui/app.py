@@ -22,6 +22,8 @@ TABS = 200
 """Streams that may run through Gradio's queue at once; the service's own limits are the narrower ones."""
 
 _HOUR = 3600
+_POLLED = frozenset({"watch_jobs"})
+"""What the page asks by itself again and again does not count as a request."""
 
 
 def build(service: ChatService) -> gr.Blocks:
@@ -47,7 +49,15 @@ def build(service: ChatService) -> gr.Blocks:
         """The call of that name, of whoever makes it."""
 
         async def answered(data: object, request: gr.Request) -> Answer:
-            return await guarded(getattr(Calls(service.seen_by(_principal(request))), name))(data)
+            acting = service.seen_by(_principal(request))
+
+            async def admitted(data: object) -> Answer:
+                if name not in _POLLED:
+                    await acting.admit()
+                called: Answer = await getattr(Calls(acting), name)(data)
+                return called
+
+            return await guarded(admitted)(data)
 
         answered.__name__ = name
         return answered

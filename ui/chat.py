@@ -72,6 +72,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
     view = TurnView(asked.stream, asked.question, asked.collection, asked.search_for)
     conversation = asked.conversation
     try:
+        await service.admit()
         if conversation is None:
             created = await service.create_conversation(asked.collection)
             conversation, view.collection = created.id, created.collection

@@ -14,7 +14,19 @@ from typing import Literal, TypeAlias
 from server.access.principals import DEFAULT_GROUP, Principal, Role
 
 Action: TypeAlias = Literal[
-    "ask", "read", "change", "change_any", "rate", "review", "documents", "jobs", "keys", "grants", "server", "ready"
+    "ask",
+    "read",
+    "change",
+    "change_any",
+    "rate",
+    "review",
+    "documents",
+    "jobs",
+    "keys",
+    "grants",
+    "audit",
+    "server",
+    "ready",
 ]
 
 NEEDS: Mapping[Action, Role] = {
@@ -33,6 +45,8 @@ NEEDS: Mapping[Action, Role] = {
     "jobs": "operator",
     "keys": "operator",
     "grants": "operator",
+    # What the log holds of one's groups.
+    "audit": "operator",
     # What belongs to the server and not to one group: its numbers, its state, the files of its machine.
     "server": "operator",
 }

@@ -18,6 +18,7 @@ from server.api.chat_completions.router import router as chat_completions
 from server.api.door import RequestLimit, door
 from server.api.links import add_links
 from server.api.mounted import MountedErrors
+from server.api.routes.audit import router as audit
 from server.api.routes.collections import router as collections
 from server.api.routes.conversations import router as conversations
 from server.api.routes.feedback import router as feedback
@@ -59,7 +60,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
     )
     app.state.service = service
     errors.install(app)
-    for router in (chat_completions, models, search, conversations, feedback, collections, jobs, keys):
+    for router in (chat_completions, models, search, conversations, feedback, collections, jobs, keys, audit):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
     _describe(app, keys=settings.needs_sign_in)

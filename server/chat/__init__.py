@@ -33,6 +33,7 @@ from server.chat.types import (
 )
 from server.settings import Settings
 from server.store.records import (
+    AuditRecord,
     ConversationDetail,
     ConversationSummary,
     Feedback,
@@ -62,6 +63,7 @@ from server.turn.events import (
 )
 
 __all__ = [
+    "AuditRecord",
     "ChatError",
     "ChatService",
     "CitationEvent",

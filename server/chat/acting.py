@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
 from server.access import Action, Principal, Seen, Whose, policy
-from server.chat.errors import Forbidden, NotFound
+from server.access.audit import Circumstances
+from server.chat.errors import Forbidden
 from server.chat.translated import in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary
 from server.store import grants
@@ -42,15 +42,29 @@ class Acting:
     def demand(self, action: Action) -> None:
         """Raise Forbidden where the role of whoever acts does not allow this."""
         if not self.may(action):
-            raise forbidden(self.principal, action)
+            raise self.refusal(action)
+
+    def refusal(self, action: Action, about: str = "", error: Forbidden | None = None) -> Forbidden:
+        """The refusal of an action, with what it would take; the audit log notes it."""
+        self.core.audit.note(self.principal, action, about, outcome="forbidden")
+        return error or forbidden(self.principal, action)
+
+    def note(self, did: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+        """Write into the audit log, soon, what whoever acts has seen or tried."""
+        self.core.audit.note(self.principal, did, about, **more)
+
+    async def account(self, did: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+        """Write into the audit log what whoever acts does: before it is answered, and for some acts before it is
+        done. Raises Unavailable: what cannot be accounted for does not happen."""
+        with store_errors():
+            await self.core.audit.record(self.principal, did, about, **more)
 
     async def reached(self, collection: str) -> Whose:
         """Whose a new row about a collection is, which need not exist. Raises NotFound where it is granted to no
         group of whoever acts."""
-        with store_errors():
-            granted = await self.core.database.read(lambda connection: grants.of(connection, collection))
-        group = policy.group_of(self.principal, granted)
+        group = await self._group(collection)
         if group is None:
+            self.note("collection.reach", collection=collection, outcome="not_granted")
             raise no_collection(collection)
         return Whose(self.principal.id, group)
 
@@ -72,10 +86,14 @@ class Acting:
     async def default_collection(self) -> str:
         """The collection of the settings, or the first that whoever acts may see instead."""
         default = self.core.settings.collection
-        with suppress(NotFound):
-            await self.reached(default)
+        if await self._group(default) is not None:
             return default
         return next((info.name for info in await self.listed()), default)
+
+    async def _group(self, collection: str) -> str | None:
+        with store_errors():
+            granted = await self.core.database.read(lambda connection: grants.of(connection, collection))
+        return policy.group_of(self.principal, granted)
 
 
 def acting(action: Action) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeVar
 
 from server.access import policy
-from server.chat.acting import Acting, acting, forbidden
+from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.translated import store_errors
@@ -48,7 +48,7 @@ class ConversationMixin(Acting):
         with store_errors():
             owner = await self.core.database.read(lambda connection: conversations.owner(connection, key, self.seen))
         if not policy.may_change(self.principal, _found(owner, "conversation", conversation_id)):
-            raise forbidden(self.principal, "change_any")
+            raise self.refusal("change_any", key)
 
     @acting("ask")
     async def create_conversation(self, collection: str = "", title: str = "") -> ConversationSummary:
@@ -69,6 +69,8 @@ class ConversationMixin(Acting):
         limit, offset = max(0, min(limit, MAX_LISTED)), max(0, min(offset, MAX_OFFSET))
         words = clean(query or "", MAX_QUERY_CHARS, "query").strip()
         with store_errors():
+            if words and self.may("review"):
+                self.note("conversation.search", detail={"query": words} if self.core.audit.content else {})
             if not words:
                 return await self.core.database.read(
                     lambda connection: conversations.listing(connection, limit, offset, self.seen)
@@ -82,8 +84,11 @@ class ConversationMixin(Acting):
         """A conversation with its turns. Raises NotFound."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         with store_errors():
-            found = await self.core.database.read(lambda connection: conversations.detail(connection, key, self.seen))
-        return _found(found, "conversation", conversation_id)
+            detail = await self.core.database.read(lambda connection: conversations.detail(connection, key, self.seen))
+        found = _found(detail, "conversation", conversation_id)
+        if not found.own:
+            self.note("conversation.read", found.id, collection=found.collection)
+        return found
 
     @acting("change")
     async def rename_conversation(self, conversation_id: str, title: str) -> ConversationSummary:
@@ -107,6 +112,7 @@ class ConversationMixin(Acting):
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         await self.demand_change(key)
         with store_errors():
+            await self.account("conversation.delete", key)
             found = await self.core.database.write(lambda connection: conversations.delete(connection, key, self.seen))
         _found(found or None, "conversation", conversation_id)
 
@@ -114,6 +120,7 @@ class ConversationMixin(Acting):
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
         """A conversation as a file's text. Raises NotFound."""
         found = await self.conversation(conversation_id)
+        await self.account("conversation.export", found.id, collection=found.collection)
         return export.as_json(found) if style == "json" else export.as_markdown(found)
 
     @acting("read")
@@ -121,11 +128,9 @@ class ConversationMixin(Acting):
         """One turn as it is kept. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
-            return _found(
-                await self.core.database.read(lambda connection: turns.find(connection, key, self.seen)),
-                "turn",
-                turn_id,
-            )
+            found = await self.core.database.read(lambda connection: turns.find(connection, key, self.seen))
+        await self._note_read("turn.read", key)
+        return _found(found, "turn", turn_id)
 
     @acting("rate")
     async def feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
@@ -149,6 +154,7 @@ class ConversationMixin(Acting):
     @acting("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
         """All feedback with its questions and answers, oldest first."""
+        await self.account("feedback.export")
         with store_errors():
             return await self.core.database.read(lambda connection: feedback.records(connection, self.seen))
 
@@ -158,7 +164,16 @@ class ConversationMixin(Acting):
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
             found = await self.core.database.read(lambda connection: turns.trace(connection, key, self.seen))
+        await self._note_read("trace.read", key)
         return _found(found, "trace of turn", turn_id)
+
+    async def _note_read(self, did: str, turn_id: str) -> None:
+        """Note that somebody else's turn was read; nobody below an agent sees one."""
+        if self.may("review"):
+            with store_errors():
+                owner = await self.core.database.read(lambda connection: turns.owner(connection, turn_id, self.seen))
+            if owner not in (None, self.principal.id):
+                self.note(did, turn_id)
 
 
 def _found(value: T | None, kind: str, key: str) -> T:

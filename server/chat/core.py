@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from index.errors import IndexingError
+from server.access.audit import AuditLog
 from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
@@ -33,6 +34,7 @@ class ServiceCore:
         self.database = database
         self.metrics = Metrics()
         self.tracing = tracing
+        self.audit = AuditLog(database, content=settings.audit.content)
         self.limits = PrincipalLimits(settings.limits)
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
@@ -45,7 +47,9 @@ class ServiceCore:
         self.engine = TurnEngine(
             collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
         )
-        self.context = TurnContext(settings, database, runner, self.metrics, self.tracing, self.engine, self.answers)
+        self.context = TurnContext(
+            settings, database, runner, self.metrics, self.tracing, self.engine, self.answers, self.limits
+        )
 
     async def warm(self) -> None:
         """Load what a first turn would load. What fails is tried again by whoever needs it."""

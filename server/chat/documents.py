@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from server.access import DEFAULT_GROUP, Whose, policy
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.conversations import clean
-from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
+from server.chat.errors import Conflict, Forbidden, InvalidRequest, LimitReached, NotFound, Unavailable
 from server.chat.grants import checked_group, foreign_group
 from server.chat.translated import in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView
-from server.chat.uploads import safe_name
+from server.chat.uploads import FOLDER, Room, safe_name
 from server.jobs import JobProgress
 from server.store import grants, jobs, uploads
 from server.store.records import FileResult, Job, JobKind
@@ -27,7 +28,25 @@ if TYPE_CHECKING:
     from index.records import DocumentInfo
 
 MAX_ID_CHARS = 2000
+JOB_SECONDS = 5
+"""When to try again where jobs are in the way: nobody knows how long one takes."""
 _UNUSABLE = "It cannot be used now; an operator sees why."
+
+
+M = TypeVar("M", bound="DocumentMixin")
+P = ParamSpec("P")
+
+
+def making_a_job(method: Callable[Concatenate[M, P], Awaitable[Job]]) -> Callable[Concatenate[M, P], Awaitable[Job]]:
+    """Refuses one job too many; those of one principal are made one after the other, so that none slips through."""
+
+    @functools.wraps(method)
+    async def made(self: M, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        async with self.core.limits.one_at_a_time(self.principal):
+            await self._demand_job()
+            return await method(self, *args, **kwargs)
+
+    return made
 
 
 class DocumentMixin(Acting):
@@ -84,6 +103,7 @@ class DocumentMixin(Acting):
         return await in_thread(read)
 
     @acting("documents")
+    @making_a_job
     async def upload(self, collection: str, filename: str, content: bytes | BinaryIO | Path) -> Job:
         """Keep a file and index it in the background; the collection is made if it is new.
 
@@ -94,7 +114,8 @@ class DocumentMixin(Acting):
         name = checked_name(collection)
         file = safe_name(filename[:MAX_ID_CHARS], set(suffixes()))
         whose = await self._made(name, "")
-        kept = await asyncio.to_thread(self.core.uploads.keep, name, file, content)
+        room = await self._room(name, file)
+        kept = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
         size = (await asyncio.to_thread(kept.stat)).st_size
         with store_errors():
             await self.core.database.write(lambda connection: uploads.remember(connection, name, file, size, whose))
@@ -104,9 +125,11 @@ class DocumentMixin(Acting):
             report = self._index(progress, name, [self.core.uploads.root(name)], prune=False, retry=[kept])
             return _results(file for file in report if Path(file.path) == kept)
 
+        await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=whose.group)
         return await self._submit("upload", name, work, whose)
 
     @acting("documents")
+    @making_a_job
     async def delete_document(self, collection: str, document_id: str) -> Job:
         """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
@@ -132,6 +155,7 @@ class DocumentMixin(Acting):
             progress.report("delete", 1, 1)
             return gone
 
+        await self.account("document.delete", key, collection=name, group=whose.group)
         # At once, so that neither the end of this process nor a new file of that name stands between.
         try:
             await asyncio.to_thread(path.unlink, missing_ok=True)
@@ -159,6 +183,7 @@ class DocumentMixin(Acting):
             await self._submit("upload", name, partial(work, name), await self.reached(name))
 
     @acting("server")
+    @making_a_job
     async def index_paths(
         self, collection: str, paths: Sequence[Path], *, replace: bool = False, group: str = ""
     ) -> Job:
@@ -185,9 +210,11 @@ class DocumentMixin(Acting):
             report = _results(self._index(progress, name, self._with_uploads(name, sources), prune=True))
             return [*report, *self._remove_others(name, sources)] if replace else report
 
+        await self.account("collection.index", name, collection=name, group=whose.group)
         return await self._submit("index", name, work, whose)
 
     @acting("documents")
+    @making_a_job
     async def reindex(self, collection: str) -> Job:
         """Index the collection's remembered paths and uploads again; what did not change is kept.
 
@@ -205,6 +232,7 @@ class DocumentMixin(Acting):
                 f"Where {name} came from is not known. Index it once with `anaphora index PATH --collection {name}`.",
                 code="no_sources",
             )
+        await self.account("collection.reindex", name, collection=name, group=whose.group)
         return await self._submit(
             "reindex", name, lambda progress: _results(self._index(progress, name, paths, prune=True)), whose
         )
@@ -217,13 +245,15 @@ class DocumentMixin(Acting):
         Raises NotFound, Forbidden where other groups use it too, or Conflict while a job works on it.
         """
         name = checked_name(collection)
-        await self.reached(name)
+        whose = await self.reached(name)
         with store_errors():
             granted = await self.core.database.read(lambda connection: grants.of(connection, name))
         if others := [group for group in granted if not self.principal.in_group(group)]:
-            raise Forbidden(f"{name} is used by {len(others)} other groups too; take your own grant back instead.")
+            words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
+            raise self.refusal("documents", name, Forbidden(words))
         if busy := self.core.runner.busy(name):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
+        await self.account("collection.delete", name, collection=name, group=whose.group)
         try:
             await in_thread(lambda: self.core.opened.delete(name))
         except NotFound:
@@ -255,8 +285,30 @@ class DocumentMixin(Acting):
     @acting("jobs")
     async def cancel_job(self, job_id: str) -> Job:
         """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
-        self.core.runner.cancel((await self.job(job_id)).id)
+        job = await self.job(job_id)
+        await self.account("job.cancel", job.id, collection=job.collection)
+        self.core.runner.cancel(job.id)
         return await self.job(job_id)
+
+    async def _room(self, name: str, file: str) -> Room | None:
+        """What whoever acts has stored and may store, in place of what this file is now; None without a limit."""
+        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
+        if not allowed:
+            return None
+        with store_errors():
+            owner = self.principal.id
+            return Room(await self.core.database.read(lambda c: uploads.total(c, owner, (name, file))), allowed)
+
+    async def _demand_job(self) -> None:
+        """Raise LimitReached where whoever acts has as many unfinished jobs as one may have."""
+        if at_most := self.core.limits.quota(self.principal, "jobs"):
+            with store_errors():
+                count = await self.core.database.read(lambda connection: jobs.unfinished(connection, self.principal.id))
+            if count >= at_most:
+                raise LimitReached(
+                    f"{count} jobs of yours are not finished, and {at_most} are allowed (limits.jobs).",
+                    retry_after=JOB_SECONDS,
+                )
 
     async def _submit(
         self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], whose: Whose
@@ -271,7 +323,7 @@ class DocumentMixin(Acting):
         Raises NotFound for one of others, Forbidden for a group of others.
         """
         if group and not self.principal.in_group(checked_group(group)):
-            raise foreign_group(group)
+            raise self.refusal("grants", name, foreign_group(group))
         with store_errors():
             granted = await self.core.database.read(lambda connection: grants.of(connection, name))
         there = await in_thread(lambda: self.core.opened.exists(name))

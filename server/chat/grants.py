@@ -5,16 +5,18 @@ Nobody gives more than there is: a key's role and groups are within those of who
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Sequence
 
 from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
+from server.access.audit import entry
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from server.chat.translated import store_errors
 from server.chat.types import KeySummary, NewKey
-from server.store import grants, keys
+from server.store import audit, grants, keys
 from text.names import NAME_RULE, is_name
 
 MAX_GROUPS = 100
@@ -61,12 +63,17 @@ class GrantMixin(Acting):
         if days is not None and not 0 < days <= 36_500:
             raise InvalidRequest("A key lasts more than no days, and 36,500 at most.", param="expires_days")
         if not policy.may_give(self.principal, role, within):
-            raise Forbidden("A key has no more than your own role and groups.")
+            raise self.refusal("keys", error=Forbidden("A key has no more than your own role and groups."))
         expires = None if days is None else time.time() + days * DAY
+
+        def make(connection: sqlite3.Connection) -> tuple[keys.ApiKey, str]:
+            made, secret = keys.create(connection, label, role, within, expires)
+            detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
+            audit.append(connection, entry(self.principal, "key.create", made.id, detail=detail))
+            return made, secret
+
         with store_errors():
-            made, secret = await self.core.database.write(
-                lambda connection: keys.create(connection, label, role, within, expires)
-            )
+            made, secret = await self.core.database.write(make)
         return NewKey(**KeySummary.of(made).model_dump(), key=secret)
 
     @acting("keys")
@@ -76,6 +83,7 @@ class GrantMixin(Acting):
         known = {key.id for key in await self.keys() if key.revoked is None}
         if wanted not in known:
             raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
+        await self.account("key.revoke", wanted)
         with store_errors():
             await self.core.database.write(lambda connection: keys.revoke(connection, wanted))
 
@@ -94,8 +102,9 @@ class GrantMixin(Acting):
         the group `default`, which then needs a grant too. Raises NotFound, or Forbidden for a group of others."""
         name = checked_name(collection)
         if not self.principal.in_group(checked_group(group)):
-            raise foreign_group(group)
+            raise self.refusal("grants", name, foreign_group(group))
         await self.reached(name)
+        await self.account("grant.add", group, collection=name, group=group)
         with store_errors():
             await self.core.database.write(lambda connection: grants.add(connection, name, group))
         return await self.grants(name)
@@ -108,6 +117,7 @@ class GrantMixin(Acting):
             raise NotFound(f"{name} is not granted to {group[:80]!r}.", code="grant_not_found")
         with store_errors():
             gone = await self.core.database.write(lambda connection: grants.remove(connection, name, group))
+        await self.account("grant.remove", group, collection=name, group=group, outcome="done" if gone else "refused")
         if not gone:
             raise Conflict(
                 f"{group} is the last group {name} is granted to, and without any it would belong to `default`. Grant "

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from index.query import Where
 from rewriter.conversation import Conversation, Message
 from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
+from server.chat.auditing import AuditMixin
 from server.chat.conversations import ConversationMixin, clean
 from server.chat.core import ServiceCore
 from server.chat.documents import DocumentMixin
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.grants import GrantMixin
 from server.chat.translated import in_thread, index_errors, store_errors
-from server.chat.turns import RunningTurn
+from server.chat.turns import RunningTurn, Ticket
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.settings import Settings
-from server.store import Database, Runner, StoreError, turns
+from server.store import Database, Runner, StoreError, audit, turns
 from server.tracing import open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
@@ -37,23 +40,23 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 3600.0
 AT_ONCE = 200
-"""Traces deleted in one transaction, so that a turn's own writes never wait long."""
+"""Rows deleted in one transaction, so that a turn's own writes never wait long."""
 
 
-async def forget_old_traces(database: Database, days: int) -> None:
-    """Delete traces older than `days`, now and every hour, until cancelled; 0 days delete nothing."""
+Forget: TypeAlias = Callable[[sqlite3.Connection, float, int], int]
+"""Deletes at most so many rows from before a time, and says how many."""
+
+
+async def forget_old(database: Database, what: str, forget: Forget, days: int) -> None:
+    """Delete what is older than `days`, now and every hour, until cancelled; 0 days delete nothing."""
     while days:
         before = time.time() - days * 86_400
         try:
-            while await _forget(database, before) == AT_ONCE:
+            while await database.write(lambda connection: forget(connection, before, AT_ONCE)) == AT_ONCE:  # noqa: B023
                 pass
         except StoreError as error:
-            log.warning("old traces could not be deleted: %s", error)
+            log.warning("old %s could not be deleted: %s", what, error)
         await asyncio.sleep(EVERY_SECONDS)
-
-
-async def _forget(database: Database, before: float) -> int:
-    return await database.write(lambda connection: turns.forget_traces(connection, before, AT_ONCE))
 
 
 log = logging.getLogger(__name__)
@@ -65,7 +68,7 @@ HISTORY_CHARS_PER_TURN = 8
 """A message of the history may be this many times as long as a question."""
 
 
-class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
+class ChatService(ConversationMixin, DocumentMixin, GrantMixin, AuditMixin):
     """Everything that `principal` can do. Every method may raise a `ChatError`: Forbidden where the role does not
     allow it, NotFound for what is not there for this principal."""
 
@@ -98,10 +101,11 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
         """Check a request, give it a place in the queue and store it; iterating the result runs it.
 
         For readers that must know of a refusal before they say anything; whoever calls this closes the
-        result. Raises InvalidRequest, NotFound, QueueFull.
+        result. Raises InvalidRequest, NotFound, QueueFull, LimitReached.
         """
         checked, whose = await self._checked(request)
-        running = RunningTurn(self.core.context, checked, self.core.admission.enter(), whose, self.seen)
+        await self.core.limits.demand_tokens(self.principal)
+        running = RunningTurn(self.core.context, checked, self._place(), whose, self.seen)
         if checked.conversation_id is None:
             # No conversation can be missing, so nobody has to wait for the disk.
             running.storing = asyncio.create_task(running.store())
@@ -113,6 +117,11 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
             await running.aclose()
             raise
         return running
+
+    def _place(self) -> Ticket:
+        """A place in the queue, within what whoever acts may have. Raises QueueFull, LimitReached."""
+        at_most = self.core.limits.quota(self.principal, "concurrent_turns")
+        return self.core.admission.enter(self.principal.id, at_most)
 
     @acting("ask")
     async def search(
@@ -131,7 +140,7 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
                 question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
             )
         )
-        ticket = self.core.admission.enter()
+        ticket = self._place()
         try:
             await ticket.wait()
             search = await self.core.engine.search()
@@ -163,6 +172,11 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
         """
         found = await self._readiness()
         return found if self.may("server") else Readiness(ready=found.ready, engine="", collection="")
+
+    @acting("ready")
+    async def admit(self) -> None:
+        """Count a request that did not come by the API. Raises LimitReached."""
+        await self.core.limits.request(self.principal)
 
     @acting("server")
     def exposition(self) -> bytes:
@@ -202,6 +216,7 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin):
             collection=name,
             waiting_for=tuple(waiting),
             problems=tuple(problems),
+            warnings=tuple(filter(None, (await core.limits.look(),))),
         )
 
     async def _checked(self, request: TurnRequest) -> tuple[TurnRequest, Whose]:
@@ -286,12 +301,16 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         tracing = await asyncio.to_thread(open_tracing, trace.otlp_endpoint, content=trace.content)
         core = ServiceCore(settings, database, runner, tracing)
         warming = asyncio.create_task(core.warm()) if warm else None
-        forgetting = asyncio.create_task(forget_old_traces(database, settings.trace.days))
+        forgetting = {
+            asyncio.create_task(forget_old(database, "traces", turns.forget_traces, settings.trace.days)),
+            asyncio.create_task(forget_old(database, "rows of the audit log", audit.trim, settings.audit.days)),
+        }
         try:
             yield ChatService(core)
         finally:
-            forgetting.cancel()
-            await asyncio.wait({forgetting})
+            for task in forgetting:
+                task.cancel()
+            await asyncio.wait(forgetting)
             if warming is not None:
                 await asyncio.wait({warming})
             await asyncio.to_thread(core.runner.close)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import sqlite3
 import time
 import uuid
 from collections import deque
@@ -22,12 +23,15 @@ from opentelemetry.trace import Span
 
 from rewriter.conversation import Conversation
 from server.access import Seen, Whose
-from server.chat.errors import ChatError, QueueFull, Unavailable
+from server.access.audit import entry
+from server.chat.errors import ChatError, LimitReached, QueueFull, Unavailable
+from server.chat.limits import PrincipalLimits
 from server.chat.probes import AnswerWatch
 from server.chat.types import TurnRequest
 from server.metrics import Metrics
 from server.settings import Settings
-from server.store import Database, Runner, StoreError, conversations, turns
+from server.store import Database, Runner, StoreError, audit, conversations, turns
+from server.store.audit import AuditEntry
 from server.store.records import TurnStatus
 from server.tracing import Tracing, failed
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
@@ -38,8 +42,9 @@ from server.turn.steps import set_content
 class Ticket:
     """A place among the turns: first in the queue, then among those that run. Given back once."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, owner: str) -> None:
         self._admission = admission
+        self.owner = owner
         self._turn = asyncio.get_running_loop().create_future()
         self.running = False
         self.started = 0.0
@@ -64,9 +69,16 @@ class Admission:
         self._waiting: deque[Ticket] = deque()
         self._typical_seconds = 5.0
 
-    def enter(self) -> Ticket:
-        """Take a place. Raises QueueFull."""
-        ticket = Ticket(self)
+    def enter(self, owner: str = "", at_most: int = 0) -> Ticket:
+        """Take a place, of which one owner has so many `at_most`; 0 is no limit. Raises QueueFull, LimitReached."""
+        own = sum(ticket.owner == owner for ticket in (*self._running, *self._waiting)) if at_most else 0
+        if at_most and own >= at_most:
+            raise LimitReached(
+                f"{own} questions of yours are being answered, and {at_most} at once are allowed "
+                "(limits.concurrent_turns).",
+                retry_after=max(1, math.ceil(self._typical_seconds)),
+            )
+        ticket = Ticket(self, owner)
         if len(self._running) < self._concurrent:
             self._start(ticket)
         elif len(self._waiting) < self._queue_length:
@@ -111,6 +123,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+CHARS_PER_TOKEN = 4
+"""What a token is taken to be where no model has counted."""
+
 CHECKPOINT_SECONDS = 1.0
 """How much of an answer that is being shown may be missing after the process was killed."""
 
@@ -126,6 +141,7 @@ class TurnContext:
     tracing: Tracing
     engine: TurnEngine
     answers: AnswerWatch
+    limits: PrincipalLimits
 
 
 class RunningTurn(AsyncIterator[Event]):
@@ -323,26 +339,48 @@ class RunningTurn(AsyncIterator[Event]):
         self._end_span(status)
         # Taken even where nothing can be stored, or it would be kept for ever.
         made = self._context.tracing.take(self.id)
+        tokens = self._tokens(ending)
+        await self._context.limits.spend(self._seen.principal, tokens)
         if self.storing is not None:
             await asyncio.wait({self.storing})
         if self._problem:
             return
         texts = self._keeps_texts
-        try:
-            await self._context.database.write(
-                lambda connection: turns.finish(
-                    connection,
-                    self.id,
-                    status=status,
-                    answer="".join(self._answer) if texts else "",
-                    rewrite=self._rewrite if texts else None,
-                    evidence=self._evidence if texts else None,
-                    ending=ending if texts else None,
-                    trace=made,
-                )
+        noted = self._noted(status, tokens)
+
+        def write(connection: sqlite3.Connection) -> None:
+            turns.finish(
+                connection,
+                self.id,
+                status=status,
+                answer="".join(self._answer) if texts else "",
+                rewrite=self._rewrite if texts else None,
+                evidence=self._evidence if texts else None,
+                ending=ending if texts else None,
+                trace=made,
             )
+            audit.append(connection, noted)
+
+        try:
+            await self._context.database.write(write)
         except StoreError as error:
             self._not_stored(error)
+
+    def _tokens(self, ending: DoneEvent | ErrorEvent | None) -> int:
+        """What the turn has cost; one that was stopped by the length of what was read and written until then."""
+        if isinstance(ending, DoneEvent):
+            return ending.prompt_tokens + ending.completion_tokens
+        read = sum(len(passage.text) for passage in self._evidence.passages) if self._evidence else 0
+        return math.ceil((read + sum(map(len, self._answer))) / CHARS_PER_TOKEN)
+
+    def _noted(self, status: TurnStatus, tokens: int) -> AuditEntry:
+        """The turn as a row of the audit log, which is written with it and so delays no answer."""
+        request, who = self._request, self._seen.principal
+        detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
+        if self._context.settings.audit.content:
+            detail["question"] = request.question
+        collection, group = request.collection, self._whose.group
+        return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
 
     def _end_span(self, status: TurnStatus) -> None:
         """End what is open of the turn's spans: what was given to read is written down only now, when nobody waits."""

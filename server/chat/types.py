@@ -93,13 +93,17 @@ class SearchResult(View):
 
 
 class Readiness(View):
-    """Whether a turn would be answered without waiting; `waiting_for` says in words for what."""
+    """Whether a turn would be answered without waiting; `waiting_for` says in words for what.
+
+    `problems` keep turns from being answered well, `warnings` do not.
+    """
 
     ready: bool
     engine: str
     collection: str
     waiting_for: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class KeySummary(View):

@@ -11,7 +11,7 @@ import re
 import shutil
 import unicodedata
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from server.chat.errors import ChatError, InvalidRequest, TooLarge, Unavailable
 from text.files import replacing
@@ -20,6 +20,7 @@ FOLDER = "uploads"
 """What every uploaded document's id begins with."""
 
 _CHUNK = 1 << 20
+_MIB = 1 << 20
 _NAME_BYTES = 180
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 
@@ -43,6 +44,13 @@ def safe_name(name: str, suffixes: frozenset[str] | set[str]) -> str:
     return stem.encode()[:room].decode(errors="ignore").rstrip() + suffix.lower()
 
 
+class Room(NamedTuple):
+    """Bytes that somebody has stored, and may store."""
+
+    used: int
+    allowed: int
+
+
 class Uploads:
     """The uploads of one home folder."""
 
@@ -58,15 +66,16 @@ class Uploads:
         """Whether a file is an upload of this collection."""
         return path.resolve().is_relative_to((self._root / collection).resolve())
 
-    def keep(self, collection: str, name: str, content: bytes | BinaryIO | Path) -> Path:
+    def keep(self, collection: str, name: str, content: bytes | BinaryIO | Path, room: Room | None = None) -> Path:
         """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
 
-        Raises TooLarge, InvalidRequest for an empty file, or Unavailable when it cannot be written.
+        `room` is what whoever brings it has stored and may store. Raises TooLarge, InvalidRequest for an empty file, or
+        Unavailable when it cannot be written.
         """
         folder = self._root / collection / FOLDER
         try:
             with replacing(folder / name) as draft, draft.open("wb") as target:
-                if self._copy(content, target) == 0:
+                if self._copy(content, target, room) == 0:
                     raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
         except OSError as error:
             raise Unavailable(
@@ -76,21 +85,28 @@ class Uploads:
             ) from error
         return (folder / name).resolve()
 
-    def _copy(self, content: bytes | BinaryIO | Path, target: BinaryIO) -> int:
+    def _copy(self, content: bytes | BinaryIO | Path, target: BinaryIO, room: Room | None) -> int:
         if isinstance(content, Path):
             with content.open("rb") as source:
-                return self._copy(source, target)
+                return self._copy(source, target, room)
         if isinstance(content, bytes):
-            self._check(len(content))
+            self._check(len(content), room)
             return target.write(content)
         size = 0
         while chunk := content.read(_CHUNK):
             size += len(chunk)
-            self._check(size)
+            self._check(size, room)
             target.write(chunk)
         return size
 
-    def _check(self, size: int) -> None:
+    def _check(self, size: int, room: Room | None) -> None:
+        if room is not None and size > room.allowed - room.used:
+            raise TooLarge(
+                f"Your files have {room.used / _MIB:.1f} MiB, and with this one more than the {room.allowed >> 20} MiB "
+                "that are allowed (limits.stored_mb). Remove some that are not needed.",
+                code="storage_limit",
+                param="file",
+            )
         if size > self._max_bytes:
             raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
 

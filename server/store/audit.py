@@ -88,7 +88,7 @@ def listing(
     return [_record(row) for row in rows]
 
 
-def trim(connection: sqlite3.Connection, before: float, limit: int, by: str, origin: str = "") -> int:
+def trim(connection: sqlite3.Connection, before: float, limit: int, by: str = "server", origin: str = "") -> int:
     """Delete at most `limit` rows from before a time, the oldest, and say so in a row; how many they were.
 
     Only from the beginning on, so that what stays is one chain.

@@ -56,6 +56,13 @@ def find(connection: sqlite3.Connection, job_id: str, seen: Seen) -> Job | None:
     return _job(row) if row else None
 
 
+def unfinished(connection: sqlite3.Connection, owner: str) -> int:
+    """How many jobs of an owner wait or run."""
+    found = connection.execute("SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('queued', 'running')", (owner,))
+    count: int = found.fetchone()[0]
+    return count
+
+
 def listing(connection: sqlite3.Connection, collection: str | None, seen: Seen, limit: int = 100) -> list[Job]:
     """Newest first."""
     rows = connection.execute(

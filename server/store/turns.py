@@ -108,6 +108,14 @@ def find(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> StoredTurn
     return _turn(row) if row else None
 
 
+def owner(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> str | None:
+    """Whose a turn is; None where there is none to be seen."""
+    row = connection.execute(
+        f"SELECT t.owner FROM turns t WHERE t.id = :id AND {seen.on('t')}", {"id": turn_id, **seen.values}
+    ).fetchone()
+    return row["owner"] if row else None
+
+
 def of_conversation(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
     """The turns that belong to a conversation now, oldest first."""
     rows = connection.execute(

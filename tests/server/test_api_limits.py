@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from server.chat import ChatService
 from server.store import keys
 from tests.serving import MakeSettings, Running, Serve
 
@@ -62,3 +66,116 @@ def test_nobody_is_limited_until_limits_are_set(running: Any) -> None:
             response = client.get("/v1/models")
             assert response.status_code == 200
             assert not [name for name in response.headers if "ratelimit" in name]
+
+
+def test_a_turn_is_refused_while_the_tokens_of_the_minute_are_spent(
+    serve: Serve, settings_for: MakeSettings, llm: Any
+) -> None:
+    running = serve(settings_for(llm.url, limits={"tokens_per_minute": 50}))
+    ann, bob = key(running, "ann"), key(running, "bob")
+    with running.client() as client:
+        answered = client.post("/v1/chat/completions", json=ASKED, headers=ann)
+        assert answered.json()["usage"]["total_tokens"] == 57
+        assert client.get("/v1/models", headers=ann).headers["x-ratelimit-remaining-tokens"] == "0"
+        for streamed in (False, True):
+            refused = client.post("/v1/chat/completions", json={**ASKED, "stream": streamed}, headers=ann)
+            assert refused.status_code == 429
+            assert 50 <= int(refused.headers["retry-after"]) <= 60
+            assert "limits.tokens_per_minute" in refused.json()["error"]["message"]
+        # Searching costs none, and others have their own.
+        assert client.post("/v1/search", json={"query": "leave"}, headers=ann).status_code == 200
+        assert client.post("/v1/chat/completions", json=ASKED, headers=bob).status_code == 200
+
+
+def test_a_turn_that_is_stopped_costs_what_was_read_until_then(
+    serve: Serve, settings_for: MakeSettings, llm: Any
+) -> None:
+    running = serve(settings_for(llm.url, limits={"tokens_per_minute": 10}))
+    ann = key(running, "ann")
+    llm.pace = 0.05
+    llm.pieces = ["Parental leave lasts ten weeks. "] * 200
+    with running.client() as client:
+        with client.stream("POST", "/v1/chat/completions", json={**ASKED, "stream": True}, headers=ann) as answer:
+            assert any("Parental" in line for line in answer.iter_lines())
+        assert llm.disconnected.wait(10)
+        deadline = time.monotonic() + 10
+        while client.get("/v1/models", headers=ann).headers["x-ratelimit-remaining-tokens"] != "0":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert client.post("/v1/chat/completions", json=ASKED, headers=ann).status_code == 429
+
+
+def test_one_principal_may_not_take_every_place(serve: Serve, settings_for: MakeSettings, llm: Any) -> None:
+    running = serve(settings_for(llm.url, limits={"concurrent_turns": 1}))
+    ann, bob = key(running, "ann"), key(running, "bob")
+    llm.pace = 0.05
+    llm.pieces = ["Parental leave lasts ten weeks. "] * 200
+    with running.client() as client:
+        with client.stream("POST", "/v1/chat/completions", json={**ASKED, "stream": True}, headers=ann):
+            assert llm.streaming.wait(10)
+            for path, body in (("/v1/chat/completions", ASKED), ("/v1/search", {"query": "leave"})):
+                refused = client.post(path, json=body, headers=ann)
+                assert refused.status_code == 429
+                assert int(refused.headers["retry-after"]) >= 1
+                assert "limits.concurrent_turns" in refused.json()["error"]["message"]
+            assert client.post("/v1/search", json={"query": "leave"}, headers=bob).status_code == 200
+        assert llm.disconnected.wait(10)
+        deadline = time.monotonic() + 10
+        while client.post("/v1/search", json={"query": "leave"}, headers=ann).status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def upload(client: Any, who: dict[str, str], name: str, size: int) -> Any:
+    text = b"# Parking\n\n" + b"Bicycles are parked in the cellar.\n" * (size // 35)
+    return client.post("/v1/collections/docs/documents", files={"file": (name, text)}, headers=who)
+
+
+def test_uploads_have_room_for_so_much_of_one_principal(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", limits={"stored_mb": 1}))
+    ann, bob = key(running, "ann"), key(running, "bob")
+    with running.client() as client:
+        assert upload(client, ann, "a.md", 700_000).status_code == 202
+        refused = upload(client, ann, "b.md", 700_000)
+        assert refused.status_code == 413
+        error = refused.json()["error"]
+        assert error["code"] == "storage_limit"
+        assert "Your files have 0.7 MiB" in error["message"]
+        assert "1 MiB" in error["message"]
+        assert "limits.stored_mb" in error["message"]
+        assert not list((running.service.settings.home / "uploads").rglob("b.md*"))
+        # In its own place a file may grow.
+        assert upload(client, ann, "a.md", 900_000).status_code == 202
+        assert upload(client, bob, "b.md", 700_000).status_code == 202
+
+
+def test_one_job_too_many_is_refused_before_its_file_is_stored(
+    serve: Serve, settings_for: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = serve(settings_for("none", limits={"jobs": 2}))
+    ann, bob = key(running, "ann"), key(running, "bob")
+    go_on = threading.Event()
+    monkeypatch.setattr(ChatService, "_index", lambda *_, **__: go_on.wait(30) and [])
+    try:
+        with running.client() as client, ThreadPoolExecutor(6) as at_once:
+            answers = list(at_once.map(lambda n: upload(client, ann, f"{n}.md", 100), range(6)))
+            assert sorted(answer.status_code for answer in answers) == [202, 202, 429, 429, 429, 429]
+            refused = next(answer for answer in answers if answer.status_code == 429)
+            assert "2 jobs of yours are not finished" in refused.json()["error"]["message"]
+            assert "limits.jobs" in refused.json()["error"]["message"]
+            assert int(refused.headers["retry-after"]) >= 1
+            assert len(list((running.service.settings.home / "uploads").rglob("*.md"))) == 2
+            assert client.post("/v1/collections/docs/reindex", headers=ann).status_code == 429
+            assert upload(client, bob, "bob.md", 100).status_code == 202
+    finally:
+        go_on.set()
+
+
+def test_a_redis_that_is_away_is_said_and_keeps_nobody_out(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", limits={"requests_per_minute": {"local": 5}, "store": "redis://127.0.0.1:1"}))
+    running.call(running.service.core.warm())
+    with running.client() as client:
+        ready = client.get("/ready")
+        assert ready.status_code == 200
+        assert "Redis" in ready.json()["warnings"][0]
+        assert [client.get("/v1/models").status_code for _ in range(6)] == [200] * 5 + [429]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server.chat.service import AT_ONCE, forget_old_traces
+from server.chat.service import AT_ONCE, forget_old
 from server.store import Database, conversations, feedback, turns
 from server.store.records import Trace
 from tests.rows import ALL, MINE
@@ -71,7 +71,7 @@ def forget(database: Database, days: int) -> None:
     """What a server does in its first half second."""
 
     async def begin() -> None:
-        forgetting = asyncio.create_task(forget_old_traces(database, days))
+        forgetting = asyncio.create_task(forget_old(database, "traces", turns.forget_traces, days))
         await asyncio.wait({forgetting}, timeout=0.5)
         forgetting.cancel()
         await asyncio.wait({forgetting})

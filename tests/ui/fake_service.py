@@ -119,6 +119,9 @@ class FakeService(ChatService):
                 )
         return found
 
+    async def admit(self) -> None:
+        """Nobody is limited."""
+
     def seen_by(self, principal: Principal) -> FakeService:
         return self
 

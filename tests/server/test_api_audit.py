@@ -1,0 +1,174 @@
+"""Whatever is administered, refused, or read of others is in the audit log; what people said is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from server.access import Role
+from server.store import audit, keys
+from tests.serving import MakeSettings, Running, Serve
+
+ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+
+
+class Key:
+    """Somebody's key: `id` as the log names it, `headers` to send it with."""
+
+    def __init__(self, running: Running, name: str, role: Role = "operator", *groups: str) -> None:
+        made, secret = running.service.core.database.write_blocking(
+            lambda connection: keys.create(connection, name, role, frozenset(groups or ("*",)))
+        )
+        self.id = f"key:{made.id}"
+        self.headers = {"Authorization": f"Bearer {secret}"}
+
+
+def rows(running: Running, *actions: str) -> list[Any]:
+    """What the log holds of these actions, once everything before is written; without how the collection was made."""
+    running.service.core.database.write_blocking(lambda connection: None)
+    found = running.service.core.database.read_blocking(
+        lambda connection: audit.listing(connection, limit=1000, after=1)
+    )
+    return [row for row in found if not actions or row.action in actions]
+
+
+def test_acts_of_administration_are_written_with_who_and_from_where(running: Running) -> None:
+    boss = Key(running, "boss")
+    with running.client(headers=boss.headers) as client:
+        made = client.post("/v1/keys", json={"name": "desk", "role": "agent", "groups": ["sales"]}).json()
+        client.put("/v1/collections/docs/grants/sales")
+        client.put("/v1/collections/docs/grants/default")
+        client.delete("/v1/collections/docs/grants/sales")
+        client.delete(f"/v1/keys/{made['id']}")
+        job = client.post(
+            "/v1/collections/docs/documents", files={"file": ("parking.md", b"# Parking\n\nIn the cellar.")}
+        )
+        running.finished(job.json()["id"])
+        running.finished(client.delete("/v1/collections/docs/documents/uploads/parking.md").json()["id"])
+        client.get("/v1/feedback/export")
+        assert client.delete("/v1/collections/docs").status_code == 204
+    written = rows(running)
+    assert [(row.action, row.about, row.collection, row.outcome) for row in written] == [
+        ("key.create", made["id"], "", "done"),
+        ("grant.add", "sales", "docs", "done"),
+        ("grant.add", "default", "docs", "done"),
+        ("grant.remove", "sales", "docs", "done"),
+        ("key.revoke", made["id"], "", "done"),
+        ("document.upload", "uploads/parking.md", "docs", "done"),
+        ("document.delete", "uploads/parking.md", "docs", "done"),
+        ("feedback.export", "", "", "done"),
+        ("collection.delete", "docs", "docs", "done"),
+    ]
+    assert {(row.principal, row.origin) for row in written} == {(boss.id, "127.0.0.1")}
+    assert written[0].detail == {"name": "desk", "role": "agent", "groups": ["sales"], "expires": None}
+    assert made["key"] not in json.dumps([row.detail for row in written])
+    assert running.service.core.database.read_blocking(audit.verify).problem == ""
+
+
+def test_a_turn_is_written_without_what_was_said(running: Running) -> None:
+    ann = Key(running, "ann", "reader", "default")
+    with running.client(headers=ann.headers) as client:
+        turn = client.post("/v1/chat/completions", json=ASKED).json()["anaphora"]["turn_id"]
+        conversation = client.post("/v1/conversations", json={"collection": "docs"}).json()["id"]
+        client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How long is parental leave?"})
+    first, second = rows(running, "turn.ask")
+    assert (first.principal, first.about, first.collection, first.group) == (ann.id, turn, "docs", "default")
+    assert (first.outcome, first.detail) == ("answered", {"tokens": 57, "conversation": ""})
+    assert second.detail["conversation"] == conversation
+    assert "parental" not in "".join(row.model_dump_json() for row in rows(running)).lower()
+
+
+def test_questions_are_written_where_the_operator_wants_them(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", audit={"content": True}))
+    with running.client() as client:
+        client.post("/v1/chat/completions", json=ASKED)
+    (row,) = rows(running, "turn.ask")
+    assert row.detail["question"] == "How long is parental leave?"
+    assert (row.principal, row.origin) == ("local", "127.0.0.1")
+
+
+def test_reading_what_others_said_is_noted(running: Running) -> None:
+    ann, agent = Key(running, "ann", "reader", "default"), Key(running, "agent", "agent", "default")
+    with running.client() as client:
+        conversation = client.post("/v1/conversations", json={}, headers=ann.headers).json()["id"]
+        place = f"/v1/conversations/{conversation}"
+        asked = client.post(f"{place}/turns", json={"question": "How long is leave?"}, headers=ann.headers)
+        turn = asked.headers["x-turn-id"]
+        for headers in (ann.headers, agent.headers):
+            assert client.get(place, headers=headers).status_code == 200
+            assert client.get(f"/v1/turns/{turn}", headers=headers).status_code == 200
+        assert client.get(f"/v1/turns/{turn}/trace", headers=agent.headers).status_code == 200
+        client.get("/v1/conversations?query=leave", headers=agent.headers)
+        client.get(f"{place}/export", headers=agent.headers)
+        client.delete(place, headers=ann.headers)
+    written = rows(running)
+    others = [(row.action, row.about) for row in written if row.principal == agent.id]
+    assert others == [
+        ("conversation.read", conversation),
+        ("turn.read", turn),
+        ("trace.read", turn),
+        ("conversation.search", ""),
+        ("conversation.read", conversation),
+        ("conversation.export", conversation),
+    ]
+    assert [row.action for row in written if row.principal == ann.id] == ["turn.ask", "conversation.delete"]
+
+
+def test_refusals_are_noted(running: Running) -> None:
+    ann, stranger = Key(running, "ann", "reader", "default"), Key(running, "stranger", "reader", "sales")
+    with running.client() as client:
+        file = {"file": ("parking.md", b"# Parking")}
+        refused = client.post("/v1/collections/docs/documents", files=file, headers=ann.headers)
+        assert refused.status_code == 403
+        assert client.get("/v1/audit", headers=ann.headers).status_code == 403
+        assert client.get("/v1/collections/docs/documents", headers=stranger.headers).status_code == 404
+    assert [(row.principal, row.action, row.collection, row.outcome) for row in rows(running)] == [
+        (ann.id, "documents", "", "forbidden"),
+        (ann.id, "audit", "", "forbidden"),
+        (stranger.id, "collection.reach", "docs", "not_granted"),
+    ]
+
+
+def test_an_operator_reads_the_rows_of_its_own_groups(running: Running) -> None:
+    boss, local = Key(running, "boss"), Key(running, "local", "operator", "sales")
+    ann = Key(running, "ann", "reader", "default")
+    with running.client() as client:
+        client.put("/v1/collections/docs/grants/default", headers=boss.headers)
+        client.put("/v1/collections/docs/grants/sales", headers=boss.headers)
+        client.post("/v1/chat/completions", json=ASKED, headers=ann.headers)
+        client.post("/v1/chat/completions", json=ASKED, headers=local.headers)
+
+        def seen(who: Key, query: str = "") -> list[tuple[str, str]]:
+            found = client.get(f"/v1/audit{query}", headers=who.headers).json()["data"]
+            return [(row["action"], row["group"]) for row in found if row["n"] > 1]
+
+        assert seen(local) == [("grant.add", "sales"), ("turn.ask", "sales")]
+        everything = seen(boss)
+        assert everything == [
+            ("grant.add", "default"),
+            ("grant.add", "sales"),
+            ("turn.ask", "default"),
+            ("turn.ask", "sales"),
+            ("log.read", ""),
+            ("log.read", ""),
+        ]
+        assert seen(boss, f"?principal={ann.id}") == [("turn.ask", "default")]
+        assert seen(boss, "?action=grant.add&after=2&limit=1") == [("grant.add", "sales")]
+        assert seen(boss, "?until=1") == []
+
+
+def test_an_act_that_cannot_be_accounted_for_does_not_happen(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    from server.store import StoreFull
+
+    def full(*_: object) -> None:
+        raise StoreFull("the disk is full")
+
+    boss = Key(running, "boss")
+    monkeypatch.setattr(audit, "append", full)
+    with running.client(headers=boss.headers) as client:
+        assert client.post("/v1/keys", json={"name": "desk"}).status_code == 503
+        assert client.delete("/v1/collections/docs").status_code == 503
+        assert client.get("/v1/collections").json()["data"][0]["name"] == "docs"
+        assert [key["name"] for key in client.get("/v1/keys").json()["data"]] == ["boss"]

@@ -88,14 +88,19 @@ class Pool:
             for name, stated in self.propositions.items()
             for one in stated
         ]
-        write_text(folder / _FILE, json.dumps({"kind": self.kind, "propositions": rows}))
+        # The fingerprint tells a file that a disk has changed.
+        kept = {"kind": self.kind, "propositions": rows, "fingerprint": self.fingerprint()}
+        write_text(folder / _FILE, json.dumps(kept))
 
 
 def remembered(folder: Path) -> Pool:
     """The pool a collection was indexed with last; sections where it never said. Raises CollectionCorrupt."""
     try:
         kept = json.loads((folder / _FILE).read_text("utf-8"))
-        return Pool(kept["kind"], _by_document(_stated(row) for row in kept["propositions"]))
+        pool = Pool(kept["kind"], _by_document(_stated(row) for row in kept["propositions"]))
+        if pool.kind not in KINDS or kept.get("fingerprint", pool.fingerprint()) != pool.fingerprint():
+            raise ValueError("it is not as it was written")
+        return pool
     except FileNotFoundError:
         return Pool()
     except (ValueError, KeyError, TypeError) as error:

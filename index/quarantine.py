@@ -40,7 +40,8 @@ class Quarantine:
             files = json.loads(self._path.read_text("utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
             return {}  # the worst that follows is that a file is tried once more
-        return files if isinstance(files, dict) else {}
+        sound = isinstance(files, dict) and all(isinstance(one, dict) for one in files.values())
+        return files if sound else {}
 
     def _write(self) -> None:
         write_json(self._path, {"files": self._files})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -116,7 +116,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify(folder: Path, description: dict[str, Any]) -> None:
+def verify(folder: Path, description: Mapping[str, Any]) -> None:
     """Raises RunError for the first file that is missing or not the one the run wrote."""
     for name, expected in dict(description.get("files", {})).items():
         path = folder / name
@@ -125,5 +125,5 @@ def verify(folder: Path, description: dict[str, Any]) -> None:
         if path.stat().st_size != expected["bytes"] or sha256(path) != expected["sha256"]:
             raise RunError(
                 f"{path} is not the file this rewriter was made with: it is damaged or belongs to another run. "
-                "Restore it, export the run again, or promote another one."
+                "Restore it, export the run again, or promote another one; what comes with Anaphora is installed again."
             )

@@ -34,7 +34,9 @@ def diagnose(settings: Settings, describe: Callable[[BaseException], str]) -> It
     """Every check's findings, each as soon as it is known. `describe` words what nobody foresaw."""
     yield from check_python()
     yield from check_home(settings)
+    yield from check_database(settings)
     yield from check_models(settings)
+    yield from check_rewriter(settings)
     yield from check_collections(settings, describe)
     yield from check_llm(settings)
     yield from check_provider(settings)
@@ -67,9 +69,27 @@ def check_home(settings: Settings) -> Iterator[Finding]:
     yield Finding("disk", level, f"{free / 1e9:.1f} GB free", remedy)
 
 
+def check_database(settings: Settings) -> Iterator[Finding]:
+    """The database, where there is one, can be read from its first page to its last."""
+    from server.store.database import find_damage
+
+    path = settings.home / "anaphora.db"
+    if not path.exists():
+        return
+    if problem := find_damage(path):
+        yield Finding(
+            "database", "fail", f"{path} is damaged ({problem})",
+            "Stop the server and restore a backup; without one, move the file away to start with an empty one, and "
+            "keep it: `sqlite3 FILE .recover` gets out of it what is sound.",
+        )  # fmt: skip
+    else:
+        yield Finding("database", "ok", f"{path.stat().st_size / 1e6:.1f} MB")
+
+
 def check_models(settings: Settings) -> Iterator[Finding]:
-    """The models the settings name are there."""
+    """The models the settings name are there, and are what was fetched."""
     from server.registry import registered_models
+    from server.registry.fetching import sha256
 
     known = registered_models()
     wanted = [("embedding model", settings.index.encoder)]
@@ -82,12 +102,40 @@ def check_models(settings: Settings) -> Iterator[Finding]:
             there = Path(name).expanduser().exists()
             yield Finding(what, "ok", f"{name} ({'a folder' if there else 'from the hub, fetched when it is needed'})")
         elif known[name].fetched(settings.home):
-            yield Finding(what, "ok", name)
+            folder = known[name].folder(settings.home)
+            changed = [file.path for file in known[name].files if sha256(folder / file.path) != file.sha256]
+            if changed:
+                yield Finding(
+                    what, "fail", f"{name} is damaged: {', '.join(changed)}",
+                    f"Delete {folder} and run `anaphora models fetch {name}`.",
+                )  # fmt: skip
+            else:
+                yield Finding(what, "ok", name)
         else:
             yield Finding(
                 what, "fail", f"{name} is not fetched ({known[name].size / 1e6:.0f} MB)",
                 f"Run `anaphora models fetch {name}`.",
             )  # fmt: skip
+
+
+def check_rewriter(settings: Settings) -> Iterator[Finding]:
+    """The rewriter that serves has the files it was made with."""
+    from rewriter.errors import RunError
+    from rewriter.load import describe, verify
+    from server.rewriters import chosen_folder
+
+    if settings.rewriter.kind != "auto":
+        return
+    try:
+        folder = chosen_folder(settings)
+        if folder is not None:
+            verify(folder, describe(folder))
+    except RunError as error:
+        yield Finding(
+            "rewriter", "fail", str(error), "Until that is mended, the one that comes with Anaphora serves, or none."
+        )
+    else:
+        yield Finding("rewriter", "ok", folder.name if folder else "none")
 
 
 def check_collections(settings: Settings, describe: Callable[[BaseException], str]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import regex
 from rewriter.conversation import Conversation
 from rewriter.errors import RunError
 from rewriter.gate import RewriteGate, probability
-from rewriter.load import DESCRIPTION, Serving
+from rewriter.load import DESCRIPTION, Serving, verify
 from rewriter.protocol import Rewrite, Term
 from rewriter.terms.reading import ConversationReader, Reading, Word
 from rewriter.terms.scoring import MODEL, TermScorer
@@ -151,7 +151,8 @@ class TermRewriter:
 
 
 def load(folder: Path, description: Mapping[str, Any], serving: Serving) -> TermRewriter:
-    """The term rewriter of a finished run; raises RunError."""
+    """The term rewriter of a finished run; raises RunError where its files are missing or damaged."""
+    verify(folder, description)
     try:
         gate, threshold = RewriteGate.of(description), float(description["threshold"])
     except (KeyError, TypeError, ValueError) as error:

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from index.errors import CollectionCorrupt, InvalidName
 from index.versions import CollectionFolder
-from server.store.database import Database
+from server.store.database import Database, find_damage
 from server.store.errors import BackupError
 from server.store.home import hold_home
 from server.store.runners import any_alive
@@ -175,6 +175,11 @@ def _copy_database(source: Path, target: Path) -> None:
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise BackupError(f"The database {source} could not be copied: {error}.") from error
+    if problem := find_damage(target):
+        raise BackupError(
+            f"The database {source} is damaged ({problem}). Restore an earlier backup, or move the file away and back "
+            "up what is left."
+        )
     target.chmod(stat.S_IMODE(source.stat().st_mode))
 
 
@@ -307,14 +312,10 @@ def _check_database(path: Path) -> None:
     """Raises StoreError for a database that is damaged or of a newer version."""
     if not path.exists():
         return
-    database = Database(path)
-    try:
-        found = database.read_blocking(lambda connection: connection.execute("PRAGMA quick_check").fetchone()[0])
-    finally:
-        database.close()
+    Database(path).close()
     path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-    if found != "ok":
-        raise BackupError(f"The database in the backup is damaged ({found[:200]}); nothing was changed.")
+    if problem := find_damage(path):
+        raise BackupError(f"The database in the backup is damaged ({problem}); nothing was changed.")
 
 
 def _check_collections(root: Path) -> None:

@@ -14,7 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
@@ -60,6 +60,9 @@ class Database:
 
     def _prepare(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            if not self.path.stat().st_size:
+                log.warning("the database %s is empty: if it held anything, restore a backup", self.path)
         # Conversations are nobody else's business on a shared machine.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         with FileLock(self.path.with_name(self.path.name + ".lock")):
@@ -149,6 +152,16 @@ class Database:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+
+
+def find_damage(path: Path) -> str:
+    """What is wrong with a database file, also one that is in use; empty where nothing is. Reads all of it."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)) as reader:
+            found = str(reader.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if found == "ok" else found[:200]
 
 
 def _log_failure(future: Future[T]) -> None:

@@ -24,9 +24,11 @@ from index.encoders import Encoder
 from index.indexer import index_paths
 from index.stores import StoreSpec, chroma_process
 from index.versions import CollectionFolder
+from rewriter.load import packaged_folder
 from server.chat import collections
+from server.store import Database, jobs
 from tests.cli.test_serve import command
-from tests.index.test_damage import DAMAGES, damage_file, empty, flip
+from tests.damages import DAMAGES, Damage, damage_file, empty, flip, truncate
 from tests.serving import DOCUMENTS, Serve, make_settings
 
 ALL = os.environ.get("ANAPHORA_TEST_DAMAGE") == "all"
@@ -204,3 +206,67 @@ def test_a_server_whose_mapped_files_are_cut_short_lives_on(
             assert process.poll() is None
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("damage", [truncate, flip])
+def test_doctor_reads_all_of_the_database_and_backup_takes_no_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Damage
+) -> None:
+    monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
+    path = tmp_path / "anaphora.db"
+    database = Database(path)
+    for number in range(200):
+        database.write_blocking(lambda c, n=number: jobs.remember_sources(c, f"docs{n}", [Path("/a" * 60)]))  # type: ignore[misc]
+    database.close()
+    assert "✓ database" in anaphora("doctor").stdout
+    damage_pages(path, damage)
+    told = anaphora("doctor").stdout
+    assert "✗ database" in told
+    assert "restore a backup" in told
+    copied = anaphora("backup", tmp_path / "backup.tar")
+    assert copied.exit_code != 0
+    assert not (tmp_path / "backup.tar").exists()
+
+
+def damage_pages(path: Path, damage: Damage) -> None:
+    """Damage a database; of a flip, in what holds its pages together, since no digest covers its rows."""
+    if damage is flip:
+        data = bytearray(path.read_bytes())
+        for page in range(4096, len(data), 4096):
+            data[page] ^= 0x40
+        path.write_bytes(data)
+    else:
+        damage(path)
+
+
+def test_an_empty_database_is_not_taken_for_a_new_one_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "anaphora.db"
+    Database(path).close()
+    assert "restore a backup" not in caplog.text
+    empty(path)
+    Database(path).close()
+    assert "restore a backup" in caplog.text
+
+
+def test_doctor_names_damaged_models_and_rewriters(
+    model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
+    shutil.copytree(model_home / "models" / "all-minilm-l6-v2", tmp_path / "models" / "all-minilm-l6-v2")
+    packaged = packaged_folder()
+    assert packaged is not None
+    shutil.copytree(packaged, tmp_path / "rewriters" / "mine")
+    monkeypatch.setenv("ANAPHORA_REWRITER__MODEL", "mine")
+    told = anaphora("doctor").stdout
+    assert "✓ embedding model" in told
+    assert "✓ rewriter: mine" in told
+    flip(next((tmp_path / "models").rglob("*.onnx")))
+    flip(tmp_path / "rewriters" / "mine" / "model.onnx")
+    told = anaphora("doctor").stdout
+    assert "all-minilm-l6-v2 is damaged" in told
+    assert "anaphora models fetch all-minilm-l6-v2" in told
+    assert "✗ rewriter" in told

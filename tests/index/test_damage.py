@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,30 +18,9 @@ from index.journal import VectorJournal
 from index.query import Query
 from index.versions import CollectionFolder
 from testing.encoder import WordEncoder
+from tests.damages import DAMAGES, Damage, damage_file, empty, flip, remove, truncate
 from tests.index.conftest import document
 
-
-def truncate(path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) * 2 // 3] ^= 0x40
-    path.write_bytes(data)
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-Damage = Callable[[Path], None]
-DAMAGES = (truncate, flip, remove, empty)
 FILES = (
     "records.sqlite", "vectors.npy", "manifest.json", "current", "lexical/data.csc.index.npy",
     "lexical/indices.csc.index.npy", "lexical/indptr.csc.index.npy", "lexical/params.index.json",
@@ -59,13 +37,6 @@ def root(tmp_path: Path, documents: list[Document], words: WordEncoder) -> Path:
 
 def damaged(root: Path, file: str, damage: Damage) -> None:
     damage_file(CollectionFolder(root, "docs"), file, damage)
-
-
-def damage_file(folder: CollectionFolder, file: str, damage: Damage) -> None:
-    """Damage a file of the version that serves, or of the collection; `file` may have wildcards."""
-    place = folder.path if file == "current" else folder.versions / folder.named()
-    (path,) = place.glob(file)
-    damage(path)
 
 
 def found(collection: Collection, text: str) -> list[str]:

@@ -12,8 +12,9 @@ from index.collection import Collection
 from index.documents import Document, Section
 from index.errors import CollectionCorrupt, LoadError
 from index.indexer import index_paths
-from index.pools import Pool, read_pool, remembered
+from index.pools import Pool, Stated, read_pool, remembered
 from index.query import Query
+from tests.damages import Damage, empty, flip, truncate
 
 TEXT = "The permit costs $35. It is valid for a year. Dogs need a permit of their own."
 
@@ -119,4 +120,24 @@ def test_another_pool_indexes_unchanged_files_again(tmp_path: Path, words: Any, 
 def test_a_torn_memory_of_the_pool_is_told(tmp_path: Path) -> None:
     (tmp_path / "pool.json").write_text("{")
     with pytest.raises(CollectionCorrupt, match="--pool"):
+        remembered(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, empty])
+def test_a_damaged_memory_of_the_pool_is_told_and_replaced(tmp_path: Path, damage: Damage) -> None:
+    pool = Pool("both", {"d": (Stated("p", "The fee is ten euros.", 0, 8, "Fee: 10."),)})
+    pool.remember(tmp_path)
+    assert remembered(tmp_path) == pool
+    damage(tmp_path / "pool.json")
+    with pytest.raises(CollectionCorrupt, match="--pool"):
+        remembered(tmp_path)
+    Pool().remember(tmp_path)
+    assert remembered(tmp_path) == Pool()
+
+
+def test_a_changed_word_of_a_remembered_proposition_is_told(tmp_path: Path) -> None:
+    Pool("both", {"d": (Stated("p", "The fee is ten euros.", 0, 8, "Fee: 10."),)}).remember(tmp_path)
+    path = tmp_path / "pool.json"
+    path.write_text(path.read_text("utf-8").replace("ten euros", "tan euros"), "utf-8")
+    with pytest.raises(CollectionCorrupt, match="not as it was written"):
         remembered(tmp_path)

@@ -24,6 +24,10 @@ Answer: TypeAlias = dict[str, Any]
 Call: TypeAlias = Callable[[object], Awaitable[Answer]]
 
 
+_BY_SESSION = ("key:", "oidc:")
+"""How ids of principals begin whom a session let in, which they can end: no proxy did, and this machine is not one."""
+
+
 class _Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -95,12 +99,14 @@ class Calls:
         return {}
 
     async def list_collections(self, data: object) -> Answer:
-        """→ `{collections: [{name, documents, problem}], chosen}`."""
+        """→ `{collections: [{name, documents, problem}], chosen, person}`; `person` is who can sign out, or empty."""
         found = await self._service.collections()
         names = [{"name": one.name, "documents": one.documents, "problem": _problem(one)} for one in found]
         default = self._service.settings.collection
         known = [one.name for one in found]
-        return {"collections": names, "chosen": default if default in known or not known else known[0]}
+        chosen = default if default in known or not known else known[0]
+        who = self._service.principal
+        return {"collections": names, "chosen": chosen, "person": who.name if who.id.startswith(_BY_SESSION) else ""}
 
     async def welcome(self, data: object) -> Answer:
         """`{id: collection}` → `{html}` of an empty conversation."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from server.api.door.guard import REMEMBERED_SECONDS
+from server.store import keys
 from testing.oidc_provider import FakeOidcProvider
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.door import OpenDoor
+    from tests.ui.conftest import Visitor
+    from tests.ui.site import Site
 
 pytestmark = pytest.mark.browser
 
@@ -34,3 +39,16 @@ def test_a_person_signs_in_at_another_site_and_leaves_it(browser: Browser, open_
         assert [path for path, _ in provider.requests][-1] == "/logout"
         assert page.goto(f"{here}/a").url == f"{here}/login?next=/a"  # type: ignore[union-attr]
         context.close()
+
+
+def test_the_page_names_who_signed_in_and_signs_them_out(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    assert not page.locator(".person").is_visible()
+    _, secret = site.service.core.database.write_blocking(lambda connection: keys.create(connection, "Ada <b>L.</b>"))
+    time.sleep(REMEMBERED_SECONDS)
+    page.goto(site.address)
+    page.fill("input[name=key]", secret)
+    page.click("button")
+    page.wait_for_selector(".person:has-text('Ada <b>L.</b>')")
+    page.click("text=Sign out")
+    page.wait_for_selector("input[name=key]")

@@ -33,6 +33,8 @@ async function collections(chosen) {
   }));
   if (!answer.collections.length) collection.add(new Option(answer.chosen, answer.chosen));
   if ([...collection.options].some((option) => option.value === wanted)) collection.value = wanted;
+  part("person").hidden = !answer.person;
+  part("person").firstElementChild.textContent = answer.person;
   warn();
   anaphora.emit("collection", { name: collection.value });
 }
@@ -177,6 +179,8 @@ files.addEventListener("change", () => {
   files.value = "";
 });
 collection.addEventListener("change", () => {
+  part("person").hidden = !answer.person;
+  part("person").firstElementChild.textContent = answer.person;
   warn();
   anaphora.emit("collection", { name: collection.value, chosen: true });
 });

@@ -50,16 +50,7 @@ class SecurityHeaders:
             await self._app(scope, receive, send)
             return
         path: str = scope["path"]
-        headers: Mapping[str, str] = {
-            **_COMMON,
-            "Content-Security-Policy": API_POLICY
-            if is_api(path)
-            else LOGIN_POLICY
-            if path.startswith("/login")
-            else PAGE_POLICY,
-        }
-        if is_api(path):
-            headers = {**headers, "Cache-Control": "no-store"}
+        headers: Mapping[str, str] = _of(path)
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -69,3 +60,12 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+def _of(path: str) -> dict[str, str]:
+    if is_api(path):
+        return {**_COMMON, "Content-Security-Policy": API_POLICY, "Cache-Control": "no-store"}
+    if path.startswith("/login"):
+        # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
+        return {**_COMMON, "Content-Security-Policy": LOGIN_POLICY, "Referrer-Policy": "same-origin"}
+    return {**_COMMON, "Content-Security-Policy": PAGE_POLICY}

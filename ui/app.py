@@ -6,22 +6,23 @@ beside this one. Answers stream through Gradio's queue, everything else are sing
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import gradio as gr
 from fastapi import FastAPI
+from starlette.routing import Mount
+from starlette.types import Scope
 
 from server.chat import ChatService, Principal
 from ui.calls import Answer, Calls, guarded
 from ui.chat import Picture, ask
+from ui.gate import PageGate
 from ui.live import LiveTurns
 from ui.templates import FOLDER, render, static
 
 TABS = 200
 """Streams that may run through Gradio's queue at once; the service's own limits are the narrower ones."""
 
-_HOUR = 3600
 _POLLED = frozenset({"watch_jobs"})
 """What the page asks by itself again and again does not count as a request."""
 
@@ -62,7 +63,7 @@ def build(service: ChatService) -> gr.Blocks:
         answered.__name__ = name
         return answered
 
-    with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True, delete_cache=(_HOUR, _HOUR)) as blocks:
+    with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True) as blocks:
         gr.HTML(
             html_template=render("rail.html"),
             js_on_load=static("rail.js"),
@@ -73,7 +74,6 @@ def build(service: ChatService) -> gr.Blocks:
                 "rename_conversation",
                 "delete_conversation",
                 "list_collections",
-                "upload_file",
                 "watch_jobs",
             ),
         )
@@ -106,8 +106,12 @@ def build(service: ChatService) -> gr.Blocks:
 
 
 def _principal(request: gr.Request) -> Principal:
-    """Whoever sent a request, as the door found out: Gradio hands over a request of its own, or Starlette's."""
-    scope: Mapping[str, Any] = getattr(request, "request", request).scope
+    """Whoever sent a request: Gradio hands over a request of its own, or Starlette's."""
+    return _admitted(getattr(request, "request", request).scope)
+
+
+def _admitted(scope: Scope) -> Principal:
+    """Who was let in at the door."""
     principal: Principal = scope["state"]["principal"]
     return principal
 
@@ -118,8 +122,7 @@ def _tab(request: gr.Request) -> tuple[str, str]:
 
 
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
-    """Mount the page at `/`; routes that `app` has already stay in front of it."""
-    limit = service.settings.server.max_body_mb * 1024 * 1024
+    """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     mounted: FastAPI = gr.mount_gradio_app(
         app,
         build(service),
@@ -129,9 +132,11 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
         run_history=False,
         enable_monitoring=False,
         show_error=False,
-        max_file_size=limit,
         favicon_path=str(FOLDER / "static" / "icon.png"),
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
         head=f"<style>{static('page.css')}{static('text.css')}</style><script>{static('page.js')}</script>",
     )
+    for route in mounted.routes:
+        if isinstance(route, Mount) and route.path == "":
+            route.app = PageGate(route.app, _admitted)
     return mounted

@@ -18,7 +18,7 @@ from ui.examples import examples
 from ui.sources import read
 from ui.templates import render
 from ui.turns import TurnView
-from ui.uploads import accept, jobs_html
+from ui.uploads import jobs_html
 
 Answer: TypeAlias = dict[str, Any]
 Call: TypeAlias = Callable[[object], Awaitable[Answer]]
@@ -58,12 +58,6 @@ class _Rate(_Asked):
     comment: str = ""
 
 
-class _Upload(_Asked):
-    collection: str
-    path: str
-    name: str
-
-
 class _Jobs(_Asked):
     jobs: dict[str, str] = Field(max_length=50)
 
@@ -78,14 +72,15 @@ class Calls:
         """`{query}` → `{html}`."""
         query = _Search.model_validate(data).query.strip()
         found = await self._service.conversations(query or None, limit=200)
-        return {"html": str(conversations_html(found, query))}
+        return {"html": str(conversations_html(found, query, all_changed=self._service.may("change_any")))}
 
     async def open_conversation(self, data: object) -> Answer:
-        """`{id}` → `{id, title, collection, turns: [{turn, html, sources}]}`."""
+        """`{id}` → `{id, title, collection, own, turns: [{turn, html, sources}]}`; `own`: it may be gone on with."""
         detail = await self._service.conversation(_Named.model_validate(data).id)
-        views = [TurnView.of(turn) for turn in detail.messages]
+        own, ratable = detail.own or self._service.may("change_any"), self._service.may("rate")
+        views = [TurnView.of(turn, ratable=ratable, own=own) for turn in detail.messages]
         turns = [{"turn": view.id, "html": str(view.html()), "sources": str(view.sources_html())} for view in views]
-        return {"id": detail.id, "title": detail.title, "collection": detail.collection, "turns": turns}
+        return {"id": detail.id, "title": detail.title, "collection": detail.collection, "own": own, "turns": turns}
 
     async def rename_conversation(self, data: object) -> Answer:
         """`{id, title}` → `{title}`."""
@@ -104,9 +99,10 @@ class Calls:
         names = [{"name": one.name, "documents": one.documents, "problem": _problem(one)} for one in found]
         default = self._service.settings.collection
         known = [one.name for one in found]
-        chosen = default if default in known or not known else known[0]
-        who = self._service.principal
-        return {"collections": names, "chosen": chosen, "person": who.name if who.id.startswith(_BY_SESSION) else ""}
+        adding, who = self._service.may("documents"), self._service.principal
+        chosen = default if default in known or (adding and not known) else next(iter(known), "")
+        person = who.name if who.id.startswith(_BY_SESSION) else ""
+        return {"collections": names, "chosen": chosen, "person": person, "adding": adding}
 
     async def welcome(self, data: object) -> Answer:
         """`{id: collection}` → `{html}` of an empty conversation."""
@@ -114,7 +110,17 @@ class Calls:
         found = next((one for one in await self._service.collections() if one.name == name), None)
         documents = found.documents if found else 0
         asked = await examples(self._service, name) if documents else []
-        return {"html": str(render("welcome.html", collection=name, documents=documents, examples=asked))}
+        return {
+            "html": str(
+                render(
+                    "welcome.html",
+                    collection=name if found or self._service.may("documents") else "",
+                    documents=documents,
+                    examples=asked,
+                    adding=self._service.may("documents"),
+                )
+            )
+        }
 
     async def read_document(self, data: object) -> Answer:
         """`{collection, document, start, end}` → `{html}`."""
@@ -129,11 +135,6 @@ class Calls:
         else:
             await self._service.feedback(asked.turn, asked.rating, asked.reason, asked.comment)
         return {}
-
-    async def upload_file(self, data: object) -> Answer:
-        """`{collection, path, name}` → `{job}`."""
-        asked = _Upload.model_validate(data)
-        return {"job": (await accept(self._service, asked.collection, asked.path, asked.name)).id}
 
     async def watch_jobs(self, data: object) -> Answer:
         """`{jobs: {id: name}}` → `{html, running}`."""

@@ -37,10 +37,13 @@ def grouped(conversations: Sequence[ConversationSummary], now: datetime) -> list
     return [Group(name, entries) for name, entries in groups.items()]
 
 
-def conversations_html(conversations: Sequence[ConversationSummary], query: str = "") -> Markup:
-    """The list; with `query`, what a search for it found, as one group."""
+def conversations_html(
+    conversations: Sequence[ConversationSummary], query: str = "", *, all_changed: bool = True
+) -> Markup:
+    """The list; with `query`, what a search for it found, as one group. `all_changed`: also those of others may be
+    renamed and deleted."""
     if query:
         groups = [Group("Found", list(conversations))] if conversations else []
     else:
         groups = grouped(conversations, datetime.now())
-    return render("conversations.html", groups=groups, query=query)
+    return render("conversations.html", groups=groups, query=query, all_changed=all_changed)

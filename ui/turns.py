@@ -112,11 +112,16 @@ class TurnView:
         self.feedback: Feedback | None = None
         self.problem = ""
         self.state = "running"
+        self.ratable = True
+        """Whether whoever looks may rate it."""
+        self.own = True
+        """Whether whoever looks may ask it anew."""
 
     @classmethod
-    def of(cls, stored: StoredTurn) -> TurnView:
+    def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True) -> TurnView:
         """A turn as it was kept."""
         view = cls(stored.id, stored.question, stored.collection, stored.search_for)
+        view.ratable, view.own = ratable, own
         view.id, view.text, view.feedback = stored.id, stored.answer, stored.feedback
         for event in (stored.rewrite, stored.evidence, stored.done, stored.error):
             if event is not None:
@@ -253,6 +258,7 @@ class _Shown:
         self.timings = view._timings()
         self.sources = len(view.passages)
         self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"
+        self.ratable, self.own = view.ratable, view.own
         self.total = view.done.seconds.get("total") if view.done else None
         self.rating = view.feedback.rating if view.feedback else ""
         self.reason = view.feedback.reason if view.feedback else ""

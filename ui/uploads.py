@@ -1,18 +1,13 @@
-"""Uploads: from Gradio's upload folder into a collection, and how far the work is.
-
-Gradio receives the bytes; the page then names the file it got. Only files inside Gradio's upload
-folder are accepted. The service keeps its own copy, and Gradio clears its folder within hours.
-"""
+"""How far the work on uploads is. The page hands files to the API itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from markupsafe import Markup
 
-from server.chat import ChatService, InvalidRequest, Job
+from server.chat import Job
 from ui.templates import plural, render
 
 _STATES = {"queued": "waiting", "failed": "failed", "cancelled": "cancelled", "interrupted": "interrupted"}
@@ -29,27 +24,6 @@ class ShownJob:
     total: int
     words: str
     messages: list[str]
-
-
-def received(path: str) -> Path:
-    """The uploaded file at `path`. Raises `InvalidRequest` for anything outside the upload folder."""
-    from gradio.utils import get_upload_folder
-
-    folder = Path(get_upload_folder()).resolve()
-    file = Path(path).resolve()
-    if not file.is_relative_to(folder) or not file.is_file():
-        raise InvalidRequest("The file did not arrive; choose it once more.")
-    return file
-
-
-def safe_name(name: str) -> str:
-    """The last part of a file name, whichever system it came from."""
-    return PurePosixPath(PureWindowsPath(name).name).name[:200] or "upload"
-
-
-async def accept(service: ChatService, collection: str, path: str, name: str) -> Job:
-    """Hand an uploaded file to the service. Raises `ChatError`."""
-    return await service.upload(collection, safe_name(name), received(path))
 
 
 def shown(job: Job, name: str = "") -> ShownJob:

@@ -54,10 +54,10 @@ def test_the_page_itself_and_links_to_it_are_answered(page: Any) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/gradio_api/nothing", 404),
-        ("GET", "/gradio_api/file=/etc/passwd", 403),
+        ("GET", "/gradio_api/file=/etc/passwd", 404),
         ("DELETE", "/gradio_api/queue/join", 405),
         ("POST", "/gradio_api/queue/join", 422),
-        ("POST", "/gradio_api/run/nothing", 422),
+        ("POST", "/gradio_api/run/nothing", 404),
         ("GET", "/nothing/at/all", 404),
     ],
 )
@@ -74,7 +74,8 @@ def test_errors_of_the_page_have_the_shape_of_the_api(page: Any, method: str, pa
 def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection(page: Any) -> None:
     with page.client() as client:
         for _ in range(2):
-            answer = client.post("/gradio_api/run/predict", json={"data": [], "fn_index": 10**6, "session_hash": "x"})
+            asked = {"data": [], "fn_name": "stop", "component_id": 10**6, "session_hash": "x"}
+            answer = client.post("/gradio_api/component_server", json=asked)
             assert answer.status_code == 500
             assert answer.json()["error"]["type"] == "server_error"
 

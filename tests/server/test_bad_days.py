@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from server.chat import probes
 from server.store import jobs
 from server.store.records import Job
+from tests.rows import MINE
 
 QUESTION = {"question": "How long is parental leave?"}
 YEAR = 365 * 86_400.0
@@ -190,7 +191,7 @@ def test_the_newest_jobs_are_kept_though_the_clock_was_set_back(running: Any) ->
 
     def fill(connection: Any) -> None:
         for n in range(jobs.KEPT + 10):
-            jobs.add(connection, job(n), "runner")
+            jobs.add(connection, job(n), "runner", MINE)
 
     running.service.core.database.write_blocking(fill)
     with running.client() as client:

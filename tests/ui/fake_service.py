@@ -10,8 +10,6 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO
 
 from server.access import LOCAL, Principal
 from server.chat import (
@@ -88,7 +86,6 @@ class FakeService(ChatService):
         self.store: dict[str, tuple[ConversationSummary, list[StoredTurn]]] = {}
         self.damage: dict[str, object] = {}
         self.requests: list[TurnRequest] = []
-        self.uploads: dict[str, bytes] = {}
         self.cancelled = 0
         self.looks = 0
 
@@ -308,11 +305,6 @@ class FakeService(ChatService):
             if text.id == document_id:
                 return text.document()
         raise NotFound("This document is not in the collection any more.")
-
-    async def upload(self, collection: str, filename: str, content: bytes | BinaryIO | Path) -> Job:
-        assert isinstance(content, Path)
-        self.uploads[filename] = await asyncio.to_thread(content.read_bytes)
-        return self._job(filename, 0)
 
     async def job(self, job_id: str) -> Job:
         self.looks += 1

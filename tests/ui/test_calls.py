@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import Calls, guarded
 from ui.conversations import grouped
 from ui.examples import pick, question_about
-from ui.uploads import safe_name, shown
+from ui.uploads import shown
 
 
 @pytest.fixture
@@ -60,7 +59,6 @@ def test_a_conversation_is_opened_with_its_turns_and_sources(service: FakeServic
         ("read_document", {"collection": "docs", "document": "a.md", "start": "x"}),
         ("rate", {"turn": "gone", "rating": "up"}),
         ("rate", {"turn": "gone", "rating": "sideways"}),
-        ("upload_file", {"collection": "docs", "path": "/etc/passwd", "name": "passwd"}),
         ("watch_jobs", {"jobs": []}),
     ],
 )
@@ -94,22 +92,6 @@ def test_a_rating_is_kept_and_taken_back(service: FakeService) -> None:
     assert turns[0].feedback is None
 
 
-def test_only_files_that_gradio_received_are_taken(
-    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "inbox"))
-    (tmp_path / "inbox").mkdir()
-    inside, outside = tmp_path / "inbox" / "a.md", tmp_path / "b.md"
-    inside.write_text("in")
-    outside.write_text("out")
-    (tmp_path / "inbox" / "link.md").symlink_to(outside)
-    for path in (outside, tmp_path / "inbox" / ".." / "b.md", tmp_path / "inbox" / "link.md", tmp_path / "inbox"):
-        assert "error" in call(service, "upload_file", {"collection": "docs", "path": str(path), "name": "x.md"})
-    data = {"collection": "docs", "path": str(inside), "name": "..\\..\\evil/n<b>.md"}
-    assert call(service, "upload_file", data) == {"job": "n<b>.md"}
-    assert service.uploads == {"n<b>.md": b"in"}
-
-
 def test_jobs_are_watched_until_they_are_done(service: FakeService) -> None:
     first = call(service, "watch_jobs", {"jobs": {"a.md": "a <b>.md"}})
     assert first["running"]
@@ -126,14 +108,6 @@ def test_a_failed_file_is_told_with_its_reason() -> None:
     job = Job(id="1", kind="upload", collection="docs", state="done", files=(file,), created=0, updated=0)
     assert shown(job).words == "not indexed"
     assert shown(job).messages == ["a.pdf: The file is damaged; save it again."]
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [("a.md", "a.md"), ("C:\\x\\b.pdf", "b.pdf"), ("../../c.txt", "c.txt"), ("", "upload"), ("/", "upload")],
-)
-def test_a_file_name_is_only_a_name(given: str, kept: str) -> None:
-    assert safe_name(given) == kept
 
 
 def test_conversations_are_grouped_by_day() -> None:

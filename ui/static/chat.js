@@ -9,6 +9,7 @@ let conversation = null; // id, null for one that has not begun
 let collection = "";
 let running = null; // {stream, article} of the turn being answered
 let opening = 0;
+const invitation = question.placeholder;
 
 const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 90;
 const toEnd = () => { scroll.scrollTop = scroll.scrollHeight; };
@@ -39,6 +40,11 @@ function here(id, title, name) {
   if (address.href !== location.href) history.replaceState(null, "", address);
   anaphora.emit("current", { id, collection: id ? collection : "" });
 }
+// Somebody else's conversation is read, not gone on with.
+function lend(own) {
+  question.disabled = !own;
+  question.placeholder = own ? invitation : "Somebody else asked here; begin a new conversation to ask";
+}
 function showSources(article, cite) {
   turns.querySelectorAll(".turn.shown").forEach((turn) => turn.classList.remove("shown"));
   article?.classList.add("shown");
@@ -57,6 +63,7 @@ function fresh() {
   opening++;
   turns.replaceChildren();
   here(null, "");
+  lend(true);
   showSources(null);
   settle();
   welcome();
@@ -76,6 +83,7 @@ async function open(id) {
     turns.appendChild(article);
   }
   here(answer.id, answer.title, answer.collection);
+  lend(answer.own);
   showSources(turns.lastElementChild);
   settle();
   toEnd();
@@ -291,7 +299,7 @@ element.addEventListener("keydown", (event) => {
     send();
   } else if (event.target.dataset?.enter && event.key === "Enter") {
     actions[event.target.dataset.enter](event.target, event.target.closest(".turn"));
-  } else if (event.target === question && event.key === "ArrowUp" && !question.value && turns.lastElementChild?.dataset.turn) {
+  } else if (event.target === question && event.key === "ArrowUp" && !question.value && turns.lastElementChild?.querySelector('[data-action="edit"]')) {
     event.preventDefault();
     edit(turns.lastElementChild);
   }

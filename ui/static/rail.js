@@ -6,6 +6,7 @@ const files = element.querySelector("#files");
 let current = null;
 let jobs = {};
 let watching = false;
+let adding = false; // whether the role allows files to be added
 
 async function list() {
   const answer = await anaphora.call(server, "list_conversations", { query: find.value });
@@ -25,13 +26,15 @@ function mark() {
 async function collections(chosen) {
   const answer = await anaphora.call(server, "list_collections", {});
   if (!answer) return;
+  element.querySelector('[data-action="choose-files"]').hidden = !answer.adding;
+  adding = answer.adding;
   const wanted = chosen || collection.value || answer.chosen;
   collection.replaceChildren(...answer.collections.map(({ name, documents, problem }) => {
     const option = new Option(`${name} (${documents.toLocaleString()})`, name);
     option.dataset.problem = problem;
     return option;
   }));
-  if (!answer.collections.length) collection.add(new Option(answer.chosen, answer.chosen));
+  if (!answer.collections.length && answer.chosen) collection.add(new Option(answer.chosen, answer.chosen));
   if ([...collection.options].some((option) => option.value === wanted)) collection.value = wanted;
   part("person").hidden = !answer.person;
   part("person").firstElementChild.textContent = answer.person;
@@ -93,17 +96,18 @@ async function remove(row, button) {
   list();
 }
 
-// The bytes of one file to Gradio's upload folder; `told` hears which share has been sent. Gives its path there.
+// One file into a collection by the server's API; `told` hears which share has been sent. Gives the job, or why not.
 function transfer(file, told) {
   return new Promise((resolve, reject) => {
     const form = new FormData();
-    form.append("files", file);
+    form.append("file", file);
     const request = new XMLHttpRequest();
-    request.open("POST", new URL("gradio_api/upload", document.baseURI));
+    const place = `v1/collections/${encodeURIComponent(collection.value)}/documents`;
+    request.open("POST", new URL(place, document.baseURI));
     request.responseType = "json";
     request.upload.onprogress = ({ loaded, total }) => total && told(loaded / total);
     const refused = () => reject(new Error(request.response?.error?.message || "It may be larger than this server accepts."));
-    request.onload = () => (request.status === 200 && request.response?.[0] ? resolve(request.response[0]) : refused());
+    request.onload = () => (request.status === 202 ? resolve(request.response.id) : refused());
     request.onerror = request.onabort = refused;
     request.send(form);
   });
@@ -124,12 +128,11 @@ async function send(chosen) {
     row.append(words, bar);
     part("jobs").before(row);
     try {
-      const path = await transfer(file, (share) => {
+      const job = await transfer(file, (share) => {
         bar.value = share;
         sent.textContent = `sending, ${Math.floor(100 * share)} %`;
       });
-      const answer = await anaphora.call(server, "upload_file", { collection: collection.value, path, name: file.name });
-      if (answer) jobs[answer.job] = file.name;
+      jobs[job] = file.name;
     } catch (error) {
       anaphora.toast(`${file.name} could not be sent. ${error.message}`);
     }
@@ -184,12 +187,12 @@ collection.addEventListener("change", () => {
   warn();
   anaphora.emit("collection", { name: collection.value, chosen: true });
 });
-element.addEventListener("dragover", (event) => { event.preventDefault(); element.classList.add("dropping"); });
+element.addEventListener("dragover", (event) => { event.preventDefault(); if (adding) element.classList.add("dropping"); });
 element.addEventListener("dragleave", () => element.classList.remove("dropping"));
 element.addEventListener("drop", (event) => {
   event.preventDefault();
   element.classList.remove("dropping");
-  send([...event.dataTransfer.files]);
+  if (adding) send([...event.dataTransfer.files]);
 });
 
 anaphora.on("changed", list);

@@ -1,0 +1,103 @@
+"""What of Gradio's own routes is there: those the page uses, and nothing else.
+
+Gradio serves far more than a page needs (calls by name, files of its upload folder, queues of anybody who knows a
+session's name). Here a session belongs to whoever opened it: the name that the browser chose is joined with the
+principal's, so that nobody listens to the queue of somebody else, ends it, or puts something into it. What a call may
+do is decided by the service it reaches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.chat import Principal
+
+FILES = re.compile(r"/(?:assets|static|svelte)/[\w./@-]+|/theme\.css|/favicon\.ico|/manifest\.json|/robots\.txt")
+"""Files of Gradio and of the page, the same for everybody."""
+CALLS = frozenset({"/gradio_api/queue/join", "/gradio_api/component_server", "/gradio_api/component_server/"})
+"""Take JSON that names a session."""
+QUEUE = "/gradio_api/queue/data"
+HEARTBEAT = re.compile(r"/gradio_api/heartbeat/([\w-]{1,64})")
+SAME_FOR_ALL = frozenset({"/", "/config", "/gradio_api/app_id", "/gradio_api/startup-events", "/gradio_api/theme.css"})
+"""The page's frame, without anybody's content."""
+SESSION = "session_hash"
+
+
+class PageGate:
+    """Lets the page's requests through to Gradio, each with a session of its principal's own."""
+
+    def __init__(self, app: ASGIApp, principal: Callable[[Scope], Principal]) -> None:
+        self._app = app
+        self._principal = principal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        path: str = scope["path"]
+        own = _suffix(self._principal(scope))
+        if path in CALLS:
+            await self._call(scope, receive, send, own)
+        elif path == QUEUE:
+            query = [
+                (name, value + own if name == SESSION else value)
+                for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            ]
+            await self._app({**scope, "query_string": urlencode(query).encode()}, receive, send)
+        elif HEARTBEAT.fullmatch(path):
+            await self._app({**scope, "path": path + own, "raw_path": (path + own).encode()}, receive, send)
+        elif path in SAME_FOR_ALL or FILES.fullmatch(path):
+            await self._app({**scope, "query_string": b""}, receive, send)
+        else:
+            await PlainTextResponse("", 404)(scope, receive, send)
+
+    async def _call(self, scope: Scope, receive: Receive, send: Send, own: str) -> None:
+        """Hand on a call; its body is read here, within the door's limit, as its session stands in it."""
+        body, more = b"", True
+        while more:
+            part = await receive()
+            if part["type"] == "http.disconnect":
+                return
+            body += part.get("body", b"")
+            more = part.get("more_body", False)
+        if body:
+            try:
+                asked = json.loads(body)
+            except (ValueError, RecursionError):
+                await PlainTextResponse("The body is no JSON.", 422)(scope, receive, send)
+                return
+            if isinstance(asked, dict) and isinstance(asked.get(SESSION), str):
+                asked[SESSION] += own
+                body = json.dumps(asked).encode()
+            else:
+                await PlainTextResponse("The session is missing.", 422)(scope, receive, send)
+                return
+        length = str(len(body)).encode()
+        headers = [(name, value) for name, value in Headers(scope=scope).raw if name not in _REPLACED]
+        headers += [(b"content-type", b"application/json"), (b"content-length", length)]
+        read = False
+
+        async def again() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app({**scope, "headers": headers}, again, send)
+
+
+_REPLACED = frozenset({b"content-type", b"content-length", b"transfer-encoding"})
+
+
+def _suffix(principal: Principal) -> str:
+    return "-" + hashlib.sha256(principal.id.encode()).hexdigest()[:24]

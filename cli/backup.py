@@ -18,11 +18,14 @@ def backup(
     ] = False,
 ) -> None:
     """Write collections, uploads, conversations, keys and settings into one file, also while a server runs."""
+    from server.access.audit import write_down
     from server.store.backup import back_up
 
     state = state_of(context)
     file = file.expanduser().absolute()
-    back_up(state.settings().home, file, models=models, warn=lambda problem: state.err.print(problem, markup=False))
+    home = state.settings().home
+    back_up(home, file, models=models, warn=lambda problem: state.err.print(problem, markup=False))
+    write_down(home, "home.backup", detail={"file": str(file)})
     state.err.print(
         f"Wrote {file} ({file.stat().st_size / 1e6:.1f} MB). Keep it private: it holds conversations and settings.",
         markup=False,
@@ -40,6 +43,7 @@ def restore(
     """Make the home what it was when the file was written. No server may run on it."""
     from datetime import datetime
 
+    from server.access.audit import write_down
     from server.store.backup import restore as restore_home
 
     state = state_of(context)
@@ -48,4 +52,6 @@ def restore(
         typer.confirm(f"Replace what is in {home}?", abort=True)
     manifest = restore_home(home, file.expanduser().absolute(), without=without)
     made = datetime.fromtimestamp(manifest.created).astimezone()
+    # The log is the one of then, too; its chain goes on with this.
+    write_down(home, "home.restore", detail={"file": str(file), "made": f"{made:%Y-%m-%dT%H:%M:%S%z}"})
     state.err.print(f"{home} is as it was on {made:%Y-%m-%d %H:%M:%S %Z}.", markup=False)

@@ -23,7 +23,8 @@ def export_rows(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write edited and rated turns for review. Set `use` to true where a row may be trained on, and mend `rewrite`."""
-    from server.store import Database, review
+    from server.access.audit import at_terminal, entry
+    from server.store import Database, audit, review
     from text.files import text_writer
 
     state = state_of(context)
@@ -31,6 +32,8 @@ def export_rows(
         raise InputError(f"{out} is there already, perhaps with somebody's review; name another file or --overwrite.")
     database = Database(state.settings().home / "anaphora.db")
     try:
+        made = entry(at_terminal(), "feedback.export", collection=collection)
+        database.write_blocking(lambda connection: audit.append(connection, made))
         rows = database.read_blocking(lambda connection: review.gather(connection, collection))
     finally:
         database.close()

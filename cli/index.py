@@ -23,6 +23,7 @@ from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from sqlite3 import Connection
 
     from index.encoders import Encoder
     from index.indexer import IndexReport
@@ -174,12 +175,20 @@ def choose_pool(
 
 
 def remember(settings: Settings, given: Sequence[Path]) -> None:
-    """Note where the collection came from. Raises StoreError."""
-    from server.store import Database, jobs
+    """Note where the collection came from, and that it was indexed. Raises StoreError."""
+    from server.access.audit import at_terminal, entry
+    from server.store import Database, audit, jobs
+
+    name = settings.collection
+    made = entry(at_terminal(), "collection.index", name, collection=name)
+
+    def write(connection: Connection) -> None:
+        jobs.remember_sources(connection, name, given)
+        audit.append(connection, made)
 
     database = Database(settings.home / "anaphora.db")
     try:
-        database.write_blocking(lambda connection: jobs.remember_sources(connection, settings.collection, given))
+        database.write_blocking(write)
     finally:
         database.close()
 

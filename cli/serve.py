@@ -78,7 +78,7 @@ async def _serve(
 
     async with open_service(settings) as opened:
         service = opened.seen_by(at_terminal())
-        await service.account("server.start", detail={"settings": chosen})
+        await service.account("serve.start", detail={"settings": chosen})
         app = create_app(service, settings)
         mount(app, service)
         server = Server(app, settings.server)
@@ -91,7 +91,7 @@ async def _serve(
         await serving
         preparing.cancel()
         await asyncio.wait({preparing})
-        service.note("server.stop")
+        service.note("serve.stop")
         if failed:
             preparing.result()
     state.err.print("Stopped.")

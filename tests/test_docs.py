@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -162,3 +163,18 @@ def test_settings_that_are_named_exist(page: Path) -> None:
     groups = "|".join({name.partition(".")[0] for name in known if "." in name} - {"index"})
     named = set(re.findall(rf"`((?:{groups})\.(?!json`)[a-z_]+)`", FENCE.sub("", page.read_text("utf-8"))))
     assert named <= known | {name.rpartition(".")[0] for name in known}
+
+
+def test_every_act_in_the_audit_log_is_described() -> None:
+    written = set()
+    for room in ("server", "cli"):
+        for path in (REPOSITORY / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+                if called in ("note", "_note", "_note_read", "account", "entry", "write_down", "wrong", "AuditEntry"):
+                    written |= {value for one in node.args if isinstance(value := getattr(one, "value", None), str)}
+    text = (
+        (REPOSITORY / "docs" / "security.md").read_text("utf-8").partition("## Who did what?")[2].partition("\n## ")[0]
+    )
+    acts = {act for line in text.splitlines() if line.startswith("| `") for act in re.findall(r"`(\w+\.\w+)`", line)}
+    assert acts == {act for act in written if re.fullmatch(r"[a-z]+\.[a-z]+", act)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TypedDict, Unpack
 
 from server.access.principals import LOCAL, Principal
@@ -64,6 +65,16 @@ class AuditLog:
         """Write a row now. Raises StoreError: what is not accounted for must not be answered as done."""
         made = entry(who, action, about, **more)
         await self._database.write(lambda connection: audit.append(connection, made))
+
+
+def write_down(home: Path, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+    """What a command does to a home whose database it has not open. Raises StoreError."""
+    database = Database(home / "anaphora.db")
+    try:
+        made = entry(at_terminal(), action, about, **more)
+        database.write_blocking(lambda connection: audit.append(connection, made))
+    finally:
+        database.close()
 
 
 def at_terminal() -> Principal:

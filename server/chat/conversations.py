@@ -164,7 +164,7 @@ class ConversationMixin(Acting):
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
             found = await self.core.database.read(lambda connection: turns.trace(connection, key, self.seen))
-        await self._note_read("trace.read", key)
+        await self._note_read("turn.trace", key)
         return _found(found, "trace of turn", turn_id)
 
     async def _note_read(self, did: str, turn_id: str) -> None:

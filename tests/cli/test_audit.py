@@ -100,3 +100,25 @@ def test_old_rows_are_deleted_when_asked(home: Path) -> None:
     assert "Deleted 3 rows" in run("audit", "trim", "--days", "30", "--yes").stderr
     assert [row["action"] for row in rows()] == ["key.create", "log.trim", "log.export"]
     run("audit", "verify")
+
+
+@pytest.mark.usefixtures("command_home")
+def test_what_takes_texts_out_of_a_home_or_into_it_is_noted(
+    tmp_path: Path, documents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ann")
+    before = len(rows())
+    run("index", str(documents), "-c", "other")
+    run("feedback", "export", str(tmp_path / "review.jsonl"))
+    run("backup", str(tmp_path / "b.tar"))
+    run("collections", "delete", "other", "--yes")
+    assert [(row["action"], row["about"], row["origin"]) for row in rows()[before:-1]] == [
+        ("collection.index", "other", "terminal of ann"),
+        ("feedback.export", "", "terminal of ann"),
+        ("home.backup", "", "terminal of ann"),
+        ("collection.delete", "other", "terminal of ann"),
+    ]
+    run("restore", str(tmp_path / "b.tar"), "--yes")
+    # The log is the one of then, and says so.
+    assert [row["action"] for row in rows()[before:-1]] == ["collection.index", "feedback.export", "home.restore"]
+    run("audit", "verify")

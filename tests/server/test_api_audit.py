@@ -108,7 +108,7 @@ def test_reading_what_others_said_is_noted(running: Running) -> None:
     assert others == [
         ("conversation.read", conversation),
         ("turn.read", turn),
-        ("trace.read", turn),
+        ("turn.trace", turn),
         ("conversation.search", ""),
         ("conversation.read", conversation),
         ("conversation.export", conversation),

@@ -179,3 +179,33 @@ def test_a_redis_that_is_away_is_said_and_keeps_nobody_out(serve: Serve, setting
         assert ready.status_code == 200
         assert "Redis" in ready.json()["warnings"][0]
         assert [client.get("/v1/models").status_code for _ in range(6)] == [200] * 5 + [429]
+
+
+def test_the_page_says_in_words_that_it_asked_too_often(serve: Serve, settings_for: MakeSettings) -> None:
+    import ui
+
+    running = serve(settings_for("none", limits={"requests_per_minute": {"local": 4}}))
+
+    async def mount() -> None:
+        ui.mount(running.app, running.service)
+
+    running.call(mount())
+    with running.client() as client:
+        components = client.get("/config").json()["components"]
+        rail = next(one["id"] for one in components if one["props"].get("elem_id") == "rail")
+
+        def call(name: str) -> Any:
+            body = {"session_hash": "tab", "component_id": rail, "fn_name": name, "data": {"jobs": {}}}
+            return client.post("/gradio_api/component_server", json=body).json()
+
+        # Drawing the page again and again, and what it asks by itself, are told apart.
+        assert [call("watch_jobs")["running"] for _ in range(9)] == [False] * 9
+        assert client.post("/gradio_api/upload", files={"files": ("a.md", b"# A")}).status_code == 200
+        assert [set(call("list_collections")) for _ in range(4)] == [{"collections", "chosen"}] * 3 + [{"error"}]
+        words = call("list_collections")["error"]
+        assert "4 requests a minute are allowed (limits.requests_per_minute)" in words
+        assert "Try again in" in words
+        refused = client.post("/gradio_api/upload", files={"files": ("a.md", b"# A")})
+        assert refused.status_code == 429
+        assert refused.json()["error"]["message"].startswith("4 requests a minute are allowed")
+        assert int(refused.headers["retry-after"]) >= 1

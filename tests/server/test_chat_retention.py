@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from server.chat.service import AT_ONCE, forget_old
-from server.store import Database, conversations, feedback, turns
+from server.store import Database, audit, conversations, feedback, turns
 from server.store.records import Trace
 from tests.rows import ALL, MINE
 
@@ -116,3 +116,27 @@ def test_no_days_keep_everything(database: Database) -> None:
     keep(database, "ancient", 5000)
     forget(database, 0)
     assert kept(database, "ancient") == (True, True)
+
+
+def test_old_rows_of_the_audit_log_are_cut_off(database: Database) -> None:
+    now = time.time()
+    old = [audit.AuditEntry("local", "turn.ask", str(n), at=now - 40 * DAY) for n in range(AT_ONCE + 10)]
+    kept = audit.AuditEntry("local", "turn.ask", "new", at=now - 20 * DAY)
+    database.write_blocking(lambda connection: audit.append(connection, *old, kept))
+
+    async def forget(days: int) -> None:
+        forgetting = asyncio.create_task(forget_old(database, "rows of the audit log", audit.trim, days))
+        await asyncio.sleep(0.3 if days else 0)
+        forgetting.cancel()
+        await asyncio.wait({forgetting})
+
+    asyncio.run(forget(0))
+    assert database.read_blocking(audit.verify).rows == AT_ONCE + 11
+    asyncio.run(forget(30))
+    rows = database.read_blocking(audit.listing)
+    assert [(row.principal, row.action, row.about) for row in rows] == [
+        ("local", "turn.ask", "new"),
+        ("server", "log.trim", ""),
+        ("server", "log.trim", ""),
+    ]
+    assert database.read_blocking(audit.verify).problem == ""

@@ -78,6 +78,7 @@ class FakeService(ChatService):
     texts: list[Text]
     script: dict[str, Answer] = field(default_factory=dict)
     refuse_with: ChatError | None = None
+    limit_with: ChatError | None = None
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -117,7 +118,8 @@ class FakeService(ChatService):
         return found
 
     async def admit(self) -> None:
-        """Nobody is limited."""
+        if self.limit_with is not None:
+            raise self.limit_with
 
     def seen_by(self, principal: Principal) -> FakeService:
         return self

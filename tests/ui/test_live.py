@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from server.chat import ChatError, ChatService, QueueFull
+from server.chat import ChatError, ChatService, LimitReached, QueueFull
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.chat import Picture, ask
 from ui.live import LiveTurns
@@ -134,6 +134,15 @@ def test_a_refused_question_says_when_to_try_again_and_leaves_no_empty_conversat
     assert "Too many questions are waiting. Try again in 7 s." in shown[-1]["html"]
     assert shown[-1]["kept"] is False
     assert service.store == {}
+
+
+def test_a_question_too_soon_is_refused_before_anything_is_made_of_it(service: FakeService) -> None:
+    service.limit_with = LimitReached("20 requests a minute are allowed.", retry_after=12)
+    shown = asyncio.run(pictures(service, LiveTurns(), question("short?")))
+    assert "20 requests a minute are allowed. Try again in 12 s." in shown[-1]["html"]
+    assert (shown[-1]["final"], shown[-1]["kept"]) == (True, False)
+    assert service.store == {}
+    assert service.requests == []
 
 
 def test_an_unexpected_failure_is_told_and_not_explained(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -16,6 +17,16 @@ from server.chat import RunningTurn
 
 PING_SECONDS = 10.0
 """Proxies and clients give up on a silent connection; a long prefill is silent."""
+
+EVENTS: dict[str, Any] = {
+    "schema": {
+        "type": "object",
+        "description": "One server-sent event.",
+        "properties": {"event": {"type": "string"}, "data": {"type": "string", "description": "JSON."}},
+        "required": ["data"],
+    }
+}
+"""A stream in the API's description, which in OpenAPI 3.1 describes each event."""
 
 GRACE_SECONDS = 2.0
 """What a stream has to say its last word when the server stops."""

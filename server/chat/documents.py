@@ -149,7 +149,6 @@ class DocumentMixin(Acting):
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             progress.report("delete", 0, 1)
-            self.core.database.write_blocking(lambda connection: uploads.forget(connection, name, path.name))
             # A file may hold many documents, and goes with all of them.
             gone = self._delete(name, lambda info: Path(info.path) == path)
             progress.report("delete", 1, 1)
@@ -161,6 +160,8 @@ class DocumentMixin(Acting):
             await asyncio.to_thread(path.unlink, missing_ok=True)
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
+        with store_errors():
+            await self.core.database.write(lambda connection: uploads.forget(connection, name, path.name))
         return await self._submit("delete", name, work, whose)
 
     @acting("server")

@@ -22,9 +22,12 @@ PAGE = "# Fax\n\nThe fax number of the embassy is 555-0142.\n"
 def test_killed_servers_lose_nothing_they_acknowledged(tmp_path: Path, llm: Any) -> None:
     llm.pace = 0.01
     home = Home(tmp_path, seed=5)
-    for _ in range(2):
+    for n in range(8):
         home.serving(llm, 2.0)
-        home.migrating()
+        # On a busy machine a server may be killed before it has done anything.
+        if n > 0 and {"turns", "uploads"} <= home.acknowledged.keys():
+            break
+    home.migrating()
     home.making_keys()
     home.restoring()
     home.finish(llm)

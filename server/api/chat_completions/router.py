@@ -9,7 +9,7 @@ from server.api.chat_completions.protocol import Chunk, Completion, CompletionRe
 from server.api.chat_completions.serving import Writer, turn_request
 from server.api.dependencies import Service
 from server.api.disconnect import while_connected
-from server.api.sse import TurnStream
+from server.api.sse import EVENTS, TurnStream
 
 router = APIRouter(tags=["OpenAI"])
 
@@ -22,7 +22,7 @@ router = APIRouter(tags=["OpenAI"])
         200: {
             "description": "The answer: one object, or with `stream` server-sent events of chunks ending in `[DONE]`. "
             'An error after the stream has begun is an event `{"error": …}`.',
-            "content": {"text/event-stream": {"schema": {"type": "string"}, "x-chunk": Chunk.__name__}},
+            "content": {"text/event-stream": {**EVENTS, "x-chunk": Chunk.__name__}},
         }
     },
 )

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from index.query import Where
 from server.api.dependencies import ConversationId, Service
-from server.api.sse import TurnStream, event_bytes
+from server.api.sse import EVENTS, TurnStream, event_bytes
 from server.chat import (
     ConversationDetail,
     ConversationSummary,
@@ -136,7 +136,7 @@ async def export_conversation(
         200: {
             "description": "Typed events: `rewrite`, `evidence`, `token`, `citation`, `support`, then one `done` or "
             "`error`. The header `X-Turn-Id` names the turn.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": EVENTS},
         }
     },
 )

@@ -76,7 +76,7 @@ def test_whatever_follows_whatever_the_server_does_not_fail(running: Any, llm: A
         status_code_conformance,
     )
 
-    running.call(running.service.warm())
+    running.call(running.service.core.warm())
     description = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
     statuses: Counter[int] = Counter()
     operations: Counter[str] = Counter()

@@ -182,8 +182,6 @@ files.addEventListener("change", () => {
   files.value = "";
 });
 collection.addEventListener("change", () => {
-  part("person").hidden = !answer.person;
-  part("person").firstElementChild.textContent = answer.person;
   warn();
   anaphora.emit("collection", { name: collection.value, chosen: true });
 });

@@ -1,0 +1,463 @@
+"""Every route of the whole application, Gradio's included, as every role of two tenants and as nobody.
+
+The tenant alpha fills everything with planted words; whoever is not of alpha gets none of them, whatever is asked. A
+route that no table here names fails: whoever adds one says who may use it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.routing import Mount
+
+from server.access import Role
+from server.store import keys
+from ui.gate import PageGate
+
+WORDS = {
+    "body": "xylotheque",
+    "heading": "Quokkary",
+    "title": "Wombatorium",
+    "question": "numbatious",
+    "answer": "bilbyesque",
+    "comment": "pademelonic",
+    "search": "bettongish",
+    "upload": "dunnartful",
+    "key": "antechinoid",
+}
+NAMES = {"collection": "alpha-vault", "file": "zyzzyva.md", "uploaded": "kowari.md", "group": "alpha-people"}
+BETA = "beta-shelf"
+PEOPLE: dict[str, tuple[Role, str]] = {
+    "beta reader": ("reader", "beta-people"),
+    "beta agent": ("agent", "beta-people"),
+    "beta operator": ("operator", "beta-people"),
+    "another alpha reader": ("reader", NAMES["group"]),
+    "alpha reader": ("reader", NAMES["group"]),
+    "alpha agent": ("agent", NAMES["group"]),
+    "alpha operator": ("operator", NAMES["group"]),
+    "root": ("operator", "*"),
+}
+OK = 200
+"""Any success, or a 409: what was asked for is allowed."""
+
+
+def by_role(reader: int, agent: int, operator: int, *, foreign: int | None, root: int = OK) -> dict[str, int]:
+    """The status each gets; with `foreign` whoever is not of alpha gets that one where the role would do."""
+    statuses = {"nobody": 401, "root": root}
+    for name, (role, group) in PEOPLE.items():
+        if group != "*":
+            status = {"reader": reader, "agent": agent, "operator": operator}[role]
+            outside = group != NAMES["group"] and foreign is not None and status != 403
+            statuses[name] = foreign if outside and foreign is not None else status
+    return statuses
+
+
+def of_a_row(agent: int = OK, *, least: Role = "reader") -> dict[str, int]:
+    """A row that belongs to `alpha reader`: another reader does not see it."""
+    reader = OK if least == "reader" else 403
+    return {**by_role(reader, OK, OK, foreign=404), "another alpha reader": 404 if reader == OK else 403} | (
+        {"alpha agent": agent, "beta agent": 404}
+    )
+
+
+EVERYBODY = by_role(OK, OK, OK, foreign=None)
+AGENTS = by_role(403, OK, OK, foreign=None)
+OPERATORS = by_role(403, 403, OK, foreign=None)
+THE_SERVER = by_role(403, 403, 403, foreign=None)
+OF_ALPHA = by_role(OK, OK, OK, foreign=404)
+MANAGED = by_role(403, 403, OK, foreign=404)
+OPEN = {**EVERYBODY, "nobody": OK}
+BLOCKED = {**dict.fromkeys(PEOPLE, 404), "nobody": 401}
+
+
+@dataclass
+class World:
+    """A server with both tenants, and what alpha has made."""
+
+    running: Any
+    client: httpx.Client
+    secrets: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, who: str, method: str, url: str, **more: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.secrets[who]}"} if who in self.secrets else {}
+        with self.client.stream(method, url, headers=headers, **more) as response:
+            endless = "heartbeat" in url or "queue/data" in url
+            if endless and response.status_code == OK:
+                response._content = next(response.iter_bytes(), b"")
+            else:
+                response.read()
+        return response
+
+    def get(self, who: str, method: str, url: str, **more: Any) -> Any:
+        """The JSON of an answer that must be a success."""
+        answer = self.ask(who, method, url, **more)
+        assert answer.is_success, (who, method, url, answer.text)
+        return answer.json() if answer.content else None
+
+    def conversation(self, who: str) -> str:
+        """A new conversation with one turn; its turn is `ids["turn"]`."""
+        body = {"collection": NAMES["collection"], "title": WORDS["title"]}
+        made = str(self.get(who, "POST", "/v1/conversations", json=body)["id"])
+        said = self.ask(who, "POST", f"/v1/conversations/{made}/turns", json=self.question)
+        self.ids["turn"] = said.headers["x-turn-id"]
+        assert "event: done" in said.text
+        return made
+
+    @property
+    def question(self) -> dict[str, str]:
+        return {"question": f"What does {WORDS['question']} wood cost?", "search_for": f"{WORDS['search']} wood"}
+
+    def uploaded(self, who: str, collection: str, name: str) -> str:
+        """The job of an upload, finished."""
+        text = f"# Upload\n\nThe {WORDS['upload']} page says nothing else.\n".encode()
+        job = self.get(who, "POST", f"/v1/collections/{collection}/documents", files={"file": (name, text)})
+        assert self.running.finished(job["id"]).state == "done"
+        return str(job["id"])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    from index import encoders
+    from server.settings import Settings
+    from testing.encoder import WordEncoder
+    from testing.openai_server import FakeOpenAIServer
+    from tests.serving import _start
+
+    home = tmp_path_factory.mktemp("walk")
+    with pytest.MonkeyPatch.context() as patch, FakeOpenAIServer(pieces=(f"It is {WORDS['answer']}. ", "[1]")) as llm:
+        patch.setattr(encoders, "load_encoder", lambda *_: WordEncoder())
+        settings = Settings(
+            home=home,
+            index={"encoder": str(home)},
+            retrieval={"rerank": "never", "answerable": 0.0},
+            rewriter={"kind": "none"},
+            llm={"model": llm.url},
+        )
+        running = _start(settings)
+        try:
+            with running.client() as client:
+                yield filled(World(running, client), home)
+        finally:
+            running.stop()
+
+
+def filled(world: World, home: Path) -> World:
+    """Both tenants' collections, keys for everybody, and everything alpha can make."""
+    import ui
+
+    running = world.running
+    running.call(mounted(ui.mount, running))
+    for collection, group, file, text in (
+        (NAMES["collection"], NAMES["group"], NAMES["file"], f"# Wood\n\n## How do I polish {WORDS['heading']}?\n\n"
+         f"The {WORDS['body']} holds wood of every kind. {WORDS['question']} wood costs much.\n"),
+        (BETA, "beta-people", "shelf.md", "# Shelf\n\n## Wood\n\nA shelf of wood costs little.\n"),
+    ):  # fmt: skip
+        folder = home / "files" / collection
+        folder.mkdir(parents=True)
+        (folder / file).write_text(text, encoding="utf-8")
+        job = running.call(running.service.index_paths(collection, [folder], group=group))
+        assert running.finished(job.id).state == "done"
+    for who, (role, group) in PEOPLE.items():
+        label = f"{WORDS['key']} {who}" if who.startswith("alpha") else who
+        _, secret = running.service.core.database.write_blocking(
+            lambda c, r=role, g=group, n=label: keys.create(c, n, r, frozenset({g}))  # type: ignore[misc]
+        )
+        world.secrets[who] = secret
+    until = time.monotonic() + 5
+    while world.ask("nobody", "GET", "/v1/models").status_code != 401:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    world.ids["conversation"] = world.conversation("alpha reader")
+    rating = {"turn_id": world.ids["turn"], "rating": "down", "comment": WORDS["comment"]}
+    world.get("alpha agent", "POST", "/v1/feedback", json=rating)
+    world.ids["job"] = world.uploaded("alpha operator", NAMES["collection"], NAMES["uploaded"])
+    messages = [{"role": "user", "content": world.question["question"]}]
+    stateless = world.get(
+        "alpha reader", "POST", "/v1/chat/completions", json={"model": NAMES["collection"], "messages": messages}
+    )
+    world.ids["stateless"] = stateless["anaphora"]["turn_id"]
+    made = {"name": f"{WORDS['key']} made", "groups": [NAMES["group"]]}
+    world.ids["key"] = world.get("alpha operator", "POST", "/v1/keys", json=made)["id"]
+    return world
+
+
+async def mounted(mount: Callable[..., Any], running: Any) -> None:
+    mount(running.app, running.service)
+
+
+Asked = tuple[str, dict[str, Any]]
+Build = Callable[[World, str], Asked]
+
+
+def at(url: str, **more: Any) -> Build:
+    """A request of that URL, its `{names}` filled in from what alpha has made."""
+    return lambda world, who: (url.format(**world.ids, **NAMES), more)
+
+
+def fresh_conversation(world: World, who: str) -> Asked:
+    mine = who.startswith(("alpha", "root"))
+    return f"/v1/conversations/{world.conversation(who) if mine else world.ids['conversation']}", {}
+
+
+def fresh_upload(world: World, who: str) -> Asked:
+    if who in ("alpha operator", "root"):
+        world.uploaded("alpha operator", NAMES["collection"], "fresh.md")
+    return f"/v1/collections/{NAMES['collection']}/documents/uploads/fresh.md", {}
+
+
+def fresh_collection(world: World, who: str) -> Asked:
+    if who in ("alpha operator", "root"):
+        world.uploaded("alpha operator", "alpha-fresh", "fresh.md")
+        return "/v1/collections/alpha-fresh", {}
+    return f"/v1/collections/{NAMES['collection']}", {}
+
+
+def fresh_key(world: World, who: str) -> Asked:
+    made = {"name": "fresh", "groups": [NAMES["group"]]}
+    return f"/v1/keys/{world.get('alpha operator', 'POST', '/v1/keys', json=made)['id']}", {}
+
+
+def fresh_rating(world: World, who: str) -> Asked:
+    rating = {"turn_id": world.ids["stateless"], "rating": "up"}
+    world.get("alpha agent", "POST", "/v1/feedback", json=rating)
+    return f"/v1/feedback/{world.ids['stateless']}", {}
+
+
+def own_collection(world: World, who: str) -> str:
+    return BETA if who.startswith("beta") else NAMES["collection"]
+
+
+def new_conversation(world: World, who: str) -> Asked:
+    return "/v1/conversations", {"json": {"collection": own_collection(world, who)}}
+
+
+def new_key(world: World, who: str) -> Asked:
+    return "/v1/keys", {
+        "json": {"name": "walk", "groups": ["beta-people" if who.startswith("beta") else NAMES["group"]]}
+    }
+
+
+RATING = {"rating": "up"}
+UPLOAD = {"file": ("n.md", b"# N")}
+MESSAGES = [{"role": "user", "content": "What does wood cost?"}]
+VAULT = "/v1/collections/{collection}"
+API: dict[str, tuple[dict[str, int], Build]] = {
+    "GET /health": (OPEN, at("/health")),
+    "GET /ready": ({**OPEN, **dict.fromkeys(OPEN, 503)}, at("/ready")),
+    "GET /metrics": (THE_SERVER, at("/metrics")),
+    "GET /openapi.json": (EVERYBODY, at("/openapi.json")),
+    "GET /v1/models": (EVERYBODY, at("/v1/models")),
+    "GET /v1/models/{model}": (OF_ALPHA, at("/v1/models/{collection}")),
+    "POST /v1/chat/completions": (
+        OF_ALPHA, at("/v1/chat/completions", json={"model": NAMES["collection"], "messages": MESSAGES})
+    ),
+    "POST /v1/search": (OF_ALPHA, at("/v1/search", json={"query": "wood", "collection": NAMES["collection"]})),
+    "GET /v1/conversations": (EVERYBODY, at("/v1/conversations?query=wood")),
+    "POST /v1/conversations": (EVERYBODY, new_conversation),
+    "GET /v1/conversations/{conversation_id}": (of_a_row(), at("/v1/conversations/{conversation}")),
+    "PATCH /v1/conversations/{conversation_id}": (
+        of_a_row(403), at("/v1/conversations/{conversation}", json={"title": "A title"})
+    ),
+    "DELETE /v1/conversations/{conversation_id}": (
+        {**of_a_row(), "another alpha reader": 404}, fresh_conversation
+    ),
+    "GET /v1/conversations/{conversation_id}/export": (of_a_row(), at("/v1/conversations/{conversation}/export")),
+    "POST /v1/conversations/{conversation_id}/turns": (
+        of_a_row(403), at("/v1/conversations/{conversation}/turns", json={"question": "What does wood cost?"})
+    ),
+    "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
+    "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
+    "POST /v1/feedback": (
+        of_a_row(least="agent"),
+        lambda world, who: ("/v1/feedback", {"json": {**RATING, "turn_id": world.ids["stateless"]}}),
+    ),
+    "GET /v1/feedback": (AGENTS, at("/v1/feedback")),
+    "GET /v1/feedback/export": (AGENTS, at("/v1/feedback/export")),
+    "DELETE /v1/feedback/{turn_id}": (of_a_row(least="agent"), fresh_rating),
+    "GET /v1/collections": (EVERYBODY, at("/v1/collections")),
+    "DELETE /v1/collections/{collection}": (MANAGED, fresh_collection),
+    "POST /v1/collections/{collection}/reindex": (MANAGED, at(VAULT + "/reindex")),
+    "GET /v1/collections/{collection}/documents": (OF_ALPHA, at(VAULT + "/documents")),
+    "POST /v1/collections/{collection}/documents": (MANAGED, at(VAULT + "/documents", files=UPLOAD)),
+    "GET /v1/collections/{collection}/documents/{document_id:path}": (
+        OF_ALPHA, at(VAULT + "/documents/uploads/{uploaded}")
+    ),
+    "DELETE /v1/collections/{collection}/documents/{document_id:path}": (MANAGED, fresh_upload),
+    "GET /v1/collections/{collection}/grants": (MANAGED, at(VAULT + "/grants")),
+    "PUT /v1/collections/{collection}/grants/{group}": (
+        {**MANAGED, "beta operator": 403}, at(VAULT + "/grants/{group}")
+    ),
+    "DELETE /v1/collections/{collection}/grants/{group}": (MANAGED, at(VAULT + "/grants/{group}")),
+    "GET /v1/jobs": (OPERATORS, at("/v1/jobs")),
+    "GET /v1/jobs/{job_id}": (MANAGED, at("/v1/jobs/{job}")),
+    "POST /v1/jobs/{job_id}/cancel": (MANAGED, at("/v1/jobs/{job}/cancel")),
+    "GET /v1/audit": (OPERATORS, at("/v1/audit")),
+    "GET /v1/keys": (OPERATORS, at("/v1/keys")),
+    "POST /v1/keys": (OPERATORS, new_key),
+    "DELETE /v1/keys/{key_id}": (MANAGED, fresh_key),
+}  # fmt: skip
+
+FRAME = {"/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt"}
+SERVED = {f"/gradio_api{path}" for path in ("/app_id", "/startup-events", "/theme.css", "/component_server",
+          "/component_server/", "/queue/join", "/queue/data", "/heartbeat/{session_hash}")}  # fmt: skip
+FILES = {"/svelte/{path:path}", "/static/{path:path}", "/assets/{path:path}"}
+GUARDED = {"POST /login", "POST /login/", "GET /logout", "GET /docs", "GET /redoc", "HEAD /openapi.json"}
+
+
+def routes(app: Any, before: str = "", gradio: bool = False) -> Iterator[tuple[str, str, bool]]:
+    """Method, path and whether it is Gradio's, of everything that is served."""
+    for route in app.routes:
+        if isinstance(route, Mount):
+            inner = route.app._app if isinstance(route.app, PageGate) else route.app
+            yield from routes(inner, before + route.path, True)
+        elif router := getattr(route, "original_router", None):
+            yield from routes(router, before + getattr(route.include_context, "prefix", ""), gradio)
+        else:
+            for method in sorted(route.methods):
+                yield method, before + route.path, gradio
+
+
+def judged(world: World, who: str, name: str, answer: httpx.Response, expected: int, asked: str) -> list[str]:
+    """What is wrong with an answer: its status, or a word in it that was not asked for."""
+    status = OK if answer.is_success or answer.status_code in (303, 409) else answer.status_code
+    wrong = (
+        [] if status == expected else [f"{who}: {name} gives {answer.status_code}, not {expected}: {answer.text[:200]}"]
+    )
+    if not who.startswith(("alpha", "another alpha", "root")):
+        told = answer.text + str(answer.headers)
+        words = [word for word in (*WORDS.values(), *NAMES.values()) if word in told and word not in asked]
+        wrong += [f"{who}: {name} tells of {word!r}" for word in words]
+    return wrong
+
+
+def test_nobody_sees_what_is_not_theirs(world: World) -> None:
+    known = {f"{method} {path}" for method, path, gradio in routes(world.running.app) if not gradio}
+    assert known - {f"HEAD {path[4:]}" for path in known if path.startswith("GET ")} == set(API), (
+        "say in the table who may use it, or remove it"
+    )
+    wrong, began = list[str](), time.monotonic()
+    for name, (statuses, build) in API.items():
+        method = name.partition(" ")[0]
+        for who, expected in statuses.items():
+            url, more = build(world, who)
+            answer = world.ask(who, method, url, **more)
+            wrong += judged(world, who, name, answer, expected, f"{url} {more}")
+    assert not wrong, "\n".join(wrong)
+    assert time.monotonic() - began < 20
+
+
+def test_of_gradio_only_what_the_page_uses_is_there(world: World) -> None:
+    inner = {(method, path) for method, path, gradio in routes(world.running.app) if gradio}
+    assert len(inner) > 50, "the walk does not see Gradio's routes"
+    wrong = list[str]()
+    for method, path in sorted(inner):
+        used = path in FRAME | SERVED | FILES
+        url = path.replace("{session_hash}", "walk").replace(":path}", "}").replace("{path}", "nothing.js")
+        url = "".join(
+            part.partition("}")[2] if n else part for n, part in enumerate(url.replace("{", "\0{").split("\0"))
+        )
+        for who in ("nobody", *PEOPLE):
+            answer = world.ask(who, method, url, params={"session_hash": "walk"} if "queue/data" in url else None)
+            if f"{method} {path}" in GUARDED or path == "/openapi.json":
+                continue
+            if who == "nobody":
+                fine = answer.status_code in (401, 303)
+            elif used:
+                fine = (
+                    answer.status_code in (200, 403, 404, 422)
+                    if path in FILES
+                    else answer.status_code in (200, 400, 422)
+                )
+            else:
+                fine = answer.status_code == 404
+            if not fine:
+                wrong.append(f"{who}: {method} {path} gives {answer.status_code}")
+            wrong += judged(world, who, path, answer, OK if answer.is_success else answer.status_code, url)
+    assert not wrong, "\n".join(wrong)
+
+
+def gradio(world: World) -> Any:
+    """The page's blocks."""
+    gate = next(route.app for route in world.running.app.routes if isinstance(route, Mount))
+    return gate._app.get_blocks()
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "list_conversations": {"query": "wood"},
+    "rename_conversation": {"id": "{conversation}", "title": "Mine"},
+    "delete_conversation": {"id": "{conversation}"},
+    "list_collections": {},
+    "watch_jobs": {"jobs": {"{job}": "x"}},
+    "stop": {"stream": "stream-of-alpha"},
+    "open_conversation": {"id": "{conversation}"},
+    "welcome": {"id": "{collection}"},
+    "rate": {"turn": "{stateless}", "rating": "up"},
+    "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
+}
+
+
+def told(data: Any, world: World) -> Any:
+    """`data` with its `{names}` filled in."""
+    if isinstance(data, dict):
+        return {told(name, world): told(value, world) for name, value in data.items()}
+    return data.format(**world.ids, **NAMES)
+
+
+def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
+    found = {
+        name: block._id
+        for block in gradio(world).blocks.values()
+        for name, value in vars(block).items()
+        if getattr(value, "_is_server_fn", False)
+    }
+    assert set(found) == set(CALLS)
+    wrong = list[str]()
+    for name, data in CALLS.items():
+        body = {"data": told(data, world), "component_id": found[name], "fn_name": name, "session_hash": "walk"}
+        for who in (name for name in PEOPLE if not name.startswith(("alpha", "root"))):
+            answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)
+            if not who.startswith("another"):
+                wrong += judged(world, who, name, answer, OK, json.dumps(body))
+            if "{conversation}" in str(data) and name != "delete_conversation":
+                assert "error" in answer.json(), (who, name)
+        for who in ("alpha reader", "alpha agent"):
+            if name not in ("rename_conversation", "delete_conversation", "watch_jobs", "rate"):
+                answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)
+                assert "error" not in answer.json(), (who, name)
+    assert not wrong, "\n".join(wrong)
+    assert world.ask("alpha reader", "GET", f"/v1/conversations/{world.ids['conversation']}").is_success
+
+
+def test_a_session_of_the_page_is_nobody_elses(world: World) -> None:
+    asked = {"stream": "stream-of-alpha", "question": "What does wood cost?", "collection": NAMES["collection"]}
+    (ask,) = (fn for fn in gradio(world).config["dependencies"] if fn["targets"][0][1] == "ask")
+    body = {
+        "data": [None],
+        "event_data": asked,
+        "fn_index": ask["id"],
+        "trigger_id": ask["targets"][0][0],
+        "session_hash": "stolen",
+    }
+    assert world.ask("alpha reader", "POST", "/gradio_api/queue/join", json=body).is_success
+    stolen = world.ask("beta reader", "GET", "/gradio_api/queue/data", params={"session_hash": "stolen"})
+    assert WORDS["answer"] not in stolen.text
+    world.ask("beta reader", "GET", "/gradio_api/heartbeat/stolen")
+    url, headers = "/gradio_api/queue/data", {"Authorization": f"Bearer {world.secrets['alpha reader']}"}
+    with world.client.stream("GET", url, params={"session_hash": "stolen"}, headers=headers) as own:
+        said = "".join(own.iter_text())
+    assert WORDS["answer"] in said
+    continued = {**body, "event_data": {**asked, "conversation": world.ids["conversation"]}}
+    assert world.ask("beta reader", "POST", "/gradio_api/queue/join", json=continued).is_success
+    headers = {"Authorization": f"Bearer {world.secrets['beta reader']}"}
+    with world.client.stream("GET", url, params={"session_hash": "stolen"}, headers=headers) as theirs:
+        said = "".join(theirs.iter_text())
+    assert "There is no conversation" in said
+    assert WORDS["answer"] not in said

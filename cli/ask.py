@@ -52,9 +52,11 @@ def ask(
     fetch_models(settings, state, llm=True)
 
     async def run() -> ExitCode:
+        from server.access.audit import at_terminal
         from server.chat import open_service
 
-        async with open_service(settings) as service:
+        async with open_service(settings) as opened:
+            service = opened.seen_by(at_terminal())
             chat = Chat(service, state, filters)
             return await (chat.once(once, json_lines=json_lines) if once else chat.talk())
 

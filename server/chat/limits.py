@@ -1,8 +1,10 @@
 """What one principal may use: requests and tokens a minute, and where that is counted.
 
-Counting is the library `limits`': in this process, or in a Redis that several servers share. While that Redis does not
-answer, each process counts by itself, so that a lost Redis neither opens the server nor stops it. What is counted in
-the home itself (turns at once, stored bytes, jobs) is asked for here with `quota` and counted where it is kept.
+A minute begins with the first request, or with the first tokens that are spent, and is counted beyond its limit: so
+what a turn has spent counts in full against the next. The library `limits` counts: in this process, or in a Redis that
+several servers share. While that Redis does not answer, each process counts by itself, so that a lost Redis neither
+opens the server nor stops it. What is counted in the home itself (turns at once, stored bytes, jobs) is asked for here
+with `quota` and counted where it is kept.
 """
 
 from __future__ import annotations
@@ -23,8 +25,7 @@ from text.extras import need_extra
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
-    from limits.aio.storage import Storage
-    from limits.aio.strategies import RateLimiter
+    from limits.aio.strategies import FixedWindowRateLimiter
     from redis.asyncio import ConnectionPool
 
 T = TypeVar("T")
@@ -42,24 +43,12 @@ _COUNTED = ("requests_per_minute", "tokens_per_minute")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one limit stands: `name` is `requests` or `tokens`, `seconds` until some of it is given back."""
+    """How one limit stands: `name` is `requests` or `tokens`, `seconds` until its minute is over."""
 
     name: str
     limit: int
     remaining: int
     seconds: int
-
-
-class _Counters:
-    """The two ways of counting, over one storage: requests one by one, tokens as they were spent."""
-
-    def __init__(self, storage: Storage) -> None:
-        from limits.aio.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
-
-        self.storage = storage
-        self.requests = MovingWindowRateLimiter(storage)
-        # Counts beyond its limit, so that what a turn has spent counts in full against the next.
-        self.tokens = FixedWindowRateLimiter(storage)
 
 
 class PrincipalLimits:
@@ -68,8 +57,8 @@ class PrincipalLimits:
     def __init__(self, settings: LimitsSettings) -> None:
         """Raises MissingExtra where the store needs a library that is not installed."""
         self._settings = settings
-        self._own: _Counters | None = None
-        self._shared: _Counters | None = None
+        self._own: FixedWindowRateLimiter | None = None
+        self._shared: FixedWindowRateLimiter | None = None
         self._pool: ConnectionPool | None = None
         self._ask_again = 0.0
         self._wall = time.time() - time.monotonic()
@@ -87,7 +76,7 @@ class PrincipalLimits:
         """Count a request. Raises LimitReached."""
         if quota := self.quota(who, "requests_per_minute"):
             item = _a_minute(quota)
-            if not await self._count(lambda counters: counters.requests.hit(item, "requests", who.id)):
+            if not await self._count(lambda counter: counter.hit(item, "requests", who.id)):
                 seconds = (await self._standing("requests", quota, who)).seconds
                 raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
 
@@ -107,7 +96,7 @@ class PrincipalLimits:
         """Count what a turn has cost."""
         if tokens and (quota := self.quota(who, "tokens_per_minute")):
             item = _a_minute(quota)
-            await self._count(lambda counters: counters.tokens.hit(item, "tokens", who.id, cost=tokens))
+            await self._count(lambda counter: counter.hit(item, "tokens", who.id, cost=tokens))
 
     def one_at_a_time(self, who: Principal) -> asyncio.Lock:
         """Held while something is compared with a quota and then done, so that two at once do not both fit."""
@@ -116,7 +105,7 @@ class PrincipalLimits:
     async def look(self) -> str:
         """Ask the shared store whether it answers; the `problem` if not."""
         if self._shared is not None:
-            await self._count(lambda counters: counters.storage.get("anybody"))
+            await self._count(lambda counter: counter.storage.get("anybody"))
         return self.problem
 
     async def close(self) -> None:
@@ -126,17 +115,11 @@ class PrincipalLimits:
 
     async def _standing(self, name: str, quota: int, who: Principal) -> Standing:
         item = _a_minute(quota)
+        stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.id))
+        seconds = min(WINDOW_SECONDS, max(1, math.ceil(stats.reset_time - time.time())))
+        return Standing(name, quota, stats.remaining, seconds)
 
-        async def look(counters: _Counters) -> tuple[float, int]:
-            limiter: RateLimiter = counters.requests if name == "requests" else counters.tokens
-            stats = await limiter.get_window_stats(item, name, who.id)
-            return stats.reset_time, stats.remaining
-
-        reset, remaining = await self._count(look)
-        seconds = min(WINDOW_SECONDS, max(1, math.ceil(reset - time.time())))
-        return Standing(name, quota, max(0, remaining), seconds)
-
-    async def _count(self, work: Callable[[_Counters], Awaitable[T]]) -> T:
+    async def _count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
         """`work` on the counters that several servers share, or on those of this process."""
         from limits.errors import StorageError
 
@@ -162,8 +145,9 @@ class PrincipalLimits:
 
     def _open(self) -> None:
         from limits.aio.storage import MemoryStorage
+        from limits.aio.strategies import FixedWindowRateLimiter
 
-        self._own = _Counters(MemoryStorage())
+        self._own = FixedWindowRateLimiter(MemoryStorage())
         if self._settings.store != "memory":
             need_extra("redis", "Counting in a Redis", "redis")
             from limits.aio.storage import RedisStorage
@@ -172,7 +156,7 @@ class PrincipalLimits:
             store = self._settings.store
             self._pool = ConnectionPool.from_url(store)
             options: dict[str, Any] = {"connection_pool": self._pool, "key_prefix": "anaphora"}
-            self._shared = _Counters(
+            self._shared = FixedWindowRateLimiter(
                 RedisStorage(f"async+{store}", wrap_exceptions=True, implementation="redispy", **options)
             )
 

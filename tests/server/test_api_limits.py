@@ -200,12 +200,9 @@ def test_the_page_says_in_words_that_it_asked_too_often(serve: Serve, settings_f
 
         # Drawing the page again and again, and what it asks by itself, are told apart.
         assert [call("watch_jobs")["running"] for _ in range(9)] == [False] * 9
-        assert client.post("/gradio_api/upload", files={"files": ("a.md", b"# A")}).status_code == 200
-        assert [set(call("list_collections")) for _ in range(4)] == [{"collections", "chosen"}] * 3 + [{"error"}]
+        assert ["error" in call("list_collections") for _ in range(5)] == [False] * 4 + [True]
         words = call("list_collections")["error"]
         assert "4 requests a minute are allowed (limits.requests_per_minute)" in words
         assert "Try again in" in words
-        refused = client.post("/gradio_api/upload", files={"files": ("a.md", b"# A")})
-        assert refused.status_code == 429
-        assert refused.json()["error"]["message"].startswith("4 requests a minute are allowed")
-        assert int(refused.headers["retry-after"]) >= 1
+        # What it sends to the API, such as uploads, counts there.
+        assert client.get("/v1/models").status_code == 429

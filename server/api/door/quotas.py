@@ -1,7 +1,7 @@
 """How often a principal may ask: refusals of requests, and the headers that say how its limits stand.
 
-Counted are requests to the API and uploads of the page; its calls and questions count themselves, where a refusal can
-be shown (`ui`). The counting is `server.chat.limits`'.
+Counted are requests to the API; the page's calls and questions count themselves, where a refusal can be shown (`ui`).
+The counting is `server.chat.limits`'.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api.errors import chat_error_response
 from server.chat import LimitReached
 from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, Standing
-
-_UPLOADS = "/gradio_api/upload"
 
 
 def limit_headers(standings: Sequence[Standing]) -> dict[str, str]:
@@ -43,7 +41,7 @@ class RequestLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, principal = scope.get("path", ""), scope.get("state", {}).get("principal")
-        if scope["type"] != "http" or principal is None or not path.startswith(("/v1/", _UPLOADS)):
+        if scope["type"] != "http" or principal is None or not path.startswith("/v1/"):
             await self._app(scope, receive, send)
             return
         refusal: Response | None = None

@@ -6,6 +6,7 @@ import base64
 import binascii
 from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
+from sqlite3 import Connection
 from typing import Literal
 from urllib.parse import parse_qs
 
@@ -13,13 +14,13 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from server.access.audit import AuditLog
+from server.access.audit import AuditLog, entry
 from server.access.principals import Principal
 from server.api.door.key_lookup import KeyLookup
 from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
 from server.api.door.pages import leading_on_page, local_path, sign_in_page
 from server.api.door.proxy import client_address
-from server.store import Database, sessions
+from server.store import Database, audit, sessions
 
 COOKIE = "anaphora_session"
 PENDING_COOKIE = "anaphora_sign_in"
@@ -118,10 +119,13 @@ class SignIn:
         """A new session; one that the browser had ends, so that nobody can lay one under a person's sign-in."""
         if before := cookie(request.headers, COOKIE):
             await self._database.write(lambda connection: sessions.end(connection, before))
-        session = await self._database.write(
-            lambda connection: sessions.begin(connection, principal, seconds, key_id, id_token)
-        )
-        self._note(request, principal, "session.begin")
+        made = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
+
+        def write(connection: Connection) -> str:
+            audit.append(connection, made)
+            return sessions.begin(connection, principal, seconds, key_id, id_token)
+
+        session = await self._database.write(write)
         _set_cookie(response, request, COOKIE, session, int(seconds))
 
     async def _logout(self, request: Request) -> Response:

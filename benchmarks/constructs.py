@@ -15,12 +15,12 @@ from functools import partial
 Make = Callable[[int], bytes]
 
 _WORDS = "Words of the page stand here, some of them twice.\n\n"
-_W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-_TYPES = (
+HEAD = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+TYPES = (
     '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="xml" '
     'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
 )
-_RELATIONS = (
+RELATIONS = (
     '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
     'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
     'Target="word/document.xml"/></Relationships>'
@@ -32,10 +32,9 @@ def docx(body: str | bytes) -> bytes:
     body = body.encode() if isinstance(body, str) else body
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr("[Content_Types].xml", _TYPES)
-        archive.writestr("_rels/.rels", _RELATIONS)
-        head = f"<w:document {_W}><w:body>".encode()
-        archive.writestr("word/document.xml", head + body + b"</w:body></w:document>")
+        archive.writestr("[Content_Types].xml", TYPES)
+        archive.writestr("_rels/.rels", RELATIONS)
+        archive.writestr("word/document.xml", HEAD + body + b"</w:body></w:document>")
     return made.getvalue()
 
 

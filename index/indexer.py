@@ -20,7 +20,7 @@ from index.loaders.sandbox import Limits, shared_pool
 from index.manifest import TEXTS
 from index.pools import Pool, remembered
 from index.quarantine import Quarantine
-from index.reading import LEFT_ALONE, FileReader, FileReading
+from index.reading import LEFT_ALONE, FileReader, FileReading, resolved
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
@@ -115,17 +115,17 @@ def index_paths(
             writer.staged.files(),
             f"{TEXTS} {window} {encoder.name}{pool.fingerprint()}",
             max_file_mb,
-            {_absolute(path) for path in retry},
+            {resolved(path) for path in retry},
             cancelled or (lambda: False),
         )
-        run = _IndexRun(writer, encoder, window, reader, quarantine, {_absolute(path) for path in paths}, pool)
+        run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths}, pool)
         files: list[FileStatus] = []
         for done, (source, reading) in enumerate(reader.ahead(sources)):
             writer.report("reading", done, len(sources), source.document_id)
             files.append(run.take(source, reading))
         writer.report("reading", len(sources), len(sources))
         if prune:
-            files.extend(run.prune({_absolute(source.path) for source in sources}))
+            files.extend(run.prune({resolved(source.path) for source in sources}))
         return _finish(writer, files, run.changed, began)
 
 
@@ -225,7 +225,7 @@ class _IndexRun:
 
     def take(self, source: SourceFile, reading: FileReading) -> FileStatus:
         """Index a file if it is new or changed."""
-        path = _absolute(source.path)
+        path = resolved(source.path)
         known = self._files.get(str(path))
         document_id = known.document_id if known else self._free_id(source, path)
         if reading.unchanged:
@@ -311,10 +311,6 @@ class _IndexRun:
 
 def _marks() -> list[str]:
     return ["", *(f" ({number})" for number in range(2, 100))]
-
-
-def _absolute(path: Path) -> Path:
-    return path.resolve()
 
 
 def _repeated(count: int) -> str:

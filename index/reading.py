@@ -49,6 +49,11 @@ class FileReading:
         return self.parsed is None and not self.problem
 
 
+def resolved(path: Path) -> Path:
+    """The file that a path leads to, or as far as it leads: links that lead back to themselves are no error here."""
+    return Path(os.path.realpath(path))
+
+
 class FileReader:
     """Reads files for one run. `known` is what was indexed before, by path; `salt` names how passages are made.
 
@@ -98,7 +103,7 @@ class FileReader:
 
     def read(self, source: SourceFile, document_id: str = "") -> FileReading:
         """Read one file, as `document_id` if that is given. Raises IndexingCancelled."""
-        path = source.path.resolve()
+        path = resolved(source.path)
         known = self._known.get(str(path))
         document_id = document_id or (known.document_id if known else source.document_id)
         fingerprint = self._fingerprint(path)

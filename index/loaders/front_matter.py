@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from index.documents import Metadata, MetadataValue
 from index.loaders.reading import one_line
+from text.unsafe import is_showable
 
 if TYPE_CHECKING:
     import yaml
@@ -70,9 +71,9 @@ def flat_metadata(values: Mapping[Any, Any]) -> dict[str, MetadataValue]:
 
 def web_address(value: object) -> str:
     """`value` if it is an http(s) address a person can open, else ""."""
-    if isinstance(value, str) and value.startswith(("http://", "https://")) and len(value) <= 2048:
-        return "" if any(sign.isspace() or sign in "<>\"'" for sign in value) else value
-    return ""
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or len(value) > 2048:
+        return ""
+    return "" if not is_showable(value) or any(sign.isspace() or sign in "<>\"'" for sign in value) else value
 
 
 def _scalar(value: object) -> MetadataValue | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from index.errors import LoadError
+from text.unsafe import masked
 
 MEBIBYTE = 1024 * 1024
 _MAX_TITLE = 300
@@ -30,8 +31,8 @@ _BOMS = (
 )
 # Enough to tell a charset by; detection is far slower than decoding.
 _SAMPLE = 64 * 1024
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f]")
-_UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
+# And what stands for bytes that are no characters.
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
 
 
 @contextmanager
@@ -89,14 +90,15 @@ def decode(data: bytes, name: str, declared: str | None = None) -> str:
 
 
 def clean(text: str) -> str:
-    """``\\n`` line ends, and U+FFFD for what no store can hold: NUL and lone surrogates."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
-    return _UNWRITABLE.sub("\ufffd", text)
+    """``\\n`` line ends, and U+FFFD for what no store can hold or is unsafe to show (see `text.unsafe`)."""
+    for line_end in ("\r\n", "\r", "\v", "\f", "\x85"):
+        text = text.replace(line_end, "\n")
+    return masked(text.removeprefix("\ufeff"))
 
 
 def one_line(text: str, limit: int = _MAX_TITLE) -> str:
     """`text` with runs of white space made one blank, cut at `limit` characters: a title or heading."""
-    text = " ".join(_UNWRITABLE.sub("\ufffd", text[: 8 * limit]).split())
+    text = " ".join(clean(text[: 8 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 

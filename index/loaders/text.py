@@ -7,25 +7,24 @@ from pathlib import Path
 
 from index.documents import Document, Section
 from index.errors import LoadError
-from index.loaders.reading import read_text, title_from_name
+from index.loaders.reading import clean, decode, read_bytes, title_from_name
 from text.sentences import trim
 
 
 def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     """One document. Raises LoadError where the file cannot be read, is binary or blank."""
-    text = read_text(path, max_bytes)
-    sections = tuple(_pages(text))
+    pages = [clean(page) for page in decode(read_bytes(path, max_bytes), path.name).split("\f")]
+    sections = tuple(_sections(pages))
     if not sections:
         raise LoadError(f"{path.name} holds nothing but white space: fill it or exclude it")
     metadata = {"source": document_id, "format": "text"}
-    return [Document(document_id, title_from_name(path.name), text, sections, metadata)]
+    return [Document(document_id, title_from_name(path.name), "\n".join(pages), sections, metadata)]
 
 
-def _pages(text: str) -> Iterator[Section]:
-    paged = "\f" in text
+def _sections(pages: list[str]) -> Iterator[Section]:
     start = 0
-    for number, page in enumerate(text.split("\f"), 1):
-        begin, end = trim(text, start, start + len(page))
+    for number, page in enumerate(pages, 1):
+        begin, end = trim(page, 0, len(page))
         if begin < end:
-            yield Section((), begin, end, number if paged else None)
+            yield Section((), start + begin, start + end, number if len(pages) > 1 else None)
         start += len(page) + 1

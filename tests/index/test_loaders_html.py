@@ -103,6 +103,33 @@ def test_pages_nested_without_end_keep_their_words(tmp_path: Path) -> None:
         assert "before" in text
 
 
+def test_elements_and_numbers_that_are_no_html_are_words(tmp_path: Path) -> None:
+    """Their names and values mean something to the converter: methods of its own, digits that are no number."""
+    html = "<p>a <soup>b</soup> <convert>c</convert></p><ol start='²'><li>d</ol><ol start=4><li>e<li>f</ol><h0>g</h0>"
+    assert loaded(tmp_path, html).text == "a b c\n\n1. d\n\n4. e\n5. f\n\ng"
+
+
+def test_structure_ends_where_a_page_nests_beyond_reason(tmp_path: Path) -> None:
+    text = loaded(tmp_path, "<ul><li>a" * 40 + "</li></ul>" * 40).text
+    assert "- a\n" + 23 * 2 * " " + "- a\n" in text
+    assert text.split().count("a") == 40
+    with pytest.raises(LoadError, match="opens 10,000 elements within one another"):
+        loaded(tmp_path, "<p>words</p>" + "<b>" * 20_000)
+
+
+def test_rows_of_tables_stand_below_a_head(tmp_path: Path) -> None:
+    """By a head, by a first row of heads, or by an empty row."""
+    for head, first in (
+        ("<thead><tr><td>a</td></tr></thead><tbody><tr><td>b</td></tr></tbody><tbody><tr><td>c</td></tr></tbody>", "a"),
+        ("<tr><th>a</th></tr><tr><td>b</td></tr><tr><td>c</td></tr>", "a"),
+        ("<tbody><tr><td>b</td></tr></tbody><tbody><tr><td>c</td></tr></tbody>", ""),
+    ):
+        lines = loaded(tmp_path, f"<table>{head}</table>").text.split("\n")
+        assert lines[:2] == [f"| {first} |" if first else "|  |", "| --- |"], lines
+        assert lines[2] == "| b |"
+        assert lines[-1] == "| c |"
+
+
 def test_offsets_of_passages_point_into_the_text(tmp_path: Path) -> None:
     document = loaded(tmp_path, PAGE)
     passages = split(document, 20, lambda text: len(text.split()))

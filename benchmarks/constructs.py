@@ -168,9 +168,9 @@ def _pdf_hyphens(size: int) -> bytes:
     return pdf([b"BT /F1 9 Tf 10 TL 50 700 Td " + b"(word-) Tj T* " * max(1, size // 14) + b"ET"])
 
 
-def _pdf_bookmarks(size: int) -> bytes:
+def _pdf_bookmarks(size: int, chapter: bytes = b"Chapter") -> bytes:
     count = max(1, min(5_000, size // 120))
-    lines = b"".join(b"(Chapter %d) Tj T* (and its words) Tj T* " % n for n in range(count))
+    lines = b"".join(b"(%s %d) Tj T* (and its words) Tj T* " % (chapter, n) for n in range(count))
     marks = {
         1_000_001 + n: b"<</Title(Chapter %d)/Parent 1000000 0 R/Dest[4 0 R/Fit]%s>>"
         % (n, b"/Next %d 0 R" % (1_000_002 + n) if n + 1 < count else b"")
@@ -594,6 +594,7 @@ PDF: Mapping[str, Make] = {
     "one word": _pdf_word,
     "hyphens": _pdf_hyphens,
     "bookmarks": _pdf_bookmarks,
+    "bookmarks that name nothing": partial(_pdf_bookmarks, chapter=b"Words"),
     "nested arrays": _pdf_nested,
     "nested states": lambda size: pdf([b"q " * (size // 2) + b"BT /F1 9 Tf 50 700 Td (words) Tj ET"]),
     "pages of pictures": lambda size: pdf([b"0 0 10 10 re f " * (size // 15) + b"BT /F1 9 Tf 9 9 Td (words) Tj ET"]),

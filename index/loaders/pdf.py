@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MAX_PAGES = 10_000
 _MAX_BOOKMARKS = 5_000
 _MAX_CHARACTERS = 64_000_000
+# Characters in which bookmarks' words are looked for, all bookmarks together; later ones name their page from its top.
+_MAX_SEARCHED = 100_000_000
 _PAGE_BREAK = "\n\n"
 # pdfium marks a hyphen it recognised as a line break's own with one of these two.
 _MARKED_HYPHEN = re.compile(r"[\x02\ufffe][ \t]*\n?[ \t]*")
@@ -145,11 +147,12 @@ def _sections(pages: list[str], bookmarks: list[tuple[int, int, str]]) -> Iterat
     for level, index, words in bookmarks:
         on_page.setdefault(index, []).append((level, words))
     path: list[tuple[int, str]] = []
-    offset = 0
+    offset, searched = 0, 0
     for index, page in enumerate(pages):
         at = 0
         for level, words in on_page.get(index, []):
-            found = _find(page, words, at)
+            found = _find(page, words, at) if searched < _MAX_SEARCHED else None
+            searched += len(page) - at
             if found is not None:
                 yield from _section(page, path, at, found[0], offset, index)
                 at = found[1]

@@ -163,6 +163,7 @@ HOSTILE: Mapping[str, Hostile] = {
     "tables.docx": Hostile(construct(".docx", "nested tables", 256), "refused"),
     "tabs.docx": Hostile(construct(".docx", "tabs", 64), seconds=10.0),
     "circles.pdf": Hostile(circles),
+    "bookmarks.pdf": Hostile(construct(".pdf", "bookmarks that name nothing", 600)),
     "arrays.pdf": Hostile(construct(".pdf", "nested arrays", 1024), "refused"),
     "swollen.pdf": Hostile(swollen_page, "refused"),
     "numbers-corpus.jsonl": Hostile(many_numbers, "given up", memory_mb=SMALL_MB),

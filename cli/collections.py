@@ -1,15 +1,21 @@
-"""`anaphora collections`: what there is, and deleting it."""
+"""`anaphora collections`: what there is, deleting it, and which groups may use it."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from cli.shared.state import state_of
+from cli.shared.state import State, state_of
 
-app = typer.Typer(help="List and delete collections.")
+if TYPE_CHECKING:
+    from server.chat import ChatService
+
+T = TypeVar("T")
+
+app = typer.Typer(help="List and delete collections, and say who may use them.")
 
 
 @app.callback(invoke_without_command=True)
@@ -61,3 +67,43 @@ def delete(
 
     asyncio.run(run())
     state.err.print(f"Deleted {name}.")
+
+
+Name = Annotated[str, typer.Argument(help="The collection.", show_default=False)]
+GroupName = Annotated[str, typer.Argument(help="The group.", show_default=False)]
+
+
+@app.command()
+def grants(context: typer.Context, name: Name) -> None:
+    """The groups that may use a collection; one that was granted to nobody belongs to the group default."""
+    state = state_of(context)
+    for group in _with_service(state, lambda service: service.grants(name)):
+        state.out.print(group)
+
+
+@app.command()
+def grant(context: typer.Context, name: Name, group: GroupName) -> None:
+    """Let a group use a collection. With its first grant it belongs to the group default no more, unless granted."""
+    state = state_of(context)
+    granted = _with_service(state, lambda service: service.grant(name, group))
+    state.err.print(f"{name} may be used by: {', '.join(granted)}.")
+
+
+@app.command("revoke-grant")
+def revoke_grant(context: typer.Context, name: Name, group: GroupName) -> None:
+    """Take a collection from a group; the last grant stays, or it would belong to the group default."""
+    state = state_of(context)
+    _with_service(state, lambda service: service.revoke_grant(name, group))
+    state.err.print(f"{name} may not be used by {group} any more.")
+
+
+def _with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]]) -> T:
+    import asyncio
+
+    from server.chat import open_service
+
+    async def run() -> T:
+        async with open_service(state.settings(), warm=False) as service:
+            return await work(service)
+
+    return asyncio.run(run())

@@ -64,6 +64,7 @@ def index(
         PoolChoice | None,
         typer.Option(help="What is searched; both: propositions and sections. The collection remembers it."),
     ] = None,
+    group: Annotated[str, typer.Option(help="A group that may use the collection; without any: default.")] = "",
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
     from cli.shared.resources import existing, fetch_models
@@ -72,6 +73,9 @@ def index(
     state = state_of(context)
     settings = state.settings(overriding(collection=collection))
     given = existing(paths)
+    if group:
+        # Before there is anything to see.
+        _grant(settings, group)
     fetch_models(settings, state, reranker=False)
     encoder = Models(settings).encoder()
     patterns = settings.index.model_copy(
@@ -83,6 +87,26 @@ def index(
     settings = settings.model_copy(update={"index": patterns})
     searched = choose_pool(state, settings, given, encoder, propositions, pool)
     index_files(state, settings, encoder, given, prune=prune, retry=retry, pool=searched)
+
+
+def _grant(settings: Settings, group: str) -> None:
+    """Let a group use the collection of the settings. Raises InputError."""
+    from server.access.audit import at_terminal, entry
+    from server.store import Database, audit, grants
+    from text.names import NAME_RULE, is_name
+
+    if not is_name(group):
+        raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
+
+    def add(connection: Connection) -> None:
+        grants.add(connection, settings.collection, group)
+        audit.append(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
+
+    database = Database(settings.home / "anaphora.db")
+    try:
+        database.write_blocking(add)
+    finally:
+        database.close()
 
 
 def index_files(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,7 @@ from cli.shared.state import InputError, state_of
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
+    from server.access import Role
     from server.store import Database
 
 app = typer.Typer(help="Make, list and revoke API keys, and serve without.", no_args_is_help=True)
@@ -30,18 +33,53 @@ def _database(context: typer.Context) -> Iterator[Database]:
         database.close()
 
 
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "y": 365}
+
+
+class KeyRole(StrEnum):
+    """What a key may do."""
+
+    READER = "reader"
+    AGENT = "agent"
+    OPERATOR = "operator"
+
+
 @app.command()
-def create(context: typer.Context, name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")]) -> None:
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
+    role: Annotated[
+        KeyRole | None,
+        typer.Option(
+            help="reader asks; agent also reviews and rates; operator also manages. Without it: operator, or reader "
+            "where a group is named."
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A group whose collections it opens; repeatable. Without any: default, or all (*) for an operator."
+        ),
+    ] = None,
+    expires: Annotated[str, typer.Option(help="How long it opens anything: 12h, 90d, 4w, 1y.")] = "",
+) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
+    from server.access import DEFAULT_GROUP, EVERY_GROUP
     from server.access.audit import at_terminal, entry
     from server.store import audit, keys
+    from text.names import NAME_RULE, is_name
 
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():
         raise InputError("A key's name has 1 to 100 characters; say whose it is, or what for.")
+    may: Role = role.value if role else "reader" if group else "operator"
+    groups = frozenset(group or ({EVERY_GROUP} if may == "operator" else {DEFAULT_GROUP}))
+    if wrong := [one for one in groups if one != EVERY_GROUP and not is_name(one)]:
+        raise InputError(f"{wrong[0][:40]!r} cannot be a group's name: use {NAME_RULE}.")
+    until = None if not expires else time.time() + _days(expires) * 86_400
 
     def make(connection: Connection) -> tuple[keys.ApiKey, str]:
-        made, secret = keys.create(connection, name)
+        made, secret = keys.create(connection, name, may, groups, until)
         detail = {"name": name, "role": made.role, "groups": sorted(made.groups)}
         audit.append(connection, entry(at_terminal(), "key.create", made.id, detail=detail))
         return made, secret
@@ -49,13 +87,14 @@ def create(context: typer.Context, name: Annotated[str, typer.Argument(help="Who
     with _database(context) as database:
         made, secret = database.write_blocking(make)
     state = state_of(context)
-    state.err.print(f"Key {made.id} for {name}. Keep it: it cannot be shown again.")
+    what = f"{made.role} of {_groups(made.groups)}" + (f", until {_when(made.expires)} UTC" if made.expires else "")
+    state.err.print(f"Key {made.id} for {name}, {what}. Keep it: it cannot be shown again.")
     typer.echo(secret)
 
 
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
-    """Every key by its id, with when it was made, last used and revoked; never the key itself."""
+    """Every key by its id, with its role, groups, and when it was made, used, ends or was revoked; never the key."""
     from rich.text import Text
 
     from cli.shared.console import open_table
@@ -67,9 +106,10 @@ def list_keys(context: typer.Context) -> None:
     if not found:
         state.err.print("There is no key; `anaphora keys create NAME` makes one.")
         return
-    table = open_table("id", "name", "made", "used", "revoked")
+    table = open_table("id", "name", "role", "groups", "made", "used", "expires", "revoked")
     for key in found:
-        table.add_row(key.id, Text(key.name), _when(key.created), _when(key.used), _when(key.revoked))
+        who = (key.id, Text(key.name), key.role, _groups(key.groups))
+        table.add_row(*who, _when(key.created), _when(key.used), _when(key.expires), _when(key.revoked))
     state.out.print(table)
 
 
@@ -124,3 +164,15 @@ def open_up(
 
 def _when(seconds: float | None) -> str:
     return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _groups(groups: frozenset[str]) -> str:
+    return "every group" if "*" in groups else ", ".join(sorted(groups))
+
+
+def _days(text: str) -> float:
+    """A time such as 90d in days. Raises InputError."""
+    count, unit = text[:-1], text[-1:]
+    if unit not in _DAYS or not count.isdecimal() or not 0 < int(count) <= 36_500:
+        raise InputError(f"{text[:40]!r} is no time for --expires; write 12h, 90d, 4w or 1y.")
+    return int(count) * _DAYS[unit]

@@ -201,7 +201,7 @@ class LLMSettings(_Group):
     remote_name: str = Field("", description="Model name at the URL; empty takes the first it lists.")
     api_key: SecretStr = Field(SecretStr(""), description="Key for the URL; empty where it needs none.")
     cache_salt: str = Field(
-        "", description="Keeps this server's prefix cache at a vLLM apart from other tenants'; empty sends none."
+        "", description="What each group's own salt at a vLLM is made from; empty: at random, and for a vLLM only."
     )
     temperature: float = Field(0.0, ge=0, le=2, description="Sampling temperature of answers.")
     answer_tokens: int = Field(400, ge=16, description="Longest answer, in tokens.")

@@ -22,9 +22,9 @@ class FakeOpenAIServer:
 
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
     seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
-    `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none.
-    All of it may be changed while it serves. `requests` and `headers` keep what came in; `streaming` is set once a
-    piece was sent, `disconnected` when a client goes before the end.
+    `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none. The list
+    of models says by whom its own is `owned_by`. All of it may be changed while it serves. `requests` and `headers`
+    keep what came in; `streaming` is set once a piece was sent, `disconnected` when a client goes before the end.
     """
 
     pieces: Sequence[str] | Callable[[dict[str, Any]], Sequence[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
@@ -34,6 +34,7 @@ class FakeOpenAIServer:
     status: int = 200
     raw: bytes = b""
     deaf: bool = False
+    owned_by: str = "testing"
     url: str = field(default="", init=False)
     requests: list[dict[str, Any]] = field(default_factory=list, init=False)
     headers: list[dict[str, str]] = field(default_factory=list, init=False)
@@ -77,7 +78,7 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
                     self._wait(3600)
                 self.close_connection = True
                 return
-            self._answer(200, {"object": "list", "data": [{"id": "fake", "object": "model"}]})
+            self._answer(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": llm.owned_by}]})
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import threading
 from contextvars import Context
@@ -162,10 +164,10 @@ class ServiceModels(Models):
         self.rewriters = RewriterKeeper(settings)
         self.reranker_problem = ""
 
-    async def of_turn(self, answer_tokens: int | None = None) -> TurnModels:
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
         """Everything a turn needs. Raises Unavailable where the language model cannot be started."""
         engine = await self.keeper.engine()
-        model = engine.chat_model()
+        model = salted(engine.chat_model(), group)
         return TurnModels(
             await self._turn_rewriter(model),
             await self._turn_reranker(),
@@ -173,10 +175,10 @@ class ServiceModels(Models):
             engine.name,
         )
 
-    async def of_search(self) -> TurnModels:
+    async def of_search(self, group: str = "") -> TurnModels:
         """What a search needs; the language model is waited for only where it rewrites."""
         prompted = self._settings.rewriter.kind == "prompted"
-        model = (await self.keeper.engine()).chat_model() if prompted else None
+        model = salted((await self.keeper.engine()).chat_model(), group) if prompted else None
         return TurnModels(await self._turn_rewriter(model), await self._turn_reranker())
 
     def warm(self) -> None:
@@ -215,3 +217,13 @@ def limited(model: BaseChatModel | None, answer_tokens: int | None, settings: Se
     if model is None or answer_tokens is None or "max_tokens" not in type(model).model_fields:
         return model
     return model.model_copy(update={"max_tokens": max(1, min(answer_tokens, settings.llm.answer_tokens))})
+
+
+def salted(model: BaseChatModel | None, group: str) -> BaseChatModel | None:
+    """`model` with a `cache_salt` of a group's own, where its server takes one: the prompts that a vLLM remembers are
+    then compared with those of the group alone. The salt does not tell the group's name."""
+    extra: object = getattr(model, "extra_body", None)
+    if model is None or not isinstance(extra, dict) or not (salt := extra.get("cache_salt")):
+        return model
+    own = hmac.new(str(salt).encode(), group.encode(), hashlib.sha256).hexdigest()
+    return model.model_copy(update={"extra_body": {**extra, "cache_salt": own}})

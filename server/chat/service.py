@@ -135,7 +135,7 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin, AuditMixin):
         search_for: str | None = None,
     ) -> SearchResult:
         """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
-        request, _ = await self._checked(
+        request, whose = await self._checked(
             TurnRequest(
                 question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
             )
@@ -143,7 +143,7 @@ class ChatService(ConversationMixin, DocumentMixin, GrantMixin, AuditMixin):
         ticket = self._place()
         try:
             await ticket.wait()
-            search = await self.core.engine.search()
+            search = await self.core.engine.search(whose.group)
             with index_errors():
                 found = await search.search(
                     request.question,

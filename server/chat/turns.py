@@ -232,6 +232,7 @@ class RunningTurn(AsyncIterator[Event]):
                     turn_id=self.id,
                     conversation_id=request.conversation_id,
                     answer_tokens=request.answer_tokens,
+                    group=self._whose.group,
                 )
                 async with aclosing(events):
                     while (event := await self._within(deadline, anext(events, None))) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ class RemoteEngine(StartStop):
         self._base_url = settings.llm.model.rstrip("/")
         self._model = settings.llm.remote_name
         self._lock = threading.Lock()
+        self._salt = self._llm.cache_salt
+        """Sent with every request, and to a vLLM also where the settings name none: other servers may refuse it."""
         self._clients: tuple[httpx.Client, httpx.AsyncClient] | None = None
         self._chat_model: BaseChatModel | None = None
 
@@ -93,7 +96,7 @@ class RemoteEngine(StartStop):
             raise EngineUnreachable(f"The connection to {self._base_url} is not started.")
         if self._chat_model is None:
             self._chat_model = openai_chat_model(
-                self._llm, self._base_url, self._model, clients, retries=_RETRIES, cache_salt=self._llm.cache_salt
+                self._llm, self._base_url, self._model, clients, retries=_RETRIES, cache_salt=self._salt
             )
         return self._chat_model
 
@@ -117,13 +120,16 @@ class RemoteEngine(StartStop):
             if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                 raise EngineUnreachable(f"The server at {base_url} refuses the key; set llm.api_key to one it knows.")
             answer.raise_for_status()
-            return [str(model["id"]) for model in answer.json()["data"]]
+            listed = answer.json()["data"]
+            if not self._salt and any(model.get("owned_by") == "vllm" for model in listed):
+                self._salt = secrets.token_hex(16)
+            return [str(model["id"]) for model in listed]
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise EngineUnreachable(
                 f"The language model at {base_url} does not answer ({str(error) or type(error).__name__}). "
                 "Check that it runs, and llm.model, or use `none` to have sentences quoted without a model."
             ) from error
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def _headers(self) -> dict[str, str]:

@@ -54,11 +54,11 @@ class TurnModels:
     chat_model: BaseChatModel | None = None
     name: str = "none"
 
-    async def of_turn(self, answer_tokens: int | None = None) -> TurnModels:
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
         """The same for every turn."""
         return self
 
-    async def of_search(self) -> TurnModels:
+    async def of_search(self, group: str = "") -> TurnModels:
         """The same for every search."""
         return self
 
@@ -66,10 +66,11 @@ class TurnModels:
 class ModelSource(Protocol):
     """Gives what works on a turn, or a search, as it begins: models change under a running server."""
 
-    async def of_turn(self, answer_tokens: int | None = None) -> TurnModels:
-        """For an answer of at most `answer_tokens`, or as long as the settings allow."""
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
+        """For an answer of at most `answer_tokens`, or as long as the settings allow. What a model's server remembers
+        of prompts is kept apart by `group`."""
 
-    async def of_search(self) -> TurnModels:
+    async def of_search(self, group: str = "") -> TurnModels:
         """For a search alone, which needs no model that answers."""
 
 
@@ -92,9 +93,9 @@ class TurnEngine:
         self._settings = settings
         self._tracer = tracer
 
-    async def search(self) -> TurnSearch:
-        """The searching half, with what would work on a turn that began now."""
-        return self._search(await self._models.of_search())
+    async def search(self, group: str = "") -> TurnSearch:
+        """The searching half, with what would work on a turn of `group` that began now."""
+        return self._search(await self._models.of_search(group))
 
     def _search(self, models: TurnModels) -> TurnSearch:
         return TurnSearch(
@@ -115,13 +116,15 @@ class TurnEngine:
         turn_id: str = "",
         conversation_id: str | None = None,
         answer_tokens: int | None = None,
+        group: str = "",
     ) -> AsyncGenerator[Event, None]:
         """The events of one turn, ending with exactly one `done` or `error`.
 
+        `group` is whose the turn is: nothing that is remembered for it is shared with other groups.
         `search_for` is a search text written by a person: it stands in for the rewrite. Closing the
         iterator, or cancelling the task that reads it, stops the model's request at once.
         """
-        models = await self._models.of_turn(answer_tokens)
+        models = await self._models.of_turn(answer_tokens, group)
         get_current_span().set_attribute("anaphora.engine", models.name)
         search, watch = self._search(models), Stopwatch(self._tracer, content=self._settings.trace.content)
         ids = turn_id or uuid.uuid4().hex, conversation_id

@@ -9,6 +9,8 @@ import httpx
 import openai
 import pytest
 
+from server.store import grants
+
 
 def client_of(running: Any) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0)
@@ -175,3 +177,21 @@ def test_the_client_drives_the_app_in_process(running: Any) -> None:
         return content
 
     assert running.call(ask_in_process()) == "Parental leave lasts ten weeks. [1]"
+
+
+def test_a_vllm_remembers_prompts_of_each_group_apart(serve: Any, settings_for: Any, llm: Any) -> None:
+    llm.owned_by = "vllm"
+    running = serve(settings_for(llm.url))
+    messages = [{"role": "user", "content": "How long is parental leave?"}]
+
+    def salt(group: str) -> str:
+        database = running.service.core.database
+        if group != "default":
+            database.write_blocking(lambda connection: grants.add(connection, "docs", group))
+        with running.client() as client:
+            assert client.post("/v1/chat/completions", json={"model": "docs", "messages": messages}).status_code == 200
+        return str(llm.requests[-1]["cache_salt"])
+
+    first, again, other = salt("default"), salt("default"), salt("a-team")
+    assert first == again != other
+    assert "a-team" not in other

@@ -9,13 +9,15 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 
-from server.access import Principal
+from server.access import Principal, Seen
 from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
+from server.store.database import _migrations
 from server.store.records import FileResult, Job
 from tests.rows import ALL, MINE
 
@@ -266,3 +268,44 @@ def test_sources_are_remembered_in_order_without_doubles(tmp_path: Path) -> None
     database.write_blocking(lambda c: jobs.forget_sources(c, "docs"))
     assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == []
     database.close()
+
+
+def test_what_older_versions_wrote_is_kept_and_seen_by_operators(tmp_path: Path) -> None:
+    path = tmp_path / "anaphora.db"
+    scripts = [script for number, script in _migrations() if number <= 2]
+    assert len(scripts) == 2
+    with closing(sqlite3.connect(path)) as old:
+        for script in scripts:
+            old.executescript(script)
+        old.executescript("""
+            PRAGMA user_version = 2;
+            INSERT INTO keys (id, name, hash, created) VALUES ('12345678', 'old', 'x', 1.0);
+            INSERT INTO sessions (hash, key_id, expires) VALUES ('y', '12345678', 9e12);
+            INSERT INTO conversations (id, title, collection, created, updated) VALUES ('c', 'old', 'docs', 1.0, 1.0);
+            INSERT INTO turns (id, conversation_id, collection, question, status, answer, created, runner)
+                VALUES ('t', 'c', 'docs', 'How long?', 'answered', 'Ten weeks.', 1.0, 'r');
+            INSERT INTO feedback VALUES ('t', 'up', '', '', 1.0);
+            INSERT INTO jobs (id, kind, collection, state, created, updated, runner)
+                VALUES ('j', 'index', 'docs', 'done', 1.0, 1.0, 'r');
+        """)
+    database = Database(path)
+    try:
+        (key,) = database.read_blocking(keys.listing)
+        assert (key.role, key.groups, key.expires) == ("operator", {"*"}, None)
+        found = database.read_blocking(lambda c: conversations.detail(c, "c", Seen(key.principal)))
+        assert found is not None
+        assert [turn.answer for turn in found.messages] == ["Ten weeks."]
+        assert not found.own
+        assert database.read_blocking(lambda c: jobs.find(c, "j", ALL)) is not None
+        agent = Seen(Principal("key:a", "a", "agent", frozenset({"default"})))
+        reader = Seen(Principal("key:r", "r", "reader", frozenset({"default"})))
+        stranger = Seen(Principal("key:s", "s", "operator", frozenset({"other"})))
+        assert database.read_blocking(lambda c: turns.find(c, "t", agent)) is not None
+        for nobody in (reader, stranger):
+            turn = database.read_blocking(lambda c, by=nobody: turns.find(c, "t", by))  # type: ignore[misc]
+            found_by_words = database.read_blocking(
+                lambda c, by=nobody: conversations.search(c, "How", 9, 0, by)  # type: ignore[misc]
+            )
+            assert (turn, found_by_words) == (None, [])
+    finally:
+        database.close()

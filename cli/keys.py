@@ -159,7 +159,14 @@ def open_up(
         opened = database.write_blocking(serve_everybody)
     if not opened:
         raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
-    state_of(context).err.print("No key is required any more, also by a running server.")
+    state = state_of(context)
+    if state.settings().needs_sign_in:
+        state.err.print(
+            "Every key is forgotten, but the settings still demand a key or signing in (server.host, "
+            "server.trusted_hosts, proxy or oidc)."
+        )
+        return
+    state.err.print("No key is required any more, also by a running server.")
 
 
 def _when(seconds: float | None) -> str:

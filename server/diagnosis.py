@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -35,6 +37,7 @@ def diagnose(settings: Settings, describe: Callable[[BaseException], str]) -> It
     yield from check_python()
     yield from check_home(settings)
     yield from check_database(settings)
+    yield from check_audit(settings)
     yield from check_models(settings)
     yield from check_rewriter(settings)
     yield from check_collections(settings, describe)
@@ -84,6 +87,27 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield Finding("database", "ok", f"{path.stat().st_size / 1e6:.1f} MB")
+
+
+def check_audit(settings: Settings) -> Iterator[Finding]:
+    """The audit log is as it was written."""
+    from server.store import audit
+
+    path = settings.home / "anaphora.db"
+    if not path.exists():
+        return
+    try:
+        # Read only: an older database is not brought up to date here, and an empty one not made.
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            found = audit.verify(connection)
+    except sqlite3.Error:
+        return  # said by `check_database`, or there is no log yet
+    if found.problem:
+        yield Finding(
+            "audit log", "fail", found.problem, "Somebody changed the database. Compare with a backup or an export."
+        )
+    elif found.rows:
+        yield Finding("audit log", "ok", f"{found.rows:,} rows, unchanged up to row {found.n}")
 
 
 def check_models(settings: Settings) -> Iterator[Finding]:

@@ -122,3 +122,20 @@ def test_what_takes_texts_out_of_a_home_or_into_it_is_noted(
     # The log is the one of then, and says so.
     assert [row["action"] for row in rows()[before:-1]] == ["collection.index", "feedback.export", "home.restore"]
     run("audit", "verify")
+
+
+def test_doctor_says_whether_the_log_is_as_it_was_written(home: Path) -> None:
+    run("keys", "create", "desk")
+    told = CliRunner().invoke(app, ["doctor"]).stdout
+    assert "✓ audit log" in told
+    with sqlite3.connect(home / "anaphora.db") as connection:
+        connection.execute("DROP TRIGGER audit_unchanged")
+        connection.execute("UPDATE audit SET principal = 'key:another' WHERE n = 1")
+    told = CliRunner().invoke(app, ["doctor"]).stdout
+    assert "✗ audit log" in told
+
+
+def test_opening_up_says_what_the_settings_still_demand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No key is required" in run("keys", "open", "--yes").output
+    monkeypatch.setenv("ANAPHORA_SERVER__HOST", "0.0.0.0")
+    assert "still demand" in run("keys", "open", "--yes").output

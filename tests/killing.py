@@ -118,6 +118,11 @@ def child(target: Callable[..., None], *arguments: object) -> Iterator[tuple[Bas
         ours.close()
 
 
+def client_of(url: str) -> httpx.Client:
+    """A client that keeps no connection for as long as a server does, and so never meets one that it is closing."""
+    return httpx.Client(base_url=url, timeout=60, verify=False, limits=httpx.Limits(keepalive_expiry=1.0))
+
+
 class Home:
     """A home whose servers are killed. `acknowledged` counts by kind; `lost` says what is not as acknowledged."""
 
@@ -181,7 +186,7 @@ class Home:
                 return
             assert said.poll(60), "the server does not start"
             url = str(said.recv())
-            with httpx.Client(base_url=url, timeout=60, verify=False) as client:
+            with client_of(url) as client:
                 self._settle(client)
                 self._look(client, everything=not kill)
                 workers = [self._chat, self._chat, self._upload, self._index]
@@ -194,7 +199,7 @@ class Home:
                     thread.join()
 
     def _work(self, url: str, work: Callable[[httpx.Client], None]) -> None:
-        with httpx.Client(base_url=url, timeout=60, verify=False) as client, suppress(httpx.TransportError):
+        with client_of(url) as client, suppress(httpx.TransportError):
             while True:
                 work(client)
 

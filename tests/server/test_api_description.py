@@ -77,7 +77,8 @@ def test_whatever_follows_whatever_the_server_does_not_fail(running: Any, llm: A
     )
 
     running.call(running.service.core.warm())
-    description = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
+    # The first key would end the time without keys, and a revoked one that with them.
+    description = schemathesis.openapi.from_url(f"{running.url}/openapi.json").exclude(path_regex="^/v1/keys")
     statuses: Counter[int] = Counter()
     operations: Counter[str] = Counter()
     failures: Counter[str] = Counter()

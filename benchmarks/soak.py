@@ -44,7 +44,7 @@ encoders.load_encoder = lambda *_: Forgetful()
 
 FOLLOW_UPS = 5
 """One conversation in so many goes on with a second and a third question."""
-LEAVERS = 50
+LEAVERS = 49
 """One turn in so many is left before its end."""
 KEPT = 4
 """One conversation in so many is kept; the others are deleted."""

@@ -94,6 +94,8 @@ class Readers:
         if n % 10 == 0:
             body = {"model": "soak", "messages": [{"role": "user", "content": f"What does setting {n} do?"}]}
             await self._asked(client.post("/v1/chat/completions", json=body))
+            # It belongs to no conversation, and is kept for its trace.
+            self.kept_turns += 1
             return
         made = (await client.post("/v1/conversations", json={"collection": "soak"})).json()["id"]
         turn = await self._turn(client, made, f"How do I configure setting number {n % 997} of the server?", n)
@@ -206,7 +208,7 @@ def table(samples: list[Sample], turns: int) -> None:
     if last.turns > first.turns:
         per = 2**20 * (last.database - first.database)
         print(f"database: {per / (last.turns - first.turns) / 1024:.2f} kB a turn asked", end="")
-        print(f", {per / max(1, last.kept_turns - first.kept_turns) / 1024:.2f} kB a turn kept in a conversation")
+        print(f", {per / max(1, last.kept_turns - first.kept_turns) / 1024:.2f} kB a turn kept")
 
 
 def main() -> None:

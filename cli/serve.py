@@ -34,6 +34,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs a key or signing in.")] = "",
     port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default=False)] = None,
     model: Answering = "",
+    group: Annotated[str, typer.Option(help="A group that may use what is indexed; without any: default.")] = "",
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
@@ -62,13 +63,13 @@ def serve(
         fetch_models(settings, state, llm=True)
         given = effective(settings, state.settings_class(), state.flags(flags))
         chosen = {row.setting.name: row.value for row in given if row.source != "default"}
-        code = asyncio.run(_serve(settings, state, sock, paths, chosen))
+        code = asyncio.run(_serve(settings, state, sock, paths, chosen, group))
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
 
 async def _serve(
-    settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path], chosen: Mapping[str, str]
+    settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path], chosen: Mapping[str, str], group: str
 ) -> ExitCode:
     from server.access.audit import at_terminal
     from server.api.app import create_app
@@ -83,7 +84,7 @@ async def _serve(
         mount(app, service)
         server = Server(app, settings.server)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
-        preparing = asyncio.create_task(_prepare(service, state, sock, paths))
+        preparing = asyncio.create_task(_prepare(service, state, sock, paths, group))
         await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)
         failed = preparing.done() and preparing.exception() is not None
         if failed:
@@ -98,7 +99,7 @@ async def _serve(
     return ExitCode.OK
 
 
-async def _prepare(service: ChatService, state: State, sock: socket.socket, paths: Sequence[Path]) -> None:
+async def _prepare(service: ChatService, state: State, sock: socket.socket, paths: Sequence[Path], group: str) -> None:
     """Index what is to be served, wait until questions are answered, and say where."""
     from server.api.running import address
 
@@ -107,7 +108,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     known = {info.name for info in await service.collections()}
     wanted = list(paths) or ([] if name in known else own_documentation())
     if wanted:
-        job = await service.index_paths(name, wanted, replace=True)
+        job = await service.index_paths(name, wanted, replace=True, group=group)
         _tell(state, await _watch(service, state, job))
     elif name not in known:
         state.err.print(

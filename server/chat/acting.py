@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
 from server.access import Action, Principal, Seen, Whose, policy
 from server.access.audit import Circumstances
-from server.chat.errors import Forbidden
+from server.chat.errors import Forbidden, NotFound
 from server.chat.translated import in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary
 from server.store import grants
@@ -84,11 +84,15 @@ class Acting:
         return [info for info in found if policy.group_of(self.principal, granted.get(info.name, ()))]
 
     async def default_collection(self) -> str:
-        """The collection of the settings, or the first that whoever acts may see instead."""
+        """The collection of the settings, or the first that whoever acts may see instead. Raises NotFound."""
         default = self.core.settings.collection
         if await self._group(default) is not None:
             return default
-        return next((info.name for info in await self.listed()), default)
+        for info in await self.listed():
+            return info.name
+        raise NotFound(
+            "No collection is granted to you yet; ask an operator of this server.", code="collection_not_found"
+        )
 
     async def _group(self, collection: str) -> str | None:
         with store_errors():

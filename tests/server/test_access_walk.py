@@ -461,3 +461,14 @@ def test_a_session_of_the_page_is_nobody_elses(world: World) -> None:
         said = "".join(theirs.iter_text())
     assert "There is no conversation" in said
     assert WORDS["answer"] not in said
+
+
+def test_who_has_no_collection_is_not_told_the_name_of_the_default_one(world: World) -> None:
+    _, secret = world.running.service.core.database.write_blocking(
+        lambda c: keys.create(c, "new", "operator", frozenset({"gamma-people"}))
+    )
+    world.secrets["newcomer"] = secret
+    for url, body in (("/v1/conversations", {}), ("/v1/search", {"query": "wood"})):
+        answer = world.ask("newcomer", "POST", url, json=body)
+        assert answer.status_code == 404
+        assert "docs" not in answer.text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.chat import ConversationSummary, FileResult, Job, TurnRequest
+from server.chat import ConversationSummary, FileResult, Job, Principal, TurnRequest
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import Calls, guarded
 from ui.conversations import grouped
@@ -165,3 +165,21 @@ def test_the_welcome_asks_about_what_is_there(service: FakeService) -> None:
     html = call(service, "welcome", {"id": "docs"})["html"]
     assert "How do I turn off the alarm?" in html
     assert "1 document " in html
+
+
+def test_what_the_role_does_not_allow_is_not_shown(service: FakeService) -> None:
+    conversation, _ = asyncio.run(talk(service, "Alarm"))
+    assert 'data-action="rate"' in call(service, "open_conversation", {"id": conversation})["turns"][0]["html"]
+    assert call(service, "list_collections", {})["adding"]
+    summary, turns = service.store[conversation]
+    service.store[conversation] = summary.model_copy(update={"own": False}), turns
+    assert 'data-action="delete"' in call(service, "list_conversations", {})["html"]
+    service.principal = Principal("key:1", "desk", "reader", frozenset({"default"}))
+    opened = call(service, "open_conversation", {"id": conversation})
+    assert not opened["own"]
+    for action in ("rate", "feedback", "edit", "retry"):
+        assert f'data-action="{action}"' not in opened["turns"][0]["html"]
+    assert 'data-action="delete"' not in call(service, "list_conversations", {})["html"]
+    assert not call(service, "list_collections", {})["adding"]
+    service.texts.clear()
+    assert "Ask an operator" in call(service, "welcome", {"id": "docs"})["html"]

@@ -180,9 +180,9 @@ async def soak(options: argparse.Namespace, url: str, server: psutil.Process, ho
             await asyncio.sleep(0.25)
             if readers.done - samples[-1].turns >= options.every:
                 take()
-    # What hangs on the last requests is let go of within the keep-alive.
-    await asyncio.sleep(10)
-    take()
+        # What hangs on the last requests is let go of within the keep-alive.
+        await asyncio.sleep(10)
+        take()
     for error in dict.fromkeys(readers.errors[:5]):
         print(f"error: {error}", file=sys.stderr)
     return samples

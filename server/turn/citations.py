@@ -39,7 +39,8 @@ _CODE = regex.compile(
     regex.MULTILINE | regex.DOTALL,
 )
 _INDEXED_IN_CODE = regex.compile(r"[\p{L}\p{N}_\])=(,]\Z")
-_INDEXED_IN_PROSE = regex.compile(r"[\p{L}\p{N}_]\Z")
+# As in `_WORDLIKE`: after a letter of other scripts the parser takes brackets for a citation.
+_INDEXED_IN_PROSE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{N}_]\Z")
 
 
 @dataclass(frozen=True, slots=True)

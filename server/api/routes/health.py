@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from server.api.dependencies import Service
+from server.api.errors import ERRORS
 from server.chat import Readiness
 
 router = APIRouter(tags=["Operations"])
@@ -47,7 +48,8 @@ async def ready(service: Service) -> JSONResponse:
     summary="Counters for Prometheus",
     response_class=Response,
     responses={
-        200: {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+        **ERRORS,
+        200: {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 )
 async def metrics(service: Service) -> Response:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation import scoring
 from evaluation.batches.queries import QueryLine
 from evaluation.batches.rewrites import RewriteRecord, finished
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
-from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
+from evaluation.rankings import Ranking, measure, write_texts
 from evaluation.reports.runs import Latency, RunWriter, Scores
-from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from evaluation.scoring import metrics, percentiles
+from evaluation.sets.base import EvalSet, Question
 from evaluation.sets.quotes import placed
 from evaluation.systems import KnownRewrites, System, context_text, human_rewrite
 from index.collection import Collection
@@ -41,8 +41,6 @@ DEPTH = 100
 
 TIMED_QUESTIONS = 30
 SHOWN = 5
-SHOWN_CHARS = 400
-TESTED = ("AP", "R@5", "R@20", "nDCG@5")
 PATIENCE = 600.0
 
 Progress = Callable[[str, int, int], None]
@@ -72,22 +70,6 @@ class Bench:
     progress: Progress = silent
     reading: Reranker | None = None
     """The same reranker with a memory, for rankings."""
-
-
-@dataclass(slots=True)
-class Ranking:
-    """What one system found: ids by question, best first, and the passages behind the first of them."""
-
-    system: System
-    found: dict[str, list[str]] = field(default_factory=dict)
-    passages: dict[str, Hit] = field(default_factory=dict)
-    document_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def at(self, level: JudgedLevel) -> dict[str, list[str]]:
-        """The run over what `level` judges."""
-        if level.by == "unit":
-            return self.found
-        return by_parent(self.found, self.document_of if level.by == "document" else level.parents)
 
 
 def collect_rewrites(
@@ -166,7 +148,7 @@ def evaluate_sets(
     by_id = {question.id: question for one in sets if one.pool for question in one.questions}
     for pool, together in pools.items():
         for (level, system), found in together.items():
-            writer.metrics += scoring.metrics(pool, level, system, found, by_id)
+            writer.metrics += metrics(pool, level, system, found, by_id)
 
 
 def evaluate_set(
@@ -211,13 +193,13 @@ def evaluate_set(
         )
         rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]
         writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
-    measured = _measure(chosen, questions, rankings, writer, baseline)
+    measured = measure(chosen, questions, rankings, writer, baseline)
     started = time.monotonic()
     for system in fitting if timed else ():
         sample = questions[:: max(1, len(questions) // timed)][:timed]
         writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
     writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
-    _show(chosen, questions, rankings, rewrites, writer)
+    write_texts(chosen, questions, rankings, rewrites, writer)
     return measured
 
 
@@ -340,33 +322,6 @@ def _find(
     ).hits
 
 
-def _measure(
-    chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str
-) -> dict[tuple[str, str], Scores]:
-    by_id = {question.id: question for question in questions}
-    measured: dict[tuple[str, str], Scores] = {}
-    for level in chosen.levels:
-        qrels = {name: level.qrels[name] for name in by_id if level.qrels.get(name)}
-        with writer.path(chosen.name, f"{level.name}.qrels.tsv").open("w", encoding="utf-8") as file:
-            file.write("query-id\tcorpus-id\tscore\n")
-            file.writelines(f"{q}\t{item}\t{value}\n" for q, judged in qrels.items() for item, value in judged.items())
-        scores = {}
-        for ranking in rankings:
-            name, run = ranking.system.name, ranking.at(level)
-            with writer.path(chosen.name, name, f"{level.name}.trec").open("w", encoding="utf-8") as file:
-                for question in questions:
-                    ranked = ((item, 1 / rank) for rank, item in enumerate(run[question.id], 1))
-                    file.writelines(run_lines(question.id, ranked, "anaphora"))
-            scores[name] = per_question(run, qrels, FULL_MEASURES)
-            writer.write_scores(chosen.name, name, level.name, scores[name])
-            writer.metrics += scoring.metrics(chosen.name, level.name, name, scores[name], by_id)
-        measured.update(((level.name, name), values) for name, values in scores.items())
-        against = baseline if baseline in scores else next(iter(scores), "")
-        for measure in TESTED:
-            writer.tests += scoring.tests(chosen.name, level.name, measure, against, scores, by_id)
-    return measured
-
-
 def _latency(
     system: System,
     name: str,
@@ -387,52 +342,3 @@ def _latency(
             taken = time.perf_counter() - started
             seconds.append(taken + (rewrites[system.form][question.id].seconds if system.rewriter else 0.0))
     return Latency(chosen.name, system.name, *percentiles(seconds), len(seconds))
-
-
-def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
-    """The median and the 95th percentile; 0 of nothing."""
-    import numpy as np
-
-    if not seconds:
-        return 0.0, 0.0
-    return float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))
-
-
-def _show(
-    chosen: EvalSet,
-    questions: Sequence[Question],
-    rankings: Sequence[Ranking],
-    rewrites: Mapping[str, Mapping[str, Rewrite]],
-    writer: RunWriter,
-) -> None:
-    """The texts behind the numbers: questions, rewrites, and the passages that stood at the top."""
-    writer.write_rows(
-        (
-            {
-                "id": question.id,
-                "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
-                "text": question.text,
-                "rewrite": question.rewrite,
-                "rewrites": {form: made[question.id].text for form, made in rewrites.items() if question.id in made},
-                "relevant": {level.name: list(level.qrels.get(question.id, ())) for level in chosen.levels},
-            }
-            for question in questions
-        ),
-        chosen.name,
-        "questions.jsonl",
-    )
-    passages = {name: hit for ranking in rankings for name, hit in ranking.passages.items()}
-    writer.write_rows(
-        (
-            {
-                "id": name,
-                "document": hit.passage.document_id,
-                "title": hit.passage.title,
-                "text": hit.passage.text[:SHOWN_CHARS],
-            }
-            for name, hit in passages.items()
-        ),
-        chosen.name,
-        "passages.jsonl",
-    )

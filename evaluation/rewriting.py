@@ -10,7 +10,7 @@ from evaluation.errors import MissingSet
 from evaluation.metrics import overlap as measures
 from evaluation.metrics.significance import Estimate, estimate_of
 from evaluation.reports.runs import Latency, Metric, RunWriter
-from evaluation.retrieval import percentiles
+from evaluation.scoring import percentiles
 from evaluation.sets import mtrag, product, synthetic
 from evaluation.sets.base import Question
 from evaluation.sets.rows import present

@@ -61,3 +61,12 @@ def tests(
         Test(set_name, level, measure, baseline, system, one.mean, one.low, one.high, p, p_holm)
         for (system, one, p), p_holm in zip(found, corrected, strict=True)
     ]
+
+
+def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """The median and the 95th percentile; 0 of nothing."""
+    import numpy as np
+
+    if not seconds:
+        return 0.0, 0.0
+    return float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))

@@ -19,7 +19,7 @@ from evaluation.metrics.bertscore import BertScore
 from evaluation.metrics.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
 from evaluation.metrics.significance import Estimate, estimate_of
 from evaluation.reports.runs import Latency, Metric, RunWriter, Scores
-from evaluation.retrieval import percentiles
+from evaluation.scoring import percentiles
 from evaluation.sets.base import EvalSet, Question
 from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer

@@ -10,11 +10,12 @@ import logging
 
 from index.errors import IndexingError
 from server.access.audit import AuditLog
+from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
-from server.chat.turns import Admission, TurnContext
+from server.chat.turns import TurnContext
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics

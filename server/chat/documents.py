@@ -266,31 +266,6 @@ class DocumentMixin(Acting):
             await self.core.database.write(lambda connection: jobs.forget_sources(connection, name))
             await self.core.database.write(lambda connection: uploads.forget(connection, name))
 
-    @acting("jobs")
-    async def job(self, job_id: str) -> Job:
-        """How a job stands. Raises NotFound."""
-        key = clean(job_id, MAX_ID_CHARS, "job_id")
-        with store_errors():
-            found = await asyncio.to_thread(self.core.runner.find, key, self.seen)
-        if found is None:
-            raise NotFound(f"There is no job {key[:80]!r}.", code="job_not_found")
-        return found
-
-    @acting("jobs")
-    async def jobs(self, collection: str | None = None) -> list[Job]:
-        """Newest first."""
-        name = checked_name(collection) if collection else None
-        with store_errors():
-            return await asyncio.to_thread(self.core.runner.listing, self.seen, name)
-
-    @acting("jobs")
-    async def cancel_job(self, job_id: str) -> Job:
-        """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
-        job = await self.job(job_id)
-        await self.account("job.cancel", job.id, collection=job.collection)
-        self.core.runner.cancel(job.id)
-        return await self.job(job_id)
-
     async def _room(self, name: str, file: str) -> Room | None:
         """What whoever acts has stored and may store, in place of what this file is now; None without a limit."""
         allowed = self.core.limits.quota(self.principal, "stored_mb") << 20

@@ -20,14 +20,16 @@ from index.query import Where
 from rewriter.conversation import Conversation, Message
 from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
+from server.chat.admission import Ticket
 from server.chat.auditing import AuditMixin
 from server.chat.conversations import ConversationMixin, clean
 from server.chat.core import ServiceCore
 from server.chat.documents import DocumentMixin
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.grants import GrantMixin
+from server.chat.jobs import JobMixin
 from server.chat.translated import in_thread, index_errors, store_errors
-from server.chat.turns import RunningTurn, Ticket
+from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, audit, turns
@@ -68,7 +70,7 @@ HISTORY_CHARS_PER_TURN = 8
 """A message of the history may be this many times as long as a question."""
 
 
-class ChatService(ConversationMixin, DocumentMixin, GrantMixin, AuditMixin):
+class ChatService(ConversationMixin, DocumentMixin, JobMixin, GrantMixin, AuditMixin):
     """Everything that `principal` can do. Every method may raise a `ChatError`: Forbidden where the role does not
     allow it, NotFound for what is not there for this principal."""
 

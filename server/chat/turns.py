@@ -1,7 +1,7 @@
 """One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
 
-What a turn does is `server.turn.pipeline`'s business; this module says who may run one now, who waits and who is
-turned away, gives it a history and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
+What a turn does is `server.turn.pipeline`'s business, and who may run one now `server.chat.admission`'s; this module
+gives it a history and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 import sqlite3
 import time
 import uuid
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -24,7 +23,8 @@ from opentelemetry.trace import Span
 from rewriter.conversation import Conversation
 from server.access import Seen, Whose
 from server.access.audit import entry
-from server.chat.errors import ChatError, LimitReached, QueueFull, Unavailable
+from server.chat.admission import Ticket
+from server.chat.errors import ChatError, Unavailable
 from server.chat.limits import PrincipalLimits
 from server.chat.probes import AnswerWatch
 from server.chat.types import TurnRequest
@@ -37,87 +37,6 @@ from server.tracing import Tracing, failed
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
 from server.turn.pipeline import TurnEngine
 from server.turn.steps import set_content
-
-
-class Ticket:
-    """A place among the turns: first in the queue, then among those that run. Given back once."""
-
-    def __init__(self, admission: Admission, owner: str) -> None:
-        self._admission = admission
-        self.owner = owner
-        self._turn = asyncio.get_running_loop().create_future()
-        self.running = False
-        self.started = 0.0
-
-    async def wait(self) -> None:
-        """Until the turn may run."""
-        await self._turn
-
-    def release(self) -> None:
-        """Give the place to the next; safe to call again."""
-        self._admission._release(self)
-
-
-class Admission:
-    """At most `concurrent` turns at once and `queue_length` waiting, first come first served."""
-
-    def __init__(self, concurrent: int, queue_length: int, metrics: Metrics) -> None:
-        self._concurrent = concurrent
-        self._queue_length = queue_length
-        self._metrics = metrics
-        self._running: set[Ticket] = set()
-        self._waiting: deque[Ticket] = deque()
-        self._typical_seconds = 5.0
-
-    def enter(self, owner: str = "", at_most: int = 0) -> Ticket:
-        """Take a place, of which one owner has so many `at_most`; 0 is no limit. Raises QueueFull, LimitReached."""
-        own = sum(ticket.owner == owner for ticket in (*self._running, *self._waiting)) if at_most else 0
-        if at_most and own >= at_most:
-            raise LimitReached(
-                f"{own} questions of yours are being answered, and {at_most} at once are allowed "
-                "(limits.concurrent_turns).",
-                retry_after=max(1, math.ceil(self._typical_seconds)),
-            )
-        ticket = Ticket(self, owner)
-        if len(self._running) < self._concurrent:
-            self._start(ticket)
-        elif len(self._waiting) < self._queue_length:
-            self._waiting.append(ticket)
-        else:
-            self._metrics.refused.inc()
-            raise QueueFull(
-                f"{len(self._running)} questions are being answered and {len(self._waiting)} wait already.",
-                retry_after=self._retry_after(),
-            )
-        self._count()
-        return ticket
-
-    def _start(self, ticket: Ticket) -> None:
-        ticket.running, ticket.started = True, time.monotonic()
-        self._running.add(ticket)
-        ticket._turn.set_result(None)
-
-    def _release(self, ticket: Ticket) -> None:
-        if ticket in self._running:
-            self._running.remove(ticket)
-            self._typical_seconds += 0.2 * (time.monotonic() - ticket.started - self._typical_seconds)
-        elif ticket in self._waiting:
-            self._waiting.remove(ticket)
-        while self._waiting and len(self._running) < self._concurrent:
-            following = self._waiting.popleft()
-            # Its reader may have been cancelled without giving the place back yet.
-            if not following._turn.done():
-                self._start(following)
-        self._count()
-
-    def _retry_after(self) -> int:
-        ahead = (len(self._waiting) + 1) / self._concurrent
-        return max(1, min(120, math.ceil(ahead * self._typical_seconds)))
-
-    def _count(self) -> None:
-        self._metrics.running.set(len(self._running))
-        self._metrics.waiting.set(len(self._waiting))
-
 
 T = TypeVar("T")
 

@@ -104,7 +104,14 @@ class Database:
 
     def _run_read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with _translated(self.path):
-            return work(self._connection())
+            connection = self._connection()
+            # One state for all that is read, whatever is written meanwhile.
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction. It is committed when this returns, and completes even if

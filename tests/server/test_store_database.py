@@ -309,3 +309,17 @@ def test_what_older_versions_wrote_is_kept_and_seen_by_operators(tmp_path: Path)
             assert (turn, found_by_words) == (None, [])
     finally:
         database.close()
+
+
+def test_a_read_sees_one_state_whatever_is_written_meanwhile(tmp_path: Path) -> None:
+    database = Database(tmp_path / "anaphora.db")
+    made = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
+
+    def work(connection: sqlite3.Connection) -> list[str]:
+        before = conversations.search(connection, "kettles", 5, 0, ALL)
+        database.write_blocking(lambda c: conversations.delete(c, made.id, ALL))
+        return [found.id for found in (*before, *conversations.search(connection, "kettles", 5, 0, ALL))]
+
+    assert database.read_blocking(work) == [made.id, made.id]
+    assert database.read_blocking(lambda c: conversations.search(c, "kettles", 5, 0, ALL)) == []
+    database.close()

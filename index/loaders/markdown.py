@@ -126,6 +126,7 @@ def _plain(source: str) -> str:
 
 def _holes(text: str, starts: list[int], tokens: list[Token], mdx: bool) -> Iterator[tuple[int, int]]:
     """Ranges that are no part of the reading text: comments, and the code lines of MDX."""
+    commented, last_end = 0, text.rfind("*/}")
     for token in tokens:
         if token.map is None or token.type not in ("html_block", "inline"):
             continue
@@ -135,8 +136,11 @@ def _holes(text: str, starts: list[int], tokens: list[Token], mdx: bool) -> Iter
             yield start, end
         elif mdx and content.startswith("{/*"):
             begin = text.index("{/*", start)
-            closing = text.find("*/}", begin)
-            yield begin, closing + 3 if closing >= 0 else end
+            if begin < commented:
+                continue
+            closing = text.find("*/}", begin) if begin < last_end else -1
+            commented = closing + 3 if closing >= 0 else end
+            yield begin, commented
         elif "<!--" in content:
             yield from _comments(text, start, end, token)
 

@@ -7,7 +7,6 @@ import io
 import json
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
 from text.unsafe import showable_line
 
@@ -43,17 +43,6 @@ Since = Annotated[
 By = Annotated[str, typer.Option("--principal", help="Only what this principal did, such as key:1a2b3c4d.")]
 
 
-@contextmanager
-def _database(context: typer.Context) -> Iterator[Database]:
-    from server.store import Database
-
-    database = Database(state_of(context).settings().home / "anaphora.db")
-    try:
-        yield database
-    finally:
-        database.close()
-
-
 @app.command("list")
 def show(
     context: typer.Context,
@@ -68,7 +57,7 @@ def show(
     from cli.shared.console import open_table
     from server.store import audit
 
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         rows = database.read_blocking(
             lambda connection: audit.listing(
                 connection, since=_seconds(since), principal=principal, action=action, limit=limit, newest=True
@@ -96,7 +85,7 @@ def export(
     from text.files import text_writer
 
     detail = {"since": since.isoformat() if since else "", "principal": principal, "format": style.value}
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         made = entry(at_terminal(), "log.export", detail=detail)
         database.write_blocking(lambda connection: audit.append(connection, made))
         lines = _lines(_rows(database, _seconds(since), principal), style)
@@ -119,7 +108,7 @@ def verify(
     """Check that no row was changed, removed or slipped in, and print the head to note elsewhere."""
     from server.store import StoreError, audit
 
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         report = database.read_blocking(audit.verify)
         n, _, chain = head.partition(":")
         if head and not (n.isdecimal() and chain):
@@ -145,7 +134,7 @@ def trim(
     if not yes:
         typer.confirm(f"Delete every row that is older than {days} days?", abort=True)
     before, who, gone = time.time() - days * _DAY, at_terminal(), 0
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         while cut := database.write_blocking(
             lambda connection: audit.trim(connection, before, _CUT_AT_ONCE, who.id, who.origin)
         ):

@@ -89,16 +89,12 @@ def find(
 
 @contextmanager
 def _opened(settings: Settings, state: State) -> Iterator[tuple[Database, Encoder]]:
-    from cli.shared.resources import fetch_models
+    from cli.shared.resources import fetch_models, open_database
     from server.chat.models import Models
-    from server.store import Database
 
     fetch_models(settings, state, reranker=False)
-    database = Database(settings.home / "anaphora.db")
-    try:
+    with open_database(settings) as database:
         yield database, Models(settings).encoder()
-    finally:
-        database.close()
 
 
 def _tell(state: State, settings: Settings, report: ErasureReport) -> None:

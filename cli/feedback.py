@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
 
 app = typer.Typer(help="Turn edited rewrites and ratings into reviewed training rows.", no_args_is_help=True)
@@ -24,19 +25,16 @@ def export_rows(
 ) -> None:
     """Write edited and rated turns for review. Set `use` to true where a row may be trained on, and mend `rewrite`."""
     from server.access.audit import at_terminal, entry
-    from server.store import Database, audit, review
+    from server.store import audit, review
     from text.files import text_writer
 
     state = state_of(context)
     if out.exists() and not overwrite:
         raise InputError(f"{out} is there already, perhaps with somebody's review; name another file or --overwrite.")
-    database = Database(state.settings().home / "anaphora.db")
-    try:
+    with open_database(state.settings()) as database:
         made = entry(at_terminal(), "feedback.export", collection=collection)
         database.write_blocking(lambda connection: audit.append(connection, made))
         rows = database.read_blocking(lambda connection: review.gather(connection, collection))
-    finally:
-        database.close()
     with text_writer(out) as file:
         file.writelines(row.model_dump_json() + "\n" for row in rows)
     edited = sum(row.by == "person" for row in rows)

@@ -91,8 +91,9 @@ def index(
 
 def _grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
+    from cli.shared.resources import open_database
     from server.access.audit import at_terminal, entry
-    from server.store import Database, audit, grants
+    from server.store import audit, grants
     from text.names import NAME_RULE, is_name
 
     if not is_name(group):
@@ -102,11 +103,8 @@ def _grant(settings: Settings, group: str) -> None:
         grants.add(connection, settings.collection, group)
         audit.append(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
 
-    database = Database(settings.home / "anaphora.db")
-    try:
+    with open_database(settings) as database:
         database.write_blocking(add)
-    finally:
-        database.close()
 
 
 def index_files(
@@ -200,8 +198,9 @@ def choose_pool(
 
 def remember(settings: Settings, given: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
+    from cli.shared.resources import open_database
     from server.access.audit import at_terminal, entry
-    from server.store import Database, audit, jobs
+    from server.store import audit, jobs
 
     name = settings.collection
     made = entry(at_terminal(), "collection.index", name, collection=name)
@@ -210,11 +209,8 @@ def remember(settings: Settings, given: Sequence[Path]) -> None:
         jobs.remember_sources(connection, name, given)
         audit.append(connection, made)
 
-    database = Database(settings.home / "anaphora.db")
-    try:
+    with open_database(settings) as database:
         database.write_blocking(write)
-    finally:
-        database.close()
 
 
 @contextmanager

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from server.access import Role
-    from server.store import Database
 
 app = typer.Typer(help="Make, list and revoke API keys, and serve without.", no_args_is_help=True)
-
-
-@contextmanager
-def _database(context: typer.Context) -> Iterator[Database]:
-    from server.store import Database
-
-    database = Database(state_of(context).settings().home / "anaphora.db")
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "y": 365}
@@ -84,7 +71,7 @@ def create(
         audit.append(connection, entry(at_terminal(), "key.create", made.id, detail=detail))
         return made, secret
 
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         made, secret = database.write_blocking(make)
     state = state_of(context)
     what = f"{made.role} of {_groups(made.groups)}" + (f", until {_when(made.expires)} UTC" if made.expires else "")
@@ -100,7 +87,7 @@ def list_keys(context: typer.Context) -> None:
     from cli.shared.console import open_table
     from server.store import keys
 
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         found = database.read_blocking(keys.listing)
     state = state_of(context)
     if not found:
@@ -125,7 +112,7 @@ def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="T
             audit.append(connection, entry(at_terminal(), "key.revoke", key_id.strip()))
         return revoked
 
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         revoked = database.write_blocking(end)
         others = database.read_blocking(keys.any_active)
     if not revoked:
@@ -155,7 +142,7 @@ def open_up(
 
     if not yes:
         typer.confirm("Serve everybody who can reach this machine's loopback address without a key?", abort=True)
-    with _database(context) as database:
+    with open_database(state_of(context).settings()) as database:
         opened = database.write_blocking(serve_everybody)
     if not opened:
         raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")

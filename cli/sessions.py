@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from server.store import Database
 
 app = typer.Typer(help="List who is signed in, and sign people out.", no_args_is_help=True)
 
@@ -25,7 +25,8 @@ def list_sessions(context: typer.Context) -> None:
     from cli.shared.console import open_table
     from server.store import sessions
 
-    found = _database(context).read_blocking(sessions.listing)
+    with open_database(state_of(context).settings()) as database:
+        found = database.read_blocking(sessions.listing)
     state = state_of(context)
     if not found:
         state.err.print("Nobody is signed in.")
@@ -49,16 +50,8 @@ def end(context: typer.Context, who: Annotated[str, typer.Argument(help="Whose, 
             audit.append(connection, entry(at_terminal(), "session.revoke", who, detail={"sessions": ended}))
         return ended
 
-    ended = _database(context).write_blocking(end_all)
+    with open_database(state_of(context).settings()) as database:
+        ended = database.write_blocking(end_all)
     if not ended:
         raise InputError(f"{who[:100]!r} is not signed in; `anaphora sessions list` shows who is.")
     state_of(context).err.print(f"{who} is signed out; sessions ended: {ended}.")
-
-
-def _database(context: typer.Context) -> Database:
-    """The database, open until the command ends."""
-    from server.store import Database
-
-    database = Database(state_of(context).settings().home / "anaphora.db")
-    context.call_on_close(database.close)
-    return database

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
     from server.chat.models import Models
     from server.settings import Settings
+    from server.store import Database
 
 
 def existing(paths: Iterable[Path]) -> list[Path]:
@@ -47,6 +48,18 @@ def fetch_models(
         for name in names:
             if name in known:
                 ensure(name, settings.home, report)
+
+
+@contextmanager
+def open_database(settings: Settings) -> Iterator[Database]:
+    """The home's database. Raises StoreError."""
+    from server.store import Database
+
+    database = Database(settings.home / "anaphora.db")
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 @contextmanager

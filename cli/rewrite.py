@@ -86,4 +86,5 @@ def label_of(settings: Settings) -> str:
         from server.rewriters import fingerprint
 
         return fingerprint(settings)
-    return ":".join((kind, settings.llm.model, settings.llm.remote_name, str(settings.rewriter.history_turns)))
+    asked = settings.rewriter.remote_name or settings.llm.remote_name
+    return ":".join((kind, settings.llm.model, asked, str(settings.rewriter.history_turns)))

@@ -269,11 +269,13 @@ def _remote(settings: Settings) -> Finding:
             "answers", "fail", f"{address} is no OpenAI-compatible server", "Correct llm.model; it often ends in /v1."
         )
     wanted = settings.llm.remote_name
-    if wanted and wanted not in names:
-        return Finding(
-            "answers",
-            "fail",
-            f"{address} has no model {wanted!r}",
-            f"Set llm.remote_name to one of {', '.join(names)}.",
-        )
+    rewriting = settings.rewriter.remote_name if settings.rewriter.kind == "prompted" else ""
+    for setting, name in (("llm", wanted), ("rewriter", rewriting)):
+        if name and name not in names:
+            return Finding(
+                "answers",
+                "fail",
+                f"{address} has no model {name!r}",
+                f"Set {setting}.remote_name to one of {', '.join(names)}.",
+            )
     return Finding("answers", "ok", f"{wanted or next(iter(names), 'a model')} at {address}")

@@ -52,6 +52,9 @@ def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -
     if settings.rewriter.kind == "prompted" and chat_model is not None:
         from rewriter.prompted import PromptedRewriter
 
+        named = settings.rewriter.remote_name
+        if named and settings.llm.remote:
+            chat_model = chat_model.model_copy(update={"model_name": named})
         return PromptedRewriter(chat_model, settings.rewriter.timeout_seconds, settings.rewriter.history_turns)
     folder = chosen_folder(settings) if settings.rewriter.kind == "auto" else None
     return PassThroughRewriter() if folder is None else _trained(folder, settings)

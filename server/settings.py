@@ -174,6 +174,11 @@ class RewriterSettings(_Group):
     model: str = Field(
         "", description="Folder or run id for `auto`; empty takes the promoted run, else the packaged one."
     )
+    remote_name: str = Field(
+        "",
+        description="Model name at the URL of `llm.model` that `prompted` asks, such as an adapter's; empty asks the "
+        "one that answers.",
+    )
     threshold: float | None = Field(
         None,
         ge=0,

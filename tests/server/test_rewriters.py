@@ -12,9 +12,12 @@ from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.load import packaged_folder
 from rewriter.passthrough import PassThroughRewriter
+from server.diagnosis import check_llm
 from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter
-from server.settings import RewriterSettings, Settings
+from server.settings import LLMSettings, RewriterSettings, Settings
+from testing.openai_server import FakeOpenAIServer
 from tests.rewriter.terms_fakes import write_run
+from tests.serving import MakeSettings, Serve
 
 TALK = Conversation((Message("user", "renew the passport"), Message("assistant", "By fax.")))
 
@@ -101,3 +104,27 @@ def test_the_gate_can_be_set(tmp_path: Path) -> None:
     never = open_rewriter(settings_of(tmp_path, model="first", threshold=1.0)).rewrite(TALK, "and it?")
     assert never.decision == "keep"
     assert always.needs_history == never.needs_history
+
+
+def test_an_adapter_rewrites_and_the_base_answers(
+    settings_for: MakeSettings, serve: Serve, llm: FakeOpenAIServer
+) -> None:
+    llm.pieces = lambda request: (
+        ["REWRITE: Can form PL-7 be sent ", "by fax?"] if request["model"] == "adapter" else ["It may be. ", "[1]"]
+    )
+    settings = settings_for(
+        llm.url, llm={"remote_name": "base"}, rewriter={"kind": "prompted", "remote_name": "adapter"}
+    )
+    with serve(settings).client() as client:
+        conversation = client.post("/v1/conversations", json={"collection": "docs"}).json()["id"]
+        for question in ("How do I apply for parental leave with form PL-7?", "and by fax?"):
+            turn = client.post(f"/v1/conversations/{conversation}/turns", json={"question": question})
+            assert turn.status_code == 200
+    assert [request["model"] for request in llm.requests] == ["base", "adapter", "base"]
+    assert "Can form PL-7 be sent by fax?" in turn.text
+
+
+def test_doctor_asks_for_the_adapter_too(llm: FakeOpenAIServer, tmp_path: Path) -> None:
+    rewriter = RewriterSettings(kind="prompted", remote_name="adapter")
+    (found,) = check_llm(Settings(home=tmp_path, llm=LLMSettings(model=llm.url), rewriter=rewriter))
+    assert (found.level, found.remedy) == ("fail", "Set rewriter.remote_name to one of fake.")

@@ -12,7 +12,8 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from index.errors import LoadError
@@ -25,6 +26,10 @@ from index.records import FileRecord
 _HASHED = 32
 _MEBIBYTE = 1024 * 1024
 _MOST_AT_ONCE = 4
+# Small files go to a parser together, of the kinds whose size tells how long they take and how much they hold.
+_PLAIN = frozenset({".md", ".markdown", ".mdx", ".txt", ".text", ".html", ".htm", ".xhtml", ".rst"})
+_GROUP_FILES = 16
+_GROUP_BYTES = 32 * 1024
 LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
 
 
@@ -86,37 +91,42 @@ class FileReader:
 
         Raises IndexingCancelled.
         """
-        at_once = max(1, min(len(sources), self._at_once))
-        waiting: deque[tuple[SourceFile, Future[FileReading]]] = deque()
-        with ThreadPoolExecutor(at_once, thread_name_prefix="read") as threads:
+        waiting: deque[Future[list[tuple[SourceFile, FileReading]]]] = deque()
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="read") as threads:
             try:
-                for source in sources:
-                    waiting.append((source, threads.submit(self.read, source)))
-                    if len(waiting) > 2 * at_once:
-                        first, reading = waiting.popleft()
-                        yield first, reading.result()
+                for group in _groups(sources):
+                    waiting.append(threads.submit(self._read_all, group))
+                    if len(waiting) > 2 * self._at_once:
+                        yield from waiting.popleft().result()
                 while waiting:
-                    first, reading = waiting.popleft()
-                    yield first, reading.result()
+                    yield from waiting.popleft().result()
             finally:
                 threads.shutdown(cancel_futures=True)
 
     def read(self, source: SourceFile, document_id: str = "") -> FileReading:
         """Read one file, as `document_id` if that is given. Raises IndexingCancelled."""
+        ((_, reading),) = self._read_all([source], document_id)
+        return reading
+
+    def _read_all(self, sources: Sequence[SourceFile], document_id: str = "") -> list[tuple[SourceFile, FileReading]]:
+        looked = [(source, *self._look(source, document_id)) for source in sources]
+        due = [(source.path, reading.document_id) for source, reading, changed in looked if changed]
+        parsed = iter(self._pool.parse_all(due, self._max_file_mb, self._cancelled))
+        return [
+            (source, _came_to(reading, next(parsed)) if changed else reading) for source, reading, changed in looked
+        ]
+
+    def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
+        """What is known of a file before it is parsed, and whether it has to be."""
         path = resolved(source.path)
         known = self._known.get(str(path))
         document_id = document_id or (known.document_id if known else source.document_id)
         fingerprint = self._fingerprint(path)
         if known and fingerprint and fingerprint == known.fingerprint:
-            return FileReading(fingerprint, document_id)
-        if self._retry.isdisjoint((path, *path.parents)) and (reason := self._quarantine.reason(path, fingerprint)):
-            return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE)
-        try:
-            parsed = self._pool.parse(source.path, document_id, self._max_file_mb, self._cancelled)
-        except LoadError as error:
-            killed = isinstance(error, ParserKilled)
-            return FileReading(fingerprint, document_id, problem=str(error), killed=killed)
-        return FileReading(fingerprint, document_id, parsed)
+            return FileReading(fingerprint, document_id), False
+        if (reason := self._quarantine.reason(path, fingerprint)) and self._retry.isdisjoint((path, *path.parents)):
+            return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE), False
+        return FileReading(fingerprint, document_id), True
 
     def _fingerprint(self, path: Path) -> str:
         try:
@@ -129,3 +139,27 @@ class FileReader:
         except OSError:
             return ""
         return f"{digest} {self._salt}"
+
+
+def _groups(sources: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
+    """The files in order, small ones together."""
+    group: list[SourceFile] = []
+    room = 0
+    for source in sources:
+        size = _GROUP_BYTES
+        if source.path.suffix.lower() in _PLAIN:
+            with suppress(OSError):
+                size = source.path.stat().st_size
+        if group and (size > room or len(group) == _GROUP_FILES):
+            yield group
+            group = []
+        room = (room if group else _GROUP_BYTES) - size
+        group.append(source)
+    if group:
+        yield group
+
+
+def _came_to(looked: FileReading, found: Parsed | LoadError) -> FileReading:
+    if isinstance(found, LoadError):
+        return replace(looked, problem=str(found), killed=isinstance(found, ParserKilled))
+    return replace(looked, parsed=found)

@@ -31,6 +31,7 @@ FORMAT = 1
 FAMILIES = {
     "t5": "rewriter.conditional.serving:load",
     "causal": "rewriter.conditional.serving:load",
+    "chat": "rewriter.conditional.serving:load",
     "terms": "rewriter.terms:load",
 }
 """Family → `module:function`, called with the folder, its description and the serving options."""

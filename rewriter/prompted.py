@@ -108,13 +108,8 @@ class PromptedRewriter:
     def _messages(self, conversation: Conversation, question: str) -> list[BaseMessage]:
         from langchain_core.messages import HumanMessage, SystemMessage
 
-        lines = [
-            f"{one.role.capitalize()}: {_line(one.text, USER_CHARS if one.role == 'user' else ASSISTANT_CHARS)}"
-            for one in conversation.messages[-self._history_messages :]
-        ]
-        parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
-        asked = _PLACEHOLDER.sub(lambda match: parts[match[1]], load_prompt(PACKAGE, "conversation").text)
-        return [SystemMessage(load_prompt(PACKAGE, "rewrite").text), HumanMessage(asked)]
+        system, user = asked(conversation, question, self._history_messages)
+        return [SystemMessage(system), HumanMessage(user)]
 
     def _read(self, conversation: Conversation, question: str, said: str, started: float) -> Rewrite:
         """What the model said, judged: kept, rewritten or refused."""
@@ -157,6 +152,17 @@ class _Call(threading.Thread):
                         break
         except model_errors() as error:
             self.error = error
+
+
+def asked(conversation: Conversation, question: str, history_messages: int) -> tuple[str, str]:
+    """What a model is asked about a question: the system's message and the user's, with the newest messages at most."""
+    lines = [
+        f"{one.role.capitalize()}: {_line(one.text, USER_CHARS if one.role == 'user' else ASSISTANT_CHARS)}"
+        for one in (conversation.messages[-history_messages:] if history_messages else ())
+    ]
+    parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
+    user = _PLACEHOLDER.sub(lambda match: parts[match[1]], load_prompt(PACKAGE, "conversation").text)
+    return load_prompt(PACKAGE, "rewrite").text, user
 
 
 def parse(said: str) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rewriter.conditional.chat_form import ChatForm
 from rewriter.conditional.copying import set_copy_circuit
 from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
 from rewriter.conditional.vocabulary import END, PAD, train_vocabulary
@@ -16,7 +17,7 @@ from text.extras import need_extra
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from rewriter.conditional.model_part import ConditionalModelPart
+    from rewriter.conditional.model_part import ChatModelPart, ConditionalModelPart
     from rewriter.training.recipe import LoraPart
 
 FRESH = "config:"
@@ -66,19 +67,26 @@ def open_tokenizer(part: ConditionalModelPart, texts: Callable[[], Iterable[str]
     """
     if part.base.startswith(FRESH):
         return train_vocabulary(texts(), part.vocabulary, seed), END
-    from transformers import AutoTokenizer
-
-    try:
-        wrapped = AutoTokenizer.from_pretrained(**_location(part.base))
-    except Exception as error:  # the hub's client, safetensors and transformers each raise their own
-        raise RecipeError(f"The tokenizer of {part.base} cannot be opened ({_first_line(error)}).") from error
-    tokenizer: Tokenizer | None = getattr(wrapped, "backend_tokenizer", None)
-    if tokenizer is None or wrapped.eos_token is None:
-        raise RecipeError(f"{part.base} has no fast tokenizer with an end token; choose another base.")
     from tokenizers import AddedToken
 
+    wrapped = _wrapped_tokenizer(part.base)
+    tokenizer: Tokenizer = wrapped.backend_tokenizer
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     return tokenizer, str(wrapped.eos_token)
+
+
+def open_chat(part: ChatModelPart, lora: LoraPart, seed: int) -> tuple[Base, ChatForm]:
+    """An instruct model as it is, wrapped for LoRA; what is learned begins from `seed` alone. Raises as `open_base`."""
+    from transformers import set_seed
+
+    from rewriter.training.memory import out_of_memory
+
+    set_seed(seed)
+    wrapped = _wrapped_tokenizer(part.base)
+    form = ChatForm(wrapped, part.bounds)
+    with out_of_memory(f"Opening {part.base}", "Choose a smaller base."):
+        model = _with_lora(pretrained(part.base, "causal", part.dtype), lora, form)
+    return Base(model, form.tokenizer, form, form.architecture, str(wrapped.eos_token)), form
 
 
 def open_base(part: ConditionalModelPart, tokenizer: Tokenizer, end: str, lora: LoraPart | None, seed: int) -> Base:
@@ -95,7 +103,7 @@ def open_base(part: ConditionalModelPart, tokenizer: Tokenizer, end: str, lora: 
     architecture = architecture_of(part)
     form = Form(tokenizer, architecture, part.bounds, end=end)
     with out_of_memory(f"Opening {part.base}", "Choose a smaller base."):
-        model = _fresh(part, tokenizer, form) if part.base.startswith(FRESH) else _pretrained(part, architecture)
+        model = _fresh(part, tokenizer, form) if part.base.startswith(FRESH) else pretrained(part.base, architecture)
         known = tokenizer.get_vocab_size()
         if model.get_input_embeddings().weight.shape[0] < known:
             model.resize_token_embeddings(known, mean_resizing=True)
@@ -133,27 +141,31 @@ def _fresh(part: ConditionalModelPart, tokenizer: Tokenizer, form: Form) -> Any:
     return hf.MambaForCausalLM(hf.MambaConfig(**shape))
 
 
-def _pretrained(part: ConditionalModelPart, architecture: Architecture) -> Any:
+def pretrained(base: str, architecture: Architecture, dtype: str = "float32") -> Any:
+    """The model of a hub id, folder or GGUF file. Raises RecipeError where it cannot be opened."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     kind: Any = AutoModelForSeq2SeqLM if architecture == "seq2seq" else AutoModelForCausalLM
-    location = _location(part.base)
+    location = _location(base)
     if "gguf_file" in location:
         need_extra("train", "A base in a GGUF file", "gguf")
     try:
-        model = kind.from_pretrained(**location, dtype=torch.float32)
+        model = kind.from_pretrained(**location, dtype=getattr(torch, dtype))
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # the hub's client, safetensors and transformers each raise their own
         raise RecipeError(
-            f"{part.base} cannot be opened as a {architecture} model ({_first_line(error)}). Give a hub id that can be "
+            f"{base} cannot be opened as a {architecture} model ({_first_line(error)}). Give a hub id that can be "
             f"reached, a folder, or {FRESH}<size>."
         ) from error
-    if hasattr(model.config, "quantization_config"):
-        # What was read from a GGUF file is plain float32 by now.
-        del model.config.quantization_config
-    return model
+    if "gguf_file" not in location:
+        return model
+    # What was read is plain numbers by now, but would pass for quantised, which cannot be trained.
+    del model.config.quantization_config
+    plain = type(model)(model.config).to(model.dtype)
+    plain.load_state_dict(model.state_dict())
+    return plain
 
 
 def _with_lora(model: Any, lora: LoraPart, form: Form) -> Any:
@@ -170,9 +182,22 @@ def _with_lora(model: Any, lora: LoraPart, form: Form) -> Any:
             lora_dropout=lora.dropout,
             target_modules="all-linear",
             # Gates and roles are new to the base: their embeddings are learned in full.
-            trainable_token_indices=new,
+            trainable_token_indices=new or None,
         ),
     )
+
+
+def _wrapped_tokenizer(base: str) -> Any:
+    """The base's own, as transformers has it. Raises RecipeError where it is not fast or cannot be opened."""
+    from transformers import AutoTokenizer
+
+    try:
+        wrapped = AutoTokenizer.from_pretrained(**_location(base))
+    except Exception as error:  # the hub's client, safetensors and transformers each raise their own
+        raise RecipeError(f"The tokenizer of {base} cannot be opened ({_first_line(error)}).") from error
+    if getattr(wrapped, "backend_tokenizer", None) is None or wrapped.eos_token is None:
+        raise RecipeError(f"{base} has no fast tokenizer with an end token; choose another base.")
+    return wrapped
 
 
 def _location(base: str) -> dict[str, str]:

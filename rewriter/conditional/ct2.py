@@ -51,7 +51,7 @@ class Ct2Engine:
                 "Export the run again with `anaphora models export`, or train it again."
             ) from error
         self._rewrite = form.tokens([form.rewrite])
-        self._ends = form.tokens([form.end, form.keep])
+        self._ends = form.tokens(form.ends)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ rewriter.json     family, lengths, gate, exports, and size and SHA-256 of every 
 tokenizer.json    the one tokenizer of training and serving
 export/int8/      CTranslate2, for CPUs; export/float16/ for GPUs
 weights/          transformers' safetensors and config; a shipped default may leave them out
+adapter/          family chat, instead of both: low-rank weights as peft and vLLM read them, and the base's tokenizer
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
 
 EXPORT = "export"
 WEIGHTS = "weights"
+ADAPTER = "adapter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,10 @@ class RunFolder:
     def form(self, folder: Path, *, messages: int | None = None) -> Form:
         """The form of the run's tokenizer, seeing at most so many messages; raises RunError where it cannot be read."""
         lengths = self.lengths if messages is None else replace(self.lengths, turns=min(messages, self.lengths.turns))
+        if (folder / ADAPTER).is_dir():
+            from rewriter.conditional.chat_form import ChatForm
+
+            return ChatForm.open(folder / ADAPTER, lengths)
         return Form(read_tokenizer(folder / TOKENIZER), self.architecture, lengths, end=self.end)
 
 

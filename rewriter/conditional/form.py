@@ -62,6 +62,7 @@ class Form:
         self.lengths = lengths
         self.end = self._id(end)
         self.keep, self.rewrite = self._id(KEEP), self._id(REWRITE)
+        self.ends = [self.end, self.keep]
         self._user, self._assistant, self._question = self._id(USER), self._id(ASSISTANT), self._id(QUESTION)
 
     def source(self, conversation: Conversation, question: str) -> list[int]:

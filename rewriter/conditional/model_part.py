@@ -1,4 +1,4 @@
-"""What a recipe says of a conditional rewriter's model."""
+"""What a recipe says of the model of a conditional rewriter, or of a chat model that becomes one."""
 
 from __future__ import annotations
 
@@ -35,3 +35,20 @@ class ConditionalModelPart(ModelPart):
         if self.copies and not (self.family == "t5" and self.base.startswith("config:")):
             raise ValueError("`copies` is for fresh weights of the family t5")
         return self
+
+
+class ChatModelPart(ModelPart):
+    """`base` is an instruct model with a chat template: a hub id, a folder, or a GGUF file; `dtype` is its own in
+    training, where what is learned has 32 bits. `target` bounds an answer, in tokens; `turns` messages are shown."""
+
+    takes_lora: ClassVar[bool] = True
+    needs_lora: ClassVar[bool] = True
+    family: Literal["chat"]
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    target: int = Field(64, ge=8)
+    turns: int = Field(6, ge=1)
+
+    @property
+    def bounds(self) -> Lengths:
+        """As `ConditionalModelPart.bounds`; the rest is bounded in characters, as the prompt's parts are."""
+        return Lengths(target=self.target, turns=self.turns)

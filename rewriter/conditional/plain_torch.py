@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import torch
 
     from rewriter.conditional.form import Form
+
+ADAPTER_CONFIG = "adapter_config.json"
 
 
 class TorchEngine:
@@ -26,14 +29,20 @@ class TorchEngine:
 
     @classmethod
     def open(cls, folder: Path, form: Form, device: str = "cpu") -> TorchEngine:
-        """The engine of a weights folder. Raises RunError where it cannot be loaded or does not fit the tokenizer."""
+        """The engine of a weights folder, or of an adapter's, whose base is opened too.
+
+        Raises RunError where it cannot be loaded or does not fit the tokenizer.
+        """
         import torch
         from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
         kind: Any = AutoModelForSeq2SeqLM if form.architecture == "seq2seq" else AutoModelForCausalLM
         dtype = torch.float16 if device == "cuda" else torch.float32
         try:
-            model = kind.from_pretrained(folder, local_files_only=True, dtype=dtype)
+            if (folder / ADAPTER_CONFIG).is_file():
+                model = _adapted(folder, "bfloat16" if device == "cuda" else "float32")
+            else:
+                model = kind.from_pretrained(folder, local_files_only=True, dtype=dtype)
         except Exception as error:  # safetensors and transformers raise classes of their own, some bare
             raise RunError(f"The weights in {folder} cannot be loaded ({type(error).__name__}: {error}).") from error
         rows, known = model.get_input_embeddings().weight.shape[0], form.tokenizer.get_vocab_size()
@@ -101,7 +110,7 @@ class TorchEngine:
                 do_sample=False,
                 num_beams=n,
                 num_return_sequences=n,
-                eos_token_id=[form.end, form.keep],
+                eos_token_id=form.ends,
                 pad_token_id=form.end,
                 output_logits=True,
                 return_dict_in_generate=True,
@@ -111,8 +120,17 @@ class TorchEngine:
         return made.logits[0], [list(ids) for ids in made.sequences[:, prompt:].tolist()]
 
     def _cut(self, ids: list[int]) -> tuple[int, ...]:
-        ends = [ids.index(end) for end in (self._form.end, self._form.keep) if end in ids]
+        ends = [ids.index(end) for end in self._form.ends if end in ids]
         return tuple(ids[: min(ends)] if ends else ids)
+
+
+def _adapted(folder: Path, dtype: str) -> Any:
+    from peft import PeftModel
+
+    from rewriter.conditional.bases import pretrained
+
+    base = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))["base_model_name_or_path"]
+    return PeftModel.from_pretrained(pretrained(base, "causal", dtype), str(folder))
 
 
 class _Stopping:

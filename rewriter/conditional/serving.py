@@ -153,10 +153,14 @@ def open_engine(folder: Path, run: run_folder.RunFolder, form: Form, serving: Se
                 raise
             log.warning("the GPU cannot run the rewriter; it runs on the CPU", exc_info=True)
             return Ct2Engine(folder / run_folder.EXPORT / run.exports[0], form, "cpu", serving.threads)
+    weights = folder / run_folder.WEIGHTS
+    if (folder / run_folder.ADAPTER).is_dir():
+        weights = folder / run_folder.ADAPTER
+        need_extra("train", f"The rewriter in {folder}", "peft", error=RunError)
     need_extra("hub", f"The rewriter in {folder}", "torch", "transformers", error=RunError)
     import torch
 
     device = "cuda" if serving.device != "cpu" and torch.cuda.is_available() else "cpu"
     if serving.device == "cuda" and device == "cpu":
         raise RunError("No GPU can be used by torch here; set the rewriter's device to `cpu` or `auto`.")
-    return TorchEngine.open(folder / run_folder.WEIGHTS, form, device)
+    return TorchEngine.open(weights, form, device)

@@ -15,7 +15,7 @@ from rewriter.examples import RewriteExample
 from rewriter.gate import RewriteGate
 from rewriter.load import Serving
 from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
-from rewriter.training.recipe import Recipe, Stage
+from rewriter.training.recipe import ModelPart, Recipe, Stage
 from text.files import replacing
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ END = "end.json"
 class ConditionalFamily:
     """How conditional rewriters are opened, exported and judged."""
 
-    settings = ConditionalModelPart
+    settings: type[ModelPart] = ConditionalModelPart
     about = "It decides whether a follow-up question needs its conversation and, if so, writes it in full."
 
     def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Conditional:
@@ -47,7 +47,7 @@ class ConditionalFamily:
             (folder / END).write_text(json.dumps(end), "utf-8")
             with replacing(saved) as draft:
                 tokenizer.save(str(draft))
-        return Conditional(open_base(part, tokenizer, end, recipe.lora, recipe.seed), part, recipe.lora is not None)
+        return Conditional(open_base(part, tokenizer, end, recipe.lora, recipe.seed))
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Convert the weights for CTranslate2, where it knows the architecture."""
@@ -72,7 +72,8 @@ class ConditionalFamily:
 
         run = run_folder.read(folder, description | {"gate": RewriteGate().as_dict()})
         form = run.form(folder)
-        engine = open_engine(folder, run, form, Serving(device="cpu"))
+        # What torch serves may be too large for anything but a GPU.
+        engine = open_engine(folder, run, form, Serving(device="cpu" if run.exports else "auto"))
         gate = fit_gate(engine, form, dev)
         served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0)
         scores = assess(served, test)
@@ -83,9 +84,9 @@ class ConditionalFamily:
 class Conditional:
     """A conditional rewriter in training."""
 
-    def __init__(self, base: Base, part: ConditionalModelPart, low_rank: bool) -> None:
+    def __init__(self, base: Base) -> None:
         self.model = base.model
-        self._base, self._part, self._low_rank = base, part, low_rank
+        self._base = base
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> ConditionalFeatures:
         """Tokenised examples."""
@@ -107,8 +108,11 @@ class Conditional:
         """Write the weights, low-rank ones merged into their base."""
         from rewriter.conditional.export import save_weights
 
-        if self._low_rank:
+        if hasattr(self.model, "merge_and_unload"):
             self.model = self.model.merge_and_unload()
         save_weights(folder, self.model, self._base.form)
+        return self._described()
+
+    def _described(self) -> dict[str, Any]:
         base = self._base
-        return {"architecture": base.architecture, "lengths": self._part.bounds.as_dict(), "end": base.end}
+        return {"architecture": base.architecture, "lengths": base.form.lengths.as_dict(), "end": base.end}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rewriter.training.recipe import ModelPart, Recipe, Stage
 
 FAMILIES = {
+    "chat": "rewriter.conditional.chat:ChatFamily",
     "causal": "rewriter.conditional.training:ConditionalFamily",
     "t5": "rewriter.conditional.training:ConditionalFamily",
     "terms": "rewriter.terms.training:TermFamily",

@@ -69,6 +69,7 @@ class ModelPart(_Part):
     """What is trained, and from what; each family adds what it needs to know (`Family.settings`)."""
 
     takes_lora: ClassVar[bool] = False
+    needs_lora: ClassVar[bool] = False
     family: str
     base: str
 
@@ -112,6 +113,8 @@ class Recipe(_Part):
             raise ValueError("two stages have the same name")
         if self.lora and not self.model.takes_lora:
             raise ValueError(f"the family {self.model.family} has no low-rank adaptation: leave `lora` out")
+        if self.model.needs_lora and not self.lora:
+            raise ValueError(f"the family {self.model.family} is low-rank adaptation alone: give it a [lora]")
         return self
 
     def on(self, path: str) -> Recipe:

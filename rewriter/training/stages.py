@@ -72,7 +72,8 @@ def run_stage(
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=stage.batch,
-        per_device_eval_batch_size=max(stage.batch, 16),
+        # Who accumulates has no memory for more.
+        per_device_eval_batch_size=stage.batch if stage.accumulate > 1 else max(stage.batch, 16),
         gradient_accumulation_steps=stage.accumulate,
         learning_rate=stage.learning_rate,
         lr_scheduler_type=stage.schedule,

@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.constructs import CONSTRUCTS, Make
+from benchmarks.constructs import CONSTRUCTS
+from benchmarks.constructs.making import Make
 from index.errors import LoadError
 from index.loaders import load
 from index.passages import split
@@ -105,6 +106,8 @@ def _small(path: Path, make: Make) -> Path:
 
 def _child(ending: str, name: str, args: argparse.Namespace, answer: multiprocessing.SimpleQueue[Growth]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    most = int(60 + 20 * args.seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
     if args.encoder:
         from index.encoders import load_encoder
 
@@ -147,9 +150,8 @@ def main() -> None:
         answer: multiprocessing.SimpleQueue[Growth] = multiprocessing.SimpleQueue()
         child = multiprocessing.Process(target=_child, args=(ending, name, args, answer))
         child.start()
-        child.join(120 + 20 * args.seconds)
+        child.join()
         if answer.empty():
-            child.kill()
             growth = Growth(ending, name, status=f"NEVER ENDED, or died ({child.exitcode})")
         else:
             growth = answer.get()

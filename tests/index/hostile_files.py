@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from benchmarks.constructs import CONSTRUCTS, HEAD, RELATIONS, TYPES, docx, pdf
+from benchmarks.constructs import CONSTRUCTS
+from benchmarks.constructs.docx import HEAD, RELATIONS, TYPES, docx
+from benchmarks.constructs.pdf import pdf
 
 # The memory of the parser's process in the tests: more than any file here needs that is read.
 SMALL_MB = 300

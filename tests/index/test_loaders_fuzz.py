@@ -19,7 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.constructs import CONSTRUCTS, docx, pdf
+from benchmarks.constructs import CONSTRUCTS
+from benchmarks.constructs.docx import docx
+from benchmarks.constructs.pdf import pdf
 from index.documents import Document
 from index.errors import LoadError
 from index.loaders import load

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from index.query import Where
-from rewriter.conversation import Conversation, Message
+from rewriter.conversation import Message
 from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
 from server.chat.admission import Ticket
@@ -36,6 +36,7 @@ from server.store import Database, Runner, StoreError, audit, turns
 from server.tracing import open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
+from server.turn.own_words import remembered
 from server.turn.steps import TurnFailed
 
 log = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ class ChatService(ConversationMixin, DocumentMixin, JobMixin, GrantMixin, AuditM
                 found = await search.search(
                     request.question,
                     collection=request.collection,
-                    conversation=Conversation(request.history or ()),
+                    conversation=remembered(request.history or ()),
                     k=max(1, min(k, MAX_RESULTS)),
                     where=request.where,
                     search_for=request.search_for,

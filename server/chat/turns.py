@@ -35,6 +35,7 @@ from server.store.audit import AuditEntry
 from server.store.records import TurnStatus
 from server.tracing import Tracing, failed
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
+from server.turn.own_words import remembered
 from server.turn.pipeline import TurnEngine
 from server.turn.steps import set_content
 
@@ -189,7 +190,7 @@ class RunningTurn(AsyncIterator[Event]):
     async def _history(self) -> Conversation:
         request, limit = self._request, self._context.settings.server.max_history_turns
         if request.conversation_id is None:
-            return Conversation(request.history or ())
+            return remembered(request.history or ())
         conversation_id = request.conversation_id
         try:
             return await self._context.database.read(

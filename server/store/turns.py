@@ -12,6 +12,7 @@ from rewriter.conversation import Conversation, Message
 from server.access import Seen, Whose
 from server.store.records import Feedback, StoredTurn, Trace, TurnStatus
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+from server.turn.own_words import remembered
 
 _TURN = """
     SELECT t.*, f.rating, f.reason, f.comment, f.created AS rated
@@ -128,7 +129,7 @@ def of_conversation(connection: sqlite3.Connection, conversation_id: str, seen: 
 def history(
     connection: sqlite3.Connection, conversation_id: str, seen: Seen, *, before: str | None, limit: int
 ) -> Conversation:
-    """What was said in a conversation, the newest `limit` messages, oldest first.
+    """What was said in a conversation, the newest `limit` messages, oldest first, as `remembered` keeps it.
 
     `before` names the turn from which on nothing counts. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
@@ -144,7 +145,7 @@ def history(
         said.append(Message("user", row["question"]))
         if row["answer"]:
             said.append(Message("assistant", row["answer"]))
-    return Conversation(tuple(said[-limit:] if limit else ()))
+    return remembered(said[-limit:] if limit else ())
 
 
 def trace(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> Trace | None:

@@ -118,7 +118,6 @@ _LISTED = 0.9
 _LEADS_IN = regex.compile(r"[:：][*_\s]*$")
 _ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 
-INTRODUCTION = "No language model is at work, so these are sentences from the documents, as they stand:"
 MATCHES = 0.45
 """Where no sentence scores this much, nothing is quoted; chosen in `docs/citations.md`."""
 CLOSE = 0.75

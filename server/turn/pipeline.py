@@ -23,9 +23,10 @@ from rewriter.protocol import Rewriter
 from server.settings import Settings
 from server.turn.answer import AnswerReader
 from server.turn.answerability import answerability
-from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, NearestEvent, Quotation
-from server.turn.evidence import INTRODUCTION, Selection, best_sentences, excerpts, select_evidence
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, NearestEvent, Quotation, RewriteEvent
+from server.turn.evidence import Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
+from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, in_thread
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
 CANDIDATES = 3
 """Tokens of the evidence, as a multiple of what a model is shown of it."""
-UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
-NEAREST_INSTEAD = "What comes nearest in the documents:"
-"""Announces the sentences that are quoted below an answer nothing supports."""
-NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +126,10 @@ class TurnEngine:
         search, watch = self._search(models), Stopwatch(self._tracer, content=self._settings.trace.content)
         ids = turn_id or uuid.uuid4().hex, conversation_id
         turn = _Turn(self._settings, question, conversation, models, watch, ids)
+        if not search_for and (reply := courtesy(question)):
+            for event in turn.courteous(reply):
+                yield event
+            return
         # Beside the rewriting: neither needs the other.
         opened = asyncio.create_task(in_thread(lambda: search.collection(collection)))
         try:
@@ -261,6 +262,15 @@ class _Turn:
         cut = any(shown.get(passage.n) != passage.text for passage in passages)
         return _Prepared(selection, reranked, False, self._nearest(plan, selection) if cut else None, prompt, cut)
 
+    def courteous(self, reply: str) -> list[Event]:
+        """The whole turn of a message that asks for nothing: neither searched nor read by a model."""
+        unchanged = RewriteEvent(
+            question=self._question, text=self._question, decision="keep", rewriter="", legs=[], seconds=0
+        )
+        nothing = EvidenceEvent(passages=[], reranked=False, seconds=0)
+        self._watch.first_token()
+        return [unchanged, nothing, *self.reader.say(reply), self._done("answered", TokenUsage())]
+
     def unasked(self, plan: SearchPlan, ready: _Prepared) -> list[Event]:
         """The reply where no model is asked: quotations, or a refusal."""
         near, selection = ready.near or [], ready.selection
@@ -270,7 +280,7 @@ class _Turn:
             return self._refused(plan, selection, near, TokenUsage())
         with self._watch.begin("generate") as step:
             self._watch.first_token()
-            events = self._said(INTRODUCTION if near else no_answer(plan, selection), near)
+            events = self._said(INTRODUCTION if near else _no_answer(plan, selection), near)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
         return [*events, self._done("quoted" if near else "refused", TokenUsage())]
 
@@ -314,7 +324,7 @@ class _Turn:
     ) -> list[Event]:
         """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""
         self._watch.first_token()
-        return [*self._said(no_answer(plan, selection, nearest=bool(near)), near), self._done("refused", usage)]
+        return [*self._said(_no_answer(plan, selection, nearest=bool(near)), near), self._done("refused", usage)]
 
     def _said(self, text: str, quotes: Sequence[Support]) -> list[Event]:
         """Words of the server's own, and quotations below them."""
@@ -340,15 +350,6 @@ class _Turn:
         )
 
 
-def no_answer(plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
-    """An honest refusal: what was searched for, and in how many passages of which documents it is not said.
-
-    With `nearest` it announces the sentences that come nearest, which are to follow.
-    """
-    titles = list(dict.fromkeys(passage.title or passage.document_id for passage in selection.passages))
-    shown = ", ".join(titles[:3]) + (" and others" if len(titles) > 3 else "")
-    read = "1 passage" if len(selection.passages) == 1 else f"{len(selection.passages)} passages"
-    return (
-        f"The documents do not seem to answer this. I searched for “{' '.join(plan.rewrite.text.split())}” and read "
-        f"{read}, from {shown}" + ("; this comes nearest:" if nearest else "; none of them says it.")
-    )
+def _no_answer(plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
+    titles = [passage.title or passage.document_id for passage in selection.passages]
+    return no_answer(plan.rewrite.text, titles, len(selection.passages), nearest=nearest)

@@ -1,0 +1,100 @@
+"""The server's own words are said to people and read by no later turn; thanks are answered as thanks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewriter import Conversation, Message
+from server.turn.own_words import GREETING, WELCOME, courtesy, no_answer, remembered
+from testing.chat_model import ScriptedChatModel
+from tests.server.turn_fakes import FakeCollection
+from tests.server.turn_playing import FOLLOW_UP, done, engine, play
+
+
+@pytest.mark.parametrize(
+    "said", ["thanks!", "Thank you very much :)", "ok great, thx", "Perfect.", "danke!", "merci beaucoup", "bye now"]
+)
+def test_thanks_are_answered_as_thanks(said: str) -> None:
+    collection, model = FakeCollection(), ScriptedChatModel(script=["Leave lasts ten weeks [1]."])
+    events = play(engine(model=model, collection=collection), said, conversation=FOLLOW_UP)
+    end = done(events)
+    assert (end.status, end.answer, end.citations) == ("answered", WELCOME, [])
+    assert collection.asked == model.asked == []
+
+
+def test_a_greeting_is_greeted() -> None:
+    assert done(play(engine(), "Hi there")).answer == GREETING
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "thanks, and by fax?",
+        "thanks. now the docker version",
+        "Thank you note template",
+        "and by fax",
+        "ok",
+        "yes",
+        "no",
+        "the second one, thanks",
+        "",
+        "🙂",
+        "thanks " * 40,
+        "great expectations",
+    ],
+)
+def test_what_may_be_a_question_is_searched(said: str) -> None:
+    assert courtesy(said) == ""
+
+
+def test_words_that_a_person_searches_for_are_searched_whatever_was_typed() -> None:
+    collection = FakeCollection()
+    play(engine(collection=collection), "thanks", search_for="parental leave")
+    assert collection.asked
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_judged(said: str) -> None:
+    assert courtesy(said) in ("", WELCOME, GREETING)
+
+
+REFUSED = no_answer("tax\n\nforms", ["Hand\n\nbook; none of them says it.", "b"], 6, nearest=True)
+
+
+def said(*texts: str) -> tuple[Message, ...]:
+    return tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate(texts))
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        (REFUSED, ""),
+        (f"{REFUSED}\n\n> Leave lasts ten weeks. [1]", "> Leave lasts ten weeks. [1]"),
+        (no_answer("x", ["t"], 1), ""),
+        ("Ten weeks [1].\n\nWhat comes nearest in the documents:\n\n> Ten. [1]", "Ten weeks [1].\n\n> Ten. [1]"),
+        ("Ten weeks [1].\n\n\n  It is paid.", "Ten weeks [1].\n\n\n  It is paid."),
+    ],
+)
+def test_what_the_server_says_itself_is_no_history(answer: str, left: str) -> None:
+    kept = remembered(said("How long?", answer)).messages
+    assert kept[0] == Message("user", "How long?")
+    assert "".join(message.text for message in kept[1:]) == left
+
+
+def test_courtesies_are_no_history() -> None:
+    kept = remembered(said("How long is leave?", "Ten weeks [1].", "thanks!", WELCOME)).messages
+    assert [message.text for message in kept] == ["How long is leave?", "Ten weeks [1]."]
+    answered = said("thanks!", "Which form do you mean?")
+    assert remembered(answered) == Conversation(answered), "what a client's own server said stays"
+
+
+def test_whatever_a_turn_refuses_or_quotes_leaves_no_word_of_the_server() -> None:
+    for script, question in ((["<cannot_answer>"], "Who is the mayor?"), (None, "How long is parental leave?")):
+        answer: Any = done(play(engine(script), question)).answer
+        assert answer
+        for message in remembered(said(question, answer)).messages[1:]:
+            assert all(part.startswith(">") for part in message.text.split("\n\n"))

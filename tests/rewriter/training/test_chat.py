@@ -21,46 +21,19 @@ from rewriter.errors import RunError
 from rewriter.examples import read_examples
 from rewriter.load import Serving, describe, load_rewriter
 from rewriter.prompted import PromptedRewriter
-from rewriter.prompts import load_prompt
 from rewriter.runs import check
-from rewriter.training import export
+from rewriter.training import export, train
 from rewriter.training.recipe import Recipe
 from testing.chat_model import ScriptedChatModel
+from tests.rewriter.training.conftest import MACHINE
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask <|im_end|> the office.")))
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 @pytest.fixture(scope="module")
-def base(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as instruct models come in: a small Llama with random weights, and a tokenizer with a chat template."""
-    from tokenizers import ByteLevelBPETokenizer
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
-
-    set_seed(1)
-    folder = tmp_path_factory.mktemp("base") / "tiny-instruct"
-    texts = [example.rewrite for example in read_examples(papers / "papers.jsonl")]
-    bpe = ByteLevelBPETokenizer()  # type: ignore[no-untyped-call]
-    marks = ["<|im_start|>", "<|im_end|>"]
-    bpe.train_from_iterator([*texts, load_prompt("rewriter.prompts", "rewrite").text], 700, special_tokens=marks)  # type: ignore[no-untyped-call]
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, eos_token="<|im_end|>")  # type: ignore[no-untyped-call]
-    tokenizer.chat_template = TEMPLATE
-    tokenizer.save_pretrained(folder)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, bos_token_id=None, tie_word_embeddings=True,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def recipe(base: Path, recipe_of: Callable[..., Recipe]) -> Recipe:
+def recipe(instruct: Path, recipe_of: Callable[..., Recipe]) -> Recipe:
     made = recipe_of(stage={"steps": 8, "batch": 4}, dev_examples=8).model_dump()
-    made["model"] = {"family": "chat", "base": str(base), "target": 24}
+    made["model"] = {"family": "chat", "base": str(instruct), "target": 24}
     return Recipe.model_validate(made | {"lora": {"rank": 4}})
 
 
@@ -72,8 +45,8 @@ def adapted(
     return run(recipe, papers, tmp_path_factory.mktemp("runs") / "papers-chat")
 
 
-def form_of(base: Path) -> ChatForm:
-    return ChatForm.open(base, Lengths(target=24))
+def form_of(instruct: Path) -> ChatForm:
+    return ChatForm.open(instruct, Lengths(target=24))
 
 
 def test_a_run_leaves_low_rank_weights_that_vllm_can_serve_beside_the_base(adapted: Path) -> None:
@@ -91,6 +64,29 @@ def test_a_run_leaves_low_rank_weights_that_vllm_can_serve_beside_the_base(adapt
     assert description["trained"] < description["parameters"] / 4
 
 
+@pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`")
+@pytest.mark.parametrize("family", ["chat", "causal"])
+def test_low_rank_runs_that_were_stopped_go_on_as_if_they_had_not_been(
+    family: str, recipe: Recipe, instruct: Path, papers: Path, tmp_path: Path, run: Callable[[Recipe, Path, Path], Path]
+) -> None:
+    made = recipe.model_dump() | {"model": {"family": family, "base": str(instruct)}}
+    made["lora"]["dropout"] = 0.1
+
+    def stop(text: str) -> None:
+        if text.startswith("step 8/"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Recipe.model_validate(made), papers, tmp_path / "stopped", machine=MACHINE, callback=stop)
+    assert list(tmp_path.rglob("checkpoint-4"))
+    logs = [
+        (run(Recipe.model_validate(made), papers, tmp_path / name) / "stages" / "papers" / "log.json").read_text()
+        for name in ("stopped", "whole")
+    ]
+    stopped, whole = ([(one["step"], one.get("loss"), one.get("eval_loss")) for one in json.loads(log)] for log in logs)
+    assert stopped == whole
+
+
 def test_it_learns(adapted: Path) -> None:
     log = json.loads((adapted / "stages" / "papers" / "log.json").read_text("utf-8"))
     losses = [entry["loss"] for entry in log if "loss" in entry]
@@ -105,8 +101,8 @@ def test_a_promoted_run_serves_from_its_base_and_its_adapter(adapted: Path) -> N
     assert never.rewrite(TALK, "and by mail?").decision == "keep"
 
 
-def test_what_is_learned_is_what_the_prompted_rewriter_asks(base: Path, papers: Path) -> None:
-    form = form_of(base)
+def test_what_is_learned_is_what_the_prompted_rewriter_asks(instruct: Path, papers: Path) -> None:
+    form = form_of(instruct)
     model = ScriptedChatModel(script=["KEEP"])
     PromptedRewriter(model).rewrite(TALK, "and by mail?")
     asked: list[BaseMessage] = model.asked[0]
@@ -132,9 +128,9 @@ def test_low_rank_weights_are_what_the_family_is_for(recipe: Recipe) -> None:
 
 
 def test_a_base_without_a_chat_template_is_refused(
-    base: Path, recipe: Recipe, papers: Path, tmp_path: Path, run: Callable[[Recipe, Path, Path], Path]
+    instruct: Path, recipe: Recipe, papers: Path, tmp_path: Path, run: Callable[[Recipe, Path, Path], Path]
 ) -> None:
-    mute = Path(shutil.copytree(base, tmp_path / "mute"))
+    mute = Path(shutil.copytree(instruct, tmp_path / "mute"))
     (mute / "chat_template.jinja").unlink()
     model = recipe.model.model_copy(update={"base": str(mute)})
     with pytest.raises(RunError, match="has no chat template"):

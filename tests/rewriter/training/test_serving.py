@@ -92,6 +92,18 @@ def test_causal_engines_agree_too(
     assert all(len(three) == 3 for three in torch.phrase(sources, 8, 3, lambda: False))
 
 
+@pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`")
+def test_low_rank_weights_of_a_llama_are_merged_for_ctranslate2(
+    instruct: Path, papers: Path, tmp_path: Path, recipe_of: Callable[..., Recipe], run: Callable[..., Path]
+) -> None:
+    made = recipe_of(model={"family": "causal", "base": str(instruct)}, stage={"steps": 4}, dev_examples=6)
+    folder = run(Recipe.model_validate(made.model_dump() | {"lora": {"rank": 4}}), papers, tmp_path / "run")
+    form, torch, int8 = both(folder)
+    sources = [form.source(one.conversation, one.question) for one in list(read_examples(papers / "papers.jsonl"))[:4]]
+    slow, fast = (engine.decide(sources, 8, lambda: False) for engine in (torch, int8))
+    assert [one.difference for one in fast] == pytest.approx([one.difference for one in slow], abs=0.2)
+
+
 def test_the_gate_ends_generation_and_its_threshold_decides(trained: Path) -> None:
     form = form_of(trained)
     engine = Ct2Engine(trained / "export" / "int8", form)

@@ -9,10 +9,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
+
+
+class PlacedText(NamedTuple):
+    """Where a stretch of a document's text stands: page from 1, points from the page's top left corner."""
+
+    start: int
+    end: int
+    page: int
+    x0: float
+    y0: float
+    x1: float
+    y1: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +35,7 @@ class Section:
     out; it is empty for text before the first heading. `page` counts from 1 and is None where the
     format has no pages. `passage_id` is set where the source names its passages itself (the `_id`
     of a row of `corpus.jsonl`); `metadata` is what holds for this section beyond the document's.
+    `placed` tells for each line, in order, where it stands on its page, where the format has places.
     """
 
     heading: tuple[str, ...]
@@ -31,6 +44,7 @@ class Section:
     page: int | None = None
     passage_id: str = ""
     metadata: Metadata = field(default_factory=dict)
+    placed: tuple[PlacedText, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

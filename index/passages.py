@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from index.documents import Document, Section
-from index.query import Passage, PassageKind
+from index.documents import Document, PlacedText, Section
+from index.query import Box, Passage, PassageKind
 from text.sentences import sentences, trim
 
 # What a border costs, in parts of a further passage: within a paragraph; behind words that announce
@@ -94,7 +95,9 @@ def _passage(
 ) -> Passage:
     metadata = {**document.metadata, **section.metadata} if section.metadata else document.metadata
     text = document.text[start:end]
-    passage = Passage(section.passage_id, document.id, title, text, kind, start, end, heading, section.page, metadata)
+    boxes = boxes_of(section.placed, start, end)
+    page = boxes[0].page if boxes else section.page
+    passage = Passage(section.passage_id, document.id, title, text, kind, start, end, heading, page, metadata, boxes)
     if section.passage_id:
         return passage
     digest = hashlib.blake2b(digest_size=16)
@@ -102,6 +105,23 @@ def _passage(
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\x00")
     return replace(passage, id=digest.hexdigest())
+
+
+def boxes_of(placed: Sequence[PlacedText], start: int, end: int) -> tuple[Box, ...]:
+    """Where the text from `start` to `end` stands: its lines, joined as long as they go on downwards in one column."""
+    boxes: list[Box] = []
+    for line in placed[bisect_right(placed, start, key=lambda one: one.end) :]:
+        if line.start >= end:
+            break
+        box = Box(*line[2:])
+        last = boxes[-1] if boxes else None
+        if last and last.page == box.page and box.y1 > last.y0 and box.x0 < last.x1 and box.x1 > last.x0:
+            boxes[-1] = Box(
+                box.page, min(last.x0, box.x0), min(last.y0, box.y0), max(last.x1, box.x1), max(last.y1, box.y1)
+            )
+        else:
+            boxes.append(box)
+    return tuple(boxes)
 
 
 def _prefix(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from index.documents import Metadata, MetadataValue
 from text.vectors import QuestionVector
@@ -15,13 +15,24 @@ Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 """A filter on passage metadata: every key must equal the value, or be one of the listed values."""
 
 
+class Box(NamedTuple):
+    """A rectangle on a page, in points from the page's top left corner; pages count from 1."""
+
+    page: int
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A retrievable piece of a document.
 
     `document.text[start:end]` is always the passage's source span, and equals `text` for sections
     and sentences; a proposition's `text` may differ. `id` is a content hash, or the row's own `_id`
-    for documents loaded verbatim. `page` is the page on which `start` lies.
+    for documents loaded verbatim. `page` is the page on which `start` lies; `boxes` are the places of the text, one for
+    each page and column it stands in, where the document has places.
     """
 
     id: str
@@ -34,6 +45,7 @@ class Passage:
     heading: tuple[str, ...] = ()
     page: int | None = None
     metadata: Metadata = field(default_factory=dict)
+    boxes: tuple[Box, ...] = ()
 
     @property
     def indexed_text(self) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from index.errors import LoadError
 from index.loaders import SourceFile
+from index.loaders.files import LAYOUT
 from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
 from index.quarantine import Quarantine
 from index.records import FileRecord
@@ -138,7 +139,9 @@ class FileReader:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
             return ""
-        return f"{digest} {self._salt}"
+        # How a PDF is read is of its own: another way of it concerns no other file.
+        read = f" {LAYOUT} {self._pool.limits.layout}" if path.suffix.lower() == ".pdf" else ""
+        return f"{digest} {self._salt}{read}"
 
 
 def _groups(sources: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:

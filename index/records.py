@@ -14,12 +14,13 @@ import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from index.documents import Document, Metadata, Section
+from index.documents import Document, Metadata, PlacedText, Section
 from index.errors import CollectionCorrupt, DocumentNotFound
-from index.query import Passage
+from index.query import Box, Passage
 from text.words import tokenize
 
 _SCHEMA = """
@@ -34,11 +35,12 @@ CREATE INDEX documents_by_path ON documents (path);
 CREATE TABLE passages (
     "row" INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document_id TEXT NOT NULL, place INTEGER NOT NULL,
     title TEXT NOT NULL, text TEXT NOT NULL, kind TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL,
-    heading TEXT NOT NULL, page INTEGER, metadata TEXT NOT NULL, key BLOB NOT NULL, terms TEXT NOT NULL
+    heading TEXT NOT NULL, page INTEGER, metadata TEXT NOT NULL, key BLOB NOT NULL, terms TEXT NOT NULL,
+    boxes TEXT NOT NULL DEFAULT '[]'
 );
 CREATE INDEX passages_by_document ON passages (document_id, place);
 """
-_PASSAGE = 'id, document_id, title, text, kind, "start", "end", heading, page, metadata'
+_PASSAGE = 'id, document_id, title, text, kind, "start", "end", heading, page, metadata, boxes'
 _STORED = f"{_PASSAGE}, place, key, terms"
 
 
@@ -85,6 +87,12 @@ class Records:
         with self._lock:
             self._db.close()
 
+    @cached_property
+    def _passage(self) -> str:
+        """The columns of a passage; records written before passages had boxes have none."""
+        known = self._all("SELECT 1 FROM pragma_table_info('passages') WHERE name = 'boxes'")
+        return _PASSAGE if known else _PASSAGE.replace("boxes", "'[]'")
+
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
@@ -107,13 +115,13 @@ class Records:
         marks = ",".join("?" * len(rows))
         found = {
             row[0]: _passage(row[1:])
-            for row in self._all(f'SELECT "row", {_PASSAGE} FROM passages WHERE "row" IN ({marks})', rows)
+            for row in self._all(f'SELECT "row", {self._passage} FROM passages WHERE "row" IN ({marks})', rows)
         }
         return [found[row] for row in rows]
 
     def passages_of(self, document_id: str) -> list[Passage]:
         """The passages of a document, row by row; none where it is not there."""
-        query = f'SELECT {_PASSAGE} FROM passages WHERE document_id = ? ORDER BY "row"'
+        query = f'SELECT {self._passage} FROM passages WHERE document_id = ? ORDER BY "row"'
         return [_passage(row) for row in self._all(query, (document_id,))]
 
     def document(self, document_id: str) -> Document:
@@ -129,8 +137,8 @@ class Records:
             title,
             text,
             tuple(
-                Section(tuple(heading), start, end, page, passage_id, own)
-                for heading, start, end, page, passage_id, own in json.loads(sections)
+                Section(tuple(heading), start, end, page, passage_id, own, tuple(PlacedText(*one) for one in placed))
+                for heading, start, end, page, passage_id, own, placed in map(_whole, json.loads(sections))
             ),
             json.loads(metadata),
             bool(verbatim),
@@ -205,7 +213,9 @@ class RecordsWriter:
         self._db.execute("ATTACH ? AS before", (str(before),))
         self._db.execute("BEGIN")
         for table in ("files", "documents", "passages"):
-            self._db.execute(f"INSERT INTO {table} SELECT * FROM before.{table}")
+            # Those that a version before this one wrote may have fewer.
+            columns = ", ".join(f'"{row[1]}"' for row in self._db.execute(f"PRAGMA before.table_info({table})"))
+            self._db.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM before.{table}")
         self._db.execute("COMMIT")
         self._db.execute("DETACH before")
 
@@ -257,7 +267,15 @@ class RecordsWriter:
         """
         self.remove_document(document.id)
         sections = [
-            (section.heading, section.start, section.end, section.page, section.passage_id, dict(section.metadata))
+            (
+                section.heading,
+                section.start,
+                section.end,
+                section.page,
+                section.passage_id,
+                dict(section.metadata),
+                section.placed,
+            )
             for section in document.sections
         ]
         self._db.execute("BEGIN")
@@ -275,7 +293,7 @@ class RecordsWriter:
             ),
         )
         added = self._db.executemany(
-            f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES ({', '.join('?' * 14)})",
             (_values(passage, place) for place, passage in enumerate(passages)),
         ).rowcount
         self._db.execute("COMMIT")
@@ -333,6 +351,7 @@ def _values(passage: Passage, place: int) -> tuple[Any, ...]:
         _json(passage.heading),
         passage.page,
         _json(dict(passage.metadata)),
+        _json(passage.boxes),
         place,
         embedding_key(text),
         " ".join(tokenize(text)),
@@ -340,7 +359,13 @@ def _values(passage: Passage, place: int) -> tuple[Any, ...]:
 
 
 def _passage(row: Sequence[Any]) -> Passage:
-    name, document_id, title, text, kind, start, end, heading, page, metadata = row
+    name, document_id, title, text, kind, start, end, heading, page, metadata, boxes = row
     path = () if heading == "[]" else tuple(json.loads(heading))
     own: Metadata = {} if metadata == "{}" else json.loads(metadata)
-    return Passage(name, document_id, title, text, kind, start, end, path, page, own)
+    places = () if boxes == "[]" else tuple(Box(*one) for one in json.loads(boxes))
+    return Passage(name, document_id, title, text, kind, start, end, path, page, own, places)
+
+
+def _whole(section: list[Any]) -> list[Any]:
+    """The values of a section, as they are written now: earlier ones had no places."""
+    return section if len(section) > 6 else [*section, ()]

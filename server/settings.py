@@ -39,6 +39,16 @@ class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class PdfSettings(_Group):
+    """How PDFs are read."""
+
+    layout: Literal["auto", "off"] = Field(
+        "auto",
+        description="Whether columns, tables, captions and headings are told apart; `off` takes the text of each page "
+        "as it is drawn, without places to show. PDFs are read again after changing it.",
+    )
+
+
 class IndexSettings(_Group):
     """How documents become passages, vectors and word lists."""
 
@@ -56,6 +66,7 @@ class IndexSettings(_Group):
     parse_memory_mb: int = Field(
         2048, ge=256, description="A file that takes more memory to read is given up, in MiB (Linux)."
     )
+    pdf: PdfSettings = PdfSettings()
     store: str = Field(
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "

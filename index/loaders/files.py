@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from index.documents import Document
 from index.errors import LoadError
@@ -38,6 +39,12 @@ above `max_bytes`. Endings that Anaphora reads itself stay with its own loaders.
 
 DEFAULT_MAX_FILE_MB = 64
 
+Layout: TypeAlias = Literal["auto", "off"]
+"""Whether columns, tables and headings of a PDF are looked for."""
+
+LAYOUT = 1
+"""Of how PDFs are read: raise it when they are to be read again."""
+
 
 def suffixes() -> frozenset[str]:
     """The file endings that can be loaded, in lower case with their dot."""
@@ -49,13 +56,15 @@ def load(
     document_id: str,
     max_file_mb: float = DEFAULT_MAX_FILE_MB,
     warn: Callable[[str], None] | None = None,
+    layout: Layout = "auto",
 ) -> list[Document]:
     """The documents of one file: one, or for `corpus.jsonl` one for each `metadata.doc_id`.
 
     `document_id` names the file's document (its path relative to the indexed folder) and its
     `source`. A file above `max_file_mb` MiB (for a corpus: a row) is refused before it is read.
     Raises LoadError, whose message tells what is wrong with the file and what to do. Malformed rows
-    of a corpus raise too, unless `warn` is given: then they are left out and told to it.
+    of a corpus raise too, unless `warn` is given: then they are left out and told to it. With `layout` "off" the
+    pages of a PDF are read as they are drawn.
     """
     suffix = path.suffix.lower()
     max_bytes = int(max_file_mb * MEBIBYTE)
@@ -65,6 +74,10 @@ def load(
         from index.loaders import corpus
 
         return corpus.load(path, document_id, max_bytes, warn)
+    if suffix == ".pdf":
+        from index.loaders import pdf
+
+        return pdf.load(path, document_id, max_bytes, layout, warn or (lambda _: None))
     documents: list[Document] = import_module(f"index.loaders.{_MODULES[suffix]}").load(path, document_id, max_bytes)
     return documents
 

@@ -31,8 +31,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from index.documents import Document, Section
+from index.documents import Document, PlacedText, Section
 from index.errors import IndexingCancelled, LoadError
+from index.loaders.files import Layout
 
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
@@ -56,10 +57,14 @@ class ParserKilled(LoadError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker."""
+    """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker.
+
+    `layout` says how a PDF is read (`index.loaders.pdf`).
+    """
 
     seconds: float = 60.0
     memory_mb: int = 2048
+    layout: Layout = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +260,15 @@ def _parsed(line: bytearray) -> Parsed | LoadError:
     if "error" in reply:
         return LoadError(str(reply["error"]))
     documents = [
-        Document(name, title, text, tuple(Section(tuple(heading), *place) for heading, *place in sections), *more)
+        Document(name, title, text, tuple(map(_section, sections)), *more)
         for name, title, text, sections, *more in reply["documents"]
     ]
     return Parsed(documents, [str(one) for one in reply["warnings"]])
+
+
+def _section(values: Sequence[Any]) -> Section:
+    heading, start, end, page, passage_id, metadata, placed = values
+    return Section(tuple(heading), start, end, page, passage_id, metadata, tuple(PlacedText(*one) for one in placed))
 
 
 # From here on: the worker.
@@ -280,16 +290,16 @@ def _serve(limits: Limits) -> None:
         for path, document_id in request["files"]:
             _allow_seconds(limits.seconds)
             # A MemoryError is not caught: this process is of no use after it.
-            replies.write(_reply(Path(path), document_id, float(request["max_file_mb"])) + b"\n")
+            replies.write(_reply(Path(path), document_id, float(request["max_file_mb"]), limits.layout) + b"\n")
             replies.flush()
 
 
-def _reply(path: Path, document_id: str, max_file_mb: float) -> bytes:
+def _reply(path: Path, document_id: str, max_file_mb: float, layout: Layout) -> bytes:
     from index.loaders.files import load
 
     warnings: list[str] = []
     try:
-        documents = load(path, document_id, max_file_mb, warnings.append)
+        documents = load(path, document_id, max_file_mb, warnings.append, layout)
     except LoadError as error:
         return json.dumps({"error": str(error)}).encode()
     return json.dumps({"documents": documents, "warnings": warnings}, default=_values).encode()

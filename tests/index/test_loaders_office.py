@@ -174,7 +174,7 @@ def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path) -> None:
         ["The rules, 2024", f"Words of part {number}.", "More of it.", f"Page {number} of 6"] for number in range(6)
     ]
     document = loaded(tmp_path, pdf(pages), "rules.pdf")
-    assert document.text == "\n\n".join(f"Words of part {number}.\nMore of it." for number in range(6))
+    assert document.text == "\n\n".join(f"Words of part {number}. More of it." for number in range(6))
     assert [section.page for section in document.sections] == [1, 2, 3, 4, 5, 6]
 
 

@@ -1,29 +1,25 @@
-"""PDF: the text of each page, in the order the file draws it, with page numbers.
+"""The text of whole pages in the order in which the file draws it: columns, tables and places are not looked at.
 
-Bookmarks give the headings; running heads and page numbers that repeat are left out; words broken at
-line ends are joined. Pictures of text are not read, and the layout of columns and tables is not
-looked at.
+Bookmarks give the headings; running heads and page numbers that repeat are left out; words broken at line ends are
+joined. This is `index.pdf.layout = "off"`, and what is left where reading the layout fails.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from index.documents import Document, MetadataValue, Section
+from index.documents import Section
 from index.errors import LoadError
-from index.loaders.reading import clean, one_line, read_bytes, title_from_name
+from index.loaders.reading import clean, one_line
 from text.sentences import trim
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
-_MAX_PAGES = 10_000
 _MAX_BOOKMARKS = 5_000
 _MAX_CHARACTERS = 64_000_000
 # Characters in which bookmarks' words are looked for, all bookmarks together; later ones name their page from its top.
@@ -37,48 +33,12 @@ _DIGITS = re.compile(r"\d+")
 # Lines at a page's edge that stand on this share of the pages are its running head or foot.
 _REPEATED = 0.5
 _EDGE_LINES = 2
-_LEFTOVER = re.compile(r"\.(?:docx?|tex|dvi|indd|pdf|pptx?|xlsx?|ps|qxd)$|\.\.\.$|^microsoft word|^arxiv:")
-_LOCK = threading.Lock()  # pdfium is one state machine for the whole process
-_REASONS = {
-    2: "it could not be opened",
-    3: "it is broken or no PDF: open it in a viewer and print it to a new PDF",
-    4: "it is encrypted and needs a password: save a copy without one",
-    5: "it is encrypted in a way that cannot be read: save a copy without encryption",
-    6: "it is broken: open it in a viewer and print it to a new PDF",
-}
 
 
-def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
-    """One document with a section for each bookmark on each page.
-
-    Raises LoadError for a PDF that is broken, encrypted, or holds pictures only.
-    """
-    import pypdfium2
-
-    data = read_bytes(path, max_bytes)
-    with _LOCK:
-        try:
-            pdf = pypdfium2.PdfDocument(data)
-        except pypdfium2.PdfiumError as error:
-            reason = _REASONS.get(getattr(error, "err_code", 0), _REASONS[6])
-            raise LoadError(f"{path.name} cannot be read as PDF: {reason}") from error
-        try:
-            pages = list(_pages(pdf, path.name))
-            bookmarks = list(_bookmarks(pdf))
-            title = one_line(clean(pdf.get_metadata_value("Title")))
-        finally:
-            pdf.close()
-    pages = _without_running_lines(pages)
-    if not any(page.strip() for page in pages):
-        raise LoadError(
-            f"{path.name} has {len(pages)} pages and no text in them: it is scanned or holds pictures only; "
-            "run text recognition (OCR) over it first"
-        )
-    text = _PAGE_BREAK.join(pages)
-    sections = tuple(_sections(pages, bookmarks))
-    metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": len(pages)}
-    title = title if _is_title(title) else title_from_name(path.name)
-    return [Document(document_id, title, text, sections, metadata)]
+def whole_pages(pdf: PdfDocument, name: str) -> tuple[str, tuple[Section, ...]]:
+    """The text of all pages, and a section for each bookmark on each page. Raises LoadError."""
+    pages = _without_running_lines(list(_pages(pdf, name)))
+    return _PAGE_BREAK.join(pages), tuple(_sections(pages, list(_bookmarks(pdf))))
 
 
 def join_lines(text: str) -> str:
@@ -89,8 +49,6 @@ def join_lines(text: str) -> str:
 def _pages(pdf: PdfDocument, name: str) -> Iterator[str]:
     import pypdfium2
 
-    if len(pdf) > _MAX_PAGES:
-        raise LoadError(f"{name} has {len(pdf)} pages, above the limit of {_MAX_PAGES}: split it")
     total = 0
     for number in range(len(pdf)):
         try:
@@ -174,9 +132,3 @@ def _find(page: str, words: str, start: int) -> tuple[int, int] | None:
     pattern = r"\s+".join(map(re.escape, words.split()))
     match = re.compile(rf"^(?:[\dA-Z][\d.]*\s+)?{pattern}\s*$", re.MULTILINE | re.IGNORECASE).search(page, start)
     return match.span() if match else None
-
-
-def _is_title(title: str) -> bool:
-    """Whether the file's own title field holds a title, not what its writing program left there."""
-    lower = title.lower()
-    return len(title) > 3 and lower != "untitled" and not _LEFTOVER.search(lower)

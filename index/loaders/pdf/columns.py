@@ -1,0 +1,213 @@
+"""The order in which a page is read: bands across the page, columns within a band, lines down a column.
+
+A gutter is a strip that hardly any line crosses, with running text on both sides. Lines that cross it cut the page into
+bands. What stands side by side without being running text (a table's cells) is left together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from statistics import median
+from typing import TypeAlias
+
+from index.loaders.pdf.lines import TextLine, overlap, rows_of
+
+_LEAST_ROWS = 3
+MOST_LINES = 2500
+"""A page with more is read as it is drawn: it is rather a drawing."""
+_STEP = 2.0
+_WIDEST = 20_000.0  # points; what is wider is no page
+# A column holds running text where its lines fill this share of it, or have so many words and stand so closely.
+_FILLED = 0.6
+_WORDS = 3
+_CLOSE = 1.5
+
+
+@dataclass(slots=True)
+class Column:
+    """Lines that are read from the top down; lines of one row stand beside each other."""
+
+    x0: float
+    x1: float
+    rows: list[list[TextLine]]
+
+
+Strip: TypeAlias = tuple[float, float]
+"""Left and right edge of a gutter."""
+
+
+def gutter_of(lines: Sequence[TextLine]) -> Strip | None:
+    """The gutter of a page, if it has one."""
+    return _gutter(lines, *_edges(lines)) if 0 < len(lines) <= MOST_LINES else None
+
+
+def usual_gutter(found: Iterable[Strip | None]) -> Strip | None:
+    """The gutter of most pages, where it stands at one place on at least two."""
+    gutters = [gutter for gutter in found if gutter is not None]
+    places = Counter(round((left + right) / 8) for left, right in gutters)
+    for place, count in places.most_common(1):
+        same = [gutter for gutter in gutters if abs(round(sum(gutter) / 8) - place) <= 1]
+        if count >= 2 and len(same) * 2 > len(gutters):
+            left, right = median(gutter[0] for gutter in same), median(gutter[1] for gutter in same)
+            return (left, right) if left < right else None
+    return None
+
+
+def columns_of(lines: Sequence[TextLine], gutter: Strip | None, usual: Strip | None = None) -> list[Column]:
+    """The columns of a page with this gutter in reading order; `usual` is the gutter of other pages."""
+    if not lines:
+        return []
+    x0, x1 = _edges(lines)
+    if len(lines) > MOST_LINES:
+        return [Column(x0, x1, [[line] for line in lines])]
+    if gutter is None and usual is not None and _usable(lines, *usual):
+        gutter = usual
+    if gutter is None:
+        return [Column(x0, x1, rows_of(lines))]
+    crossing = sorted((line for line in lines if _crosses(line, *gutter)), key=lambda line: line.middle)
+    rest = sorted((line for line in lines if not _crosses(line, *gutter)), key=lambda line: line.middle)
+    found: list[Column] = []
+    at = 0
+    for n in range(len(crossing) + 1):
+        until = crossing[n].middle if n < len(crossing) else float("inf")
+        band: list[TextLine] = []
+        while at < len(rest) and rest[at].middle <= until:
+            band.append(rest[at])
+            at += 1
+        if band:
+            found += _band(band, gutter)
+        if n < len(crossing):
+            if found and found[-1].x0 <= gutter[0] and found[-1].x1 >= gutter[1] and not band:
+                found[-1].rows.append([crossing[n]])
+            else:
+                found.append(Column(x0, x1, [[crossing[n]]]))
+    return found
+
+
+def _edges(lines: Sequence[TextLine]) -> Strip:
+    return min(line.x0 for line in lines), max(line.x1 for line in lines)
+
+
+def _usable(lines: Sequence[TextLine], left: float, right: float) -> bool:
+    """Whether the gutter of other pages parts this page too."""
+    if right - left < _STEP:
+        return False
+    crossing = [line for line in lines if _crosses(line, left, right)]
+    before = sum(line.x1 <= (left + right) / 2 for line in lines)
+    after = sum(line.x0 >= (left + right) / 2 for line in lines)
+    return min(before, after) >= _LEAST_ROWS and len(crossing) <= 0.2 * len(lines)
+
+
+def _crosses(line: TextLine, left: float, right: float) -> bool:
+    return line.x0 < left and line.x1 > right
+
+
+def _band(lines: list[TextLine], gutter: Strip) -> list[Column]:
+    """The two sides of a gutter; names above the text (authors in columns of their own) are a band by themselves."""
+    rows = rows_of(lines)
+    if all(len(row) > 2 for row in rows) and len(rows) > 1:
+        return [Column(min(line.x0 for line in lines), max(line.x1 for line in lines), rows)]
+    cut = _names(lines)
+    if cut:
+        above = [line for line in lines if line.middle < cut]
+        below = [line for line in lines if line.middle >= cut]
+        return [*_band(above, gutter), *_band(below, gutter)]
+    middle = (gutter[0] + gutter[1]) / 2
+    left = [line for line in lines if (line.x0 + line.x1) / 2 < middle]
+    right = [line for line in lines if (line.x0 + line.x1) / 2 >= middle]
+    return [*columns_of(left, gutter_of(left)), *columns_of(right, gutter_of(right))]
+
+
+def _names(lines: Sequence[TextLine]) -> float:
+    """Where a few short lines at the top end, by a gap across all columns; 0 where there are none."""
+    height = median(line.height for line in lines)
+    ordered = sorted(lines, key=lambda line: line.y0)
+    bottom = ordered[0].y1
+    for n, line in enumerate(ordered[:24]):
+        if n > 1 and line.y0 - bottom > height and len(ordered) - n > 2 * _LEAST_ROWS:
+            if max(one.width for one in ordered[:n]) < 0.8 * max(one.width for one in ordered[n:]):
+                return (line.y0 + bottom) / 2
+            return 0.0
+        bottom = max(bottom, line.y1)
+    return 0.0
+
+
+def _gutter(lines: Sequence[TextLine], x0: float, x1: float) -> Strip | None:
+    """The strip that most neighbouring lines leave between them, if there is running text on both sides of it."""
+    height = median(line.height for line in lines)
+    if not 12 * height <= x1 - x0 <= _WIDEST:
+        return None
+    pairs = list(_neighbours(lines))
+    steps = int((x1 - x0) / _STEP) + 2
+    between = [0] * (steps + 1)
+    for left, right in pairs:
+        between[int((left.x1 - x0) / _STEP) + 1] += 1
+        between[int((right.x0 - x0) / _STEP)] -= 1
+    between = list(accumulate(between))
+    most = max(between)
+    first = last = between.index(most)
+    while first > 0 and between[first - 1] >= 0.8 * most:
+        first -= 1
+    while last + 1 < len(between) and between[last + 1] >= 0.8 * most:
+        last += 1
+    middle = x0 + (first + last + 1) / 2 * _STEP
+    pairs = [(left, right) for left, right in pairs if left.x1 <= middle <= right.x0]
+    beside = [list({id(pair[side]): pair[side] for pair in pairs}.values()) for side in (0, 1)]
+    if min(map(len, beside)) < _LEAST_ROWS:
+        return None
+    ends, starts = max(line.x1 for line in beside[0]), min(line.x0 for line in beside[1])
+    if starts - ends < 0.4 * height:
+        return None
+    if all(_running(side, width) for side, width in zip(beside, (ends - x0, x1 - starts), strict=True)) or all(
+        _prose(side) for side in beside
+    ):
+        return ends + 0.1, starts - 0.1
+    return None
+
+
+def _neighbours(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
+    """Lines with the next one to their right, where one stands beside them."""
+    ordered = sorted(lines, key=lambda line: line.y0)
+    tallest = max(line.y1 - line.y0 for line in lines)
+    for n, line in enumerate(ordered):
+        nearest: TextLine | None = None
+        for step in (-1, 1):
+            at = n + step
+            while 0 <= at < len(ordered) and abs(ordered[at].y0 - line.y0) <= tallest:
+                other = ordered[at]
+                if (
+                    other.x0 >= line.x1 - 1
+                    and overlap(line.y0, line.y1, other.y0, other.y1) > 0.3
+                    and (nearest is None or other.x0 < nearest.x0)
+                ):
+                    nearest = other
+                at += step
+        if nearest is not None:
+            yield line, nearest
+
+
+def _running(side: Sequence[TextLine], width: float) -> bool:
+    """Whether lines fill a column of this width and stand closely, as text does."""
+    rows = rows_of(side)
+    filled = median(sum(line.width for line in row) / max(1.0, width) for row in rows)
+    letters = median(sum(len(word.text) for line in row for word in line.words) for row in rows)
+    pitch = _pitch(rows)
+    return (filled >= _FILLED and letters >= 12 and pitch <= _CLOSE) or (
+        filled >= 0.75 and letters >= 25 and len(rows) >= 8 and pitch <= 2 * _CLOSE
+    )
+
+
+def _prose(side: Sequence[TextLine]) -> bool:
+    """Whether short lines are of several words each and stand closely."""
+    rows = rows_of(side)
+    words = median(sum(len(line.words) for line in row) for row in rows)
+    return words >= _WORDS and _pitch(rows) <= _CLOSE and sum(map(len, rows)) <= 1.3 * len(rows)
+
+
+def _pitch(rows: Sequence[Sequence[TextLine]]) -> float:
+    """From line to line, in heights."""
+    steps = [(below[0].middle - above[0].middle) / max(1.0, above[0].height) for above, below in pairwise(rows)]
+    return median(steps) if steps else 1.0

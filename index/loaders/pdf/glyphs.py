@@ -1,0 +1,222 @@
+"""The words of a page with their boxes, and the lines that are drawn on it, as pdfium finds them.
+
+Coordinates are points from the top left corner of the page as it is shown, its rotation applied. What the words make
+up (lines, columns, tables) is left to the other modules of this folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage  # type: ignore[import-untyped]
+
+Rectangle: TypeAlias = tuple[float, float, float, float]
+"""x0, y0, x1, y1."""
+
+_MOST_OBJECTS = 20_000
+_MOST_SEGMENTS = 2_000
+_HYPHENS = (0x02, 0xFFFE)
+_BOLD = ("bold", "black", "heavy", "cmbx", "demi", "-medi")
+# A rule is at most this thick, and at least this long, in points.
+_THIN = 2.5
+_SHORT = 8.0
+_EIGHTH = math.pi / 4
+
+
+@dataclass(slots=True)
+class PageWord:
+    """Characters without white space between them; `height` is that of the font's box, in points."""
+
+    text: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    bold: bool = False
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
+
+
+@dataclass(slots=True)
+class PageWords:
+    """What is on a page, in the order in which the file draws it.
+
+    `aside` are words that stand at an angle to the page's text; `rules` are straight lines along the edges' directions;
+    `images` are pictures.
+    """
+
+    width: float
+    height: float
+    words: list[PageWord] = field(default_factory=list)
+    aside: list[PageWord] = field(default_factory=list)
+    rules: list[Rectangle] = field(default_factory=list)
+    images: list[Rectangle] = field(default_factory=list)
+
+
+def read_page(page: PdfPage, most_characters: int) -> PageWords:
+    """The words, rules and pictures of a page, at most so many characters of it. Raises PdfiumError."""
+    width, height = page.get_size()
+    found = PageWords(width, height)
+    shown = _shown(page)
+    textpage = page.get_textpage()
+    try:
+        by_angle: dict[int, list[PageWord]] = {}
+        for angle, word in _words(textpage.raw, min(textpage.count_chars(), most_characters), shown):
+            by_angle.setdefault(angle, []).append(word)
+    finally:
+        textpage.close()
+    # A page's text runs as most of its characters do.
+    turn = -page.get_rotation() // 90 % 4
+    upright = (4 - turn) % 4 if by_angle else 0
+    found.words = by_angle.pop(upright, [])
+    found.aside = [word for words in by_angle.values() for word in words]
+    if len(found.aside) > 4 * len(found.words):
+        found.words, found.aside = found.aside, found.words
+    for kind, box in _objects(page):
+        (found.images if kind == "image" else found.rules).append(shown(*box))
+    return found
+
+
+def _shown(page: PdfPage) -> Callable[[float, float, float, float], Rectangle]:
+    """From left, bottom, right, top in the file's space to the page as it is shown."""
+    left, bottom, right, top = page.get_bbox()
+    rotation = page.get_rotation()
+
+    def shown(x0: float, y0: float, x1: float, y1: float) -> Rectangle:
+        if rotation == 90:
+            return y0 - bottom, x0 - left, y1 - bottom, x1 - left
+        if rotation == 180:
+            return right - x1, y0 - bottom, right - x0, y1 - bottom
+        if rotation == 270:
+            return top - y1, right - x1, top - y0, right - x0
+        return x0 - left, top - y1, x1 - left, top - y0
+
+    return shown
+
+
+def _words(
+    raw: ctypes.c_void_p, count: int, shown: Callable[[float, float, float, float], Rectangle]
+) -> Iterator[tuple[int, PageWord]]:
+    """Each word with its angle, in quarter turns."""
+    from pypdfium2 import raw as pdfium
+
+    rect = pdfium.FS_RECTF()
+    target = ctypes.byref(rect)
+    unicode, loose = pdfium.FPDFText_GetUnicode, pdfium.FPDFText_GetLooseCharBox
+    name = ctypes.create_string_buffer(128)
+    flags = ctypes.c_int()
+    bold_names: dict[bytes, bool] = {}
+    letters: list[str] = []
+    angle, bold = 0, False
+    box = (0.0, 0.0, 0.0, 0.0)
+    high = 0
+    for at in range(count):
+        code = unicode(raw, at)
+        if 0xD800 <= code < 0xDC00:
+            high = code
+            continue
+        if 0xDC00 <= code < 0xE000 and high:
+            code, high = 0x10000 + ((high - 0xD800) << 10) + code - 0xDC00, 0
+        letter = "-" if code in _HYPHENS else chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
+        blank = letter.isspace() or letter < " "
+        if not blank:
+            loose(raw, at, target)
+            left, bottom, right, top = rect.left, rect.bottom, rect.right, rect.top
+        if letters:
+            x0, y0, x1, y1 = box
+            if not blank and angle == 0:
+                size = y1 - y0
+                blank = bottom > y1 - 0.3 * size or top < y0 + 0.3 * size or left > x1 + 0.5 * size or left < x0 - size
+                split = blank
+            else:
+                split = False
+            if blank:
+                yield angle, PageWord("".join(letters), *shown(*box), bold)
+                letters = []
+                if not split:
+                    continue
+            else:
+                letters.append(letter)
+                box = (min(x0, left), min(y0, bottom), max(x1, right), max(y1, top))
+                continue
+        if letter.isspace() or letter < " ":
+            continue
+        letters = [letter]
+        box = (left, bottom, right, top)
+        angle = round(pdfium.FPDFText_GetCharAngle(raw, at) / (2 * _EIGHTH)) % 4
+        length = pdfium.FPDFText_GetFontInfo(raw, at, name, 128, ctypes.byref(flags))
+        key = name.raw[: max(0, min(length, 128) - 1)]
+        if key not in bold_names:
+            lower = key.decode("latin-1").lower()
+            bold_names[key] = any(mark in lower for mark in _BOLD) or bool(flags.value & 1 << 18)
+        bold = bold_names[key]
+    if letters:
+        yield angle, PageWord("".join(letters), *shown(*box), bold)
+
+
+def _objects(page: PdfPage) -> Iterator[tuple[str, Rectangle]]:
+    """Pictures and straight rules, in the file's space."""
+    from pypdfium2 import raw as pdfium
+
+    for at, item in enumerate(page.get_objects(filter=(pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_IMAGE))):
+        if at >= _MOST_OBJECTS:
+            return
+        x0, y0, x1, y1 = item.get_bounds()
+        if item.type == pdfium.FPDF_PAGEOBJ_IMAGE:
+            yield "image", (x0, y0, x1, y1)
+        elif x1 - x0 <= _THIN or y1 - y0 <= _THIN:
+            if max(x1 - x0, y1 - y0) >= _SHORT:
+                yield "rule", (x0, y0, x1, y1)
+        elif item.level == 0:
+            for rule in _segments(item.raw):
+                yield "rule", rule
+
+
+def _segments(path: ctypes.c_void_p) -> Iterator[Rectangle]:
+    """The straight parts of a path that is drawn as a line; a surface that is only filled has none."""
+    from pypdfium2 import raw as pdfium
+
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    pdfium.FPDFPath_GetDrawMode(path, ctypes.byref(fill), ctypes.byref(stroke))
+    count = pdfium.FPDFPath_CountSegments(path)
+    if not stroke.value or not 0 < count <= _MOST_SEGMENTS:
+        return
+    matrix = pdfium.FS_MATRIX()
+    pdfium.FPDFPageObj_GetMatrix(path, matrix)
+    x, y = ctypes.c_float(), ctypes.c_float()
+    first = last = (0.0, 0.0)
+    for at in range(count):
+        segment = pdfium.FPDFPath_GetPathSegment(path, at)
+        pdfium.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y))
+        point = (
+            matrix.a * x.value + matrix.c * y.value + matrix.e,
+            matrix.b * x.value + matrix.d * y.value + matrix.f,
+        )
+        kind = pdfium.FPDFPathSegment_GetType(segment)
+        if kind == pdfium.FPDF_SEGMENT_MOVETO:
+            first = point
+        elif kind == pdfium.FPDF_SEGMENT_LINETO:
+            yield from _rule(last, point)
+        if pdfium.FPDFPathSegment_GetClose(segment):
+            yield from _rule(point, first)
+        last = point
+
+
+def _rule(one: tuple[float, float], other: tuple[float, float]) -> Iterator[Rectangle]:
+    x0, x1 = sorted((one[0], other[0]))
+    y0, y1 = sorted((one[1], other[1]))
+    if min(x1 - x0, y1 - y0) <= _THIN / 2 and max(x1 - x0, y1 - y0) >= _SHORT:
+        yield x0, y0, x1, y1
+
+
+def commonest(values: Counter[float], default: float = 0.0) -> float:
+    """The value that weighs most, the smallest of several."""
+    return min(values, key=lambda value: (-values[value], value)) if values else default

@@ -1,0 +1,153 @@
+"""The PDF loader: a file to a document, by the regions of its pages.
+
+Pictures of text are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from index.documents import Document, MetadataValue
+from index.errors import LoadError
+from index.loaders.files import Layout
+from index.loaders.pdf.composing import Heading, compose
+from index.loaders.pdf.glyphs import PageWords, read_page
+from index.loaders.pdf.regions import Region, heading_key, regions_of
+from index.loaders.pdf.whole import whole_pages
+from index.loaders.reading import clean, one_line, read_bytes, title_from_name
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
+
+_MAX_PAGES = 10_000
+_MAX_BOOKMARKS = 5_000
+_MAX_CHARACTERS = 64_000_000
+_PAGE_NAME = re.compile(r"(?i)page\s*\d+")
+_LEFTOVER = re.compile(
+    r"\.(?:docx?|tex|dvi|indd|pdf|pptx?|xlsx?|ps|qxd)$|\.\.\.$|^microsoft word|^arxiv:"
+    r"|^\(?(?:anonymous|unspecified)\)?$"
+)
+_LOCK = threading.Lock()  # pdfium is one state machine for the whole process
+_REASONS = {
+    2: "it could not be opened",
+    3: "it is broken or no PDF: open it in a viewer and print it to a new PDF",
+    4: "it is encrypted and needs a password: save a copy without one",
+    5: "it is encrypted in a way that cannot be read: save a copy without encryption",
+    6: "it is broken: open it in a viewer and print it to a new PDF",
+}
+
+
+def load(
+    path: Path,
+    document_id: str,
+    max_bytes: int,
+    layout: Layout = "auto",
+    warn: Callable[[str], None] = lambda _: None,
+) -> list[Document]:
+    """One document; with its layout a section below each heading, else one for each bookmark on each page.
+
+    Raises LoadError for a PDF that is broken, encrypted, or holds pictures only.
+    """
+    with _LOCK, _opened(path, max_bytes) as pdf:
+        pages = len(pdf)
+        title = one_line(clean(pdf.get_metadata_value("Title")))
+        own = title if _is_title(title) else ""
+        if layout == "auto":
+            try:
+                found = _content(pdf, path.name)
+                composed = compose(found.regions, found.outline)
+            except (ArithmeticError, LookupError, ValueError) as error:
+                warn(f"{path.name}: its layout could not be read ({error!r}); its pages are read as they are drawn")
+                layout = "off"
+            else:
+                text, sections, heading = composed.text, composed.sections, composed.title
+        if layout == "off":
+            text, sections = whole_pages(pdf, path.name)
+            heading = ""
+    if not text.strip():
+        raise LoadError(
+            f"{path.name} has {pages} pages and no text in them: it is scanned or holds pictures only; "
+            "run text recognition (OCR) over it first"
+        )
+    metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": pages}
+    return [Document(document_id, own or heading or title_from_name(path.name), text, sections, metadata)]
+
+
+@dataclass(frozen=True, slots=True)
+class PdfContent:
+    """What stands in a file: its regions in reading order, and its outline."""
+
+    regions: list[Region]
+    outline: list[Heading]
+
+
+def read(path: Path, max_bytes: int) -> PdfContent:
+    """The regions of a file. Raises LoadError."""
+    with _LOCK, _opened(path, max_bytes) as pdf:
+        return _content(pdf, path.name)
+
+
+@contextmanager
+def _opened(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
+    import pypdfium2
+
+    data = read_bytes(path, max_bytes)
+    try:
+        pdf = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        reason = _REASONS.get(getattr(error, "err_code", 0), _REASONS[6])
+        raise LoadError(f"{path.name} cannot be read as PDF: {reason}") from error
+    try:
+        if len(pdf) > _MAX_PAGES:
+            raise LoadError(f"{path.name} has {len(pdf)} pages, above the limit of {_MAX_PAGES}: split it")
+        yield pdf
+    finally:
+        pdf.close()
+
+
+def _content(pdf: PdfDocument, name: str) -> PdfContent:
+    outline = list(_outline(pdf))
+    named = {(entry.page + 1, heading_key(entry.words)) for entry in outline}
+    return PdfContent(regions_of(list(_pages(pdf, name)), named), outline)
+
+
+def _pages(pdf: PdfDocument, name: str) -> Iterator[PageWords]:
+    import pypdfium2
+
+    total = 0
+    for number in range(len(pdf)):
+        try:
+            page = pdf[number]
+            words = read_page(page, _MAX_CHARACTERS - total)
+            page.close()
+        except pypdfium2.PdfiumError as error:
+            raise LoadError(
+                f"{name} is broken on page {number + 1} ({error}): open it in a viewer and print it to a new PDF"
+            ) from error
+        total += sum(len(word.text) for word in words.words)
+        if total >= _MAX_CHARACTERS:
+            raise LoadError(f"{name} holds more than {_MAX_CHARACTERS:,} characters of text: split it")
+        yield words
+
+
+def _outline(pdf: PdfDocument) -> Iterator[Heading]:
+    """The bookmarks that name a page."""
+    for entry in islice(pdf.get_toc(max_depth=8), _MAX_BOOKMARKS):
+        target = entry.get_dest()
+        page = target.get_index() if target else None
+        words = one_line(clean(entry.get_title() or ""), 200)
+        if page is not None and words and not _PAGE_NAME.fullmatch(words):
+            yield Heading(entry.level, page, words)
+
+
+def _is_title(title: str) -> bool:
+    """Whether the file's own title field holds a title, not what its writing program left there."""
+    lower = title.lower()
+    return len(title) > 3 and lower != "untitled" and not _LEFTOVER.search(lower)

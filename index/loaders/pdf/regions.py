@@ -1,0 +1,375 @@
+"""Regions: what each part of the pages is, in reading order, over all pages of a file.
+
+Running heads and feet repeat from page to page, headings stand out by their font or number, captions and footnotes by
+how they begin, references by their heading. What is nothing of these is text, and is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Literal, TypeAlias
+
+from index.loaders.pdf.columns import Column, columns_of, gutter_of, usual_gutter
+from index.loaders.pdf.glyphs import PageWords, Rectangle, commonest
+from index.loaders.pdf.lines import TableCell, TextLine, around, line_of, lines_of
+from index.loaders.pdf.running import CAPTION, FOOTNOTE, Body, running_lines
+from index.loaders.pdf.tables import ruled, unruled
+
+Kind: TypeAlias = Literal[
+    "title", "text", "figure", "figure_caption", "table", "table_caption", "header", "footer", "reference", "footnote",
+    "other",
+]  # fmt: skip
+
+DROPPED: frozenset[Kind] = frozenset({"header", "footer", "reference", "figure"})
+"""Kinds that are no evidence."""
+
+_NUMBERED = re.compile(
+    r"(?:(?:section|chapter|appendix)\s+)?((?:\d{1,2}|[A-Z])(?:\.\d{1,2}){0,3})[.:)]?\s+(?=\S*[^\W\d_])", re.I
+)
+_LABEL = re.compile(r"^(?:[\dA-Z][\d.]*\s+)")
+_NUMBER = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,2}){0,3}\.?|[IVX]{1,5}\.")
+_ROMAN = re.compile(r"[IVX]{1,5}\.\s+(?=[A-Z])")
+_NAMED = re.compile(
+    r"(?i)(abstract|introduction|conclusions?|discussion|acknowledge?ments?|references|bibliography|related work"
+    r"|summary|background|results|methods?|appendix|contents|evaluation|experiments?)\W*"
+)
+_REFERENCES = re.compile(r"(?i)(?:[\dIVX]{1,4}[.:]?\s+)?(?:references|bibliography|literature cited|works cited)\W*")
+_INTRODUCTION = re.compile(r"(?i)(?:1|I)?[.:]?\s*introduction\W*")
+_ABSTRACT = re.compile(r"(?i)abstract\W*")
+_BULLET = re.compile(r"(?:[•◦▪‣∙●○■·–—*-]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)])\s+\S")
+_ENTRY_YEAR = re.compile(r"\b(?:1[89]|20)\d\d[a-z]?\b")
+_ENDED = re.compile(r"[.!?:;…][\"'”’)\]]*$")
+_LONGEST_HEADING = 160
+
+
+@dataclass(slots=True)
+class Region:
+    """A stretch of a page of one kind. `goes_on` marks text that continues the region of text before it."""
+
+    kind: Kind
+    page: int
+    lines: list[TextLine]
+    box: Rectangle
+    level: int = 0
+    goes_on: bool = False
+    rows: list[list[TableCell]] = field(default_factory=list)
+    opens: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.text for line in self.lines)
+
+
+def heading_key(words: str) -> str:
+    """Words of a heading without its number, to compare them by."""
+    return _LABEL.sub("", words).casefold().replace(" ", "")
+
+
+def regions_of(pages: Sequence[PageWords], named: Set[tuple[int, str]] = frozenset()) -> list[Region]:
+    """The regions of all pages in reading order; `named` are the pages and `heading_key`s of the file's own outline."""
+    every: list[list[TextLine]] = []
+    tables: list[list[TextLine]] = []
+    for page in pages:
+        rest, found = ruled(page.words, page.rules)
+        every.append(lines_of(rest))
+        tables.append(found)
+    body = Body(every, named)
+    running = running_lines(every, pages, body)
+    inside = [[line for line in lines if id(line) not in running] for lines in every]
+    flow = [[*lines, *found] for lines, found in zip(inside, tables, strict=True)]
+    gutters = list(map(gutter_of, flow))
+    usual = usual_gutter(gutters)
+    regions: list[Region] = []
+    for number, page in enumerate(pages):
+        edge = [line for line in every[number] if id(line) in running]
+        regions += _edges(edge, number + 1, page, top=True)
+        regions += _page(columns_of(flow[number], gutters[number], usual), number + 1, page, body)
+        regions += _edges(edge, number + 1, page, top=False)
+        if page.aside:
+            aside = lines_of(page.aside)
+            regions.append(_region("other", number + 1, aside))
+    _titled(regions)
+    _without_references(regions)
+    return list(_floated(regions))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A column's edges, and the way from line to line."""
+
+    left: float
+    right: float
+    leading: float
+
+
+def _region(kind: Kind, page: int, lines: list[TextLine]) -> Region:
+    return Region(kind, page, lines, around(line.box for line in lines))
+
+
+def _edges(lines: list[TextLine], number: int, page: PageWords, *, top: bool) -> list[Region]:
+    own = [line for line in lines if (line.middle < page.height / 2) == top]
+    return [_region("header" if top else "footer", number, own)] if own else []
+
+
+def _page(columns: Sequence[Column], number: int, page: PageWords, body: Body) -> Iterator[Region]:
+    for at, image in enumerate(page.images):
+        if at < 50 and _picture(image, page):
+            yield Region("figure", number, [], image)
+    for column in columns:
+        first = True
+        for region in _column(unruled(list(map(_numbered_together, column.rows))), column, number, page, body):
+            if first and region.kind == "text":
+                region.opens, first = True, False
+            first = first and region.kind != "title"
+            yield region
+
+
+def _picture(image: Rectangle, page: PageWords) -> bool:
+    """Whether a picture is a figure: neither an ornament nor the whole page."""
+    area = (image[2] - image[0]) * (image[3] - image[1])
+    return 0.005 * page.width * page.height < area < 0.8 * page.width * page.height
+
+
+def _column(
+    rows: Sequence[list[TextLine]], column: Column, number: int, page: PageWords, body: Body
+) -> Iterator[Region]:
+    """Paragraphs, headings, captions, footnotes and tables, from the top of a column down."""
+    lines = [line for row in rows for line in row]
+    plain = [line for line in lines if not line.rows]
+    left = commonest(Counter(float(round(line.x0)) for line in plain))
+    right = sorted(line.x1 for line in plain)[int(len(plain) * 0.9)] if plain else column.x1
+    if len(plain) > 5:
+        right = min(right, max(line.x1 for line in plain))
+    steps = [below.middle - above.middle for above, below in pairwise(plain)]
+    leading = median([step for step in steps if step > 0.5 * body.height] or [1.2 * body.height])
+    shape = _Shape(left, right, leading)
+    small = _footnotes(plain, page, body)
+    gathered: list[TextLine] = []
+    kind: Kind = "text"
+    for n, line in enumerate(lines):
+        if line.rows:
+            if gathered:
+                yield _done(kind, number, gathered, body)
+                gathered = []
+            kind = "text"
+            yield Region("table", number, [line], line.box, rows=line.rows)
+            continue
+        above = gathered[-1] if gathered else None
+        if id(line) in small:
+            own: Kind = "footnote"
+        elif (number, heading_key(line.text)) in body.named:
+            own = "title"
+        else:
+            own = _kind(line, lines[n - 1] if n else None, lines[n + 1] if n + 1 < len(lines) else None, body, shape)
+        if above is not None and _breaks(kind, own, above, line, shape):
+            yield _done(kind, number, gathered, body)
+            gathered = []
+        if not gathered:
+            kind = own
+        gathered.append(line)
+    if gathered:
+        yield _done(kind, number, gathered, body)
+
+
+def _numbered_together(row: list[TextLine]) -> list[TextLine]:
+    """A row in which a heading's number, set apart from it, has become one line with it."""
+    if len(row) == 2 and _NUMBER.fullmatch(row[0].text) and row[1].text[:1].isalpha():
+        return [line_of([*row[0].words, *row[1].words])]
+    return row
+
+
+def _footnotes(lines: Sequence[TextLine], page: PageWords, body: Body) -> set[int]:
+    """The ids of the lines in small print at the foot of a column, from the first that begins as a footnote."""
+    small: list[TextLine] = []
+    for line in reversed(lines):
+        if line.height > 0.93 * body.height or line.y0 < 0.4 * page.height:
+            break
+        small.insert(0, line)
+    for n, line in enumerate(small):
+        if FOOTNOTE.match(line.text) and not CAPTION.match(line.text):
+            return {id(one) for one in small[n:]}
+    return set()
+
+
+def _kind(line: TextLine, above: TextLine | None, below: TextLine | None, body: Body, shape: _Shape) -> Kind:
+    left, right, leading = shape.left, shape.right, shape.leading
+    text = line.text
+    caption = CAPTION.match(text)
+    if caption:
+        return "table_caption" if text[:3].lower() == "tab" else "figure_caption"
+    if len(text) > _LONGEST_HEADING or not any(map(str.isalpha, text)):
+        return "text"
+    gap = above is None or line.middle - above.middle > 1.2 * leading
+    numbered = (_NUMBERED.match(text) or _ROMAN.match(text)) and not _ENDED.search(text)
+    full = line.x1 > right - 0.06 * (right - left)
+    titled = above is not None and above.height > body.large
+    if (
+        line.height > body.large
+        and re.search(r"[^\W\d_]{3}", text)
+        and (gap or titled or line.height > 1.2 * body.large)
+    ):
+        return "title"
+    if line.bold and not body.bold and all(word.bold for word in line.words if any(map(str.isalpha, word.text))):
+        return "title" if gap or numbered or (above is not None and above.bold) or not full else "text"
+    if _NAMED.fullmatch(text) or (numbered and _NAMED.fullmatch(_NUMBERED.sub("", text))):
+        return "title"
+    apart = below is None or below.middle - line.middle > 1.05 * leading
+    if numbered and gap and apart and not full and text[-1].isalpha() and len(text) <= 80 and not _sentence(text):
+        return "title"
+    return "text"
+
+
+def _broken(before: str, after: str) -> bool:
+    """Whether a word goes on from one line to the next."""
+    return before.endswith("-") and before[-2:-1].isalpha() and after[:1].islower()
+
+
+def _sentence(text: str) -> bool:
+    """Whether words that look like a heading by their place read like a list's item: mostly small words."""
+    words = [word for word in text.split()[1:] if word[0].isalpha()]
+    return len(words) > 8 or not words or words[0][0].islower()
+
+
+def _breaks(kind: Kind, own: Kind, above: TextLine, line: TextLine, shape: _Shape) -> bool:
+    """Whether a region ends between two lines."""
+    left, right, leading = shape.left, shape.right, shape.leading
+    step = line.middle - above.middle
+    beside = step < 0.5 * min(line.height, above.height)
+    if own != kind and not (kind in ("figure_caption", "table_caption", "footnote") and own == "text"):
+        return True
+    if beside or _broken(above.text, line.text):
+        return False
+    if step > 1.45 * max(leading, 1.0) and step > 1.25 * line.height:
+        return True
+    if kind in ("figure_caption", "table_caption"):
+        return own == kind or line.height > 1.1 * above.height
+    if kind == "title":
+        # Two headings below each other, or one that goes on in its second line.
+        return bool(_NUMBERED.match(line.text) or _ABSTRACT.fullmatch(above.text)) or (
+            abs(line.height - above.height) > 0.12 * above.height
+        )
+    if kind == "footnote":
+        return bool(FOOTNOTE.match(line.text)) and line.x0 >= left - 1
+    if abs(line.height - above.height) > 0.25 * max(line.height, above.height):
+        return step > 1.1 * leading
+    indent = line.x0 - above.x0
+    width = max(1.0, right - left)
+    if _BULLET.match(line.text) and (indent <= 2 or above.x1 < right - 0.1 * width):
+        return True
+    if 0.6 * line.height < indent < 0.25 * width and abs(above.x0 - left) < 2 and line.x0 - left > 0.6 * line.height:
+        return bool(_ENDED.search(above.text)) or above.x1 < right - 0.08 * width
+    return above.x1 < right - 0.2 * width and bool(_ENDED.search(above.text)) and line.text[:1].isupper()
+
+
+def _done(kind: Kind, number: int, lines: list[TextLine], body: Body) -> Region:
+    region = _region(kind, number, list(lines))
+    if kind == "title":
+        text = region.text
+        if len(text) > _LONGEST_HEADING * 1.5 or len(lines) > 4 or not re.search(r"[^\W\d_]{2}", text):
+            region.kind = "text"
+        else:
+            region.level = _level(region, body)
+    return region
+
+
+def _level(region: Region, body: Body) -> int:
+    """1 for sections; deeper by their number's parts; 0 for what is set much larger than the text."""
+    numbered = _NUMBERED.match(region.text)
+    if numbered:
+        return numbered.group(1).count(".") + 1
+    large = median(line.height for line in region.lines) > body.large
+    return 1 if large or _NAMED.fullmatch(region.text) else 2
+
+
+def _names(text: str) -> bool:
+    """Whether words may be a document's title."""
+    return " " in text and "@" not in text and not _NAMED.fullmatch(text)
+
+
+def _opens_text(text: str) -> bool:
+    return bool(_ABSTRACT.fullmatch(text) or _INTRODUCTION.fullmatch(text))
+
+
+def _titled(regions: Sequence[Region]) -> None:
+    """Give level 0 to the document's title: the largest heading of the first page, if it stands out."""
+    first = [region for region in regions if region.page == 1 and region.kind == "title" and _names(region.text)]
+    heights = [median(line.height for line in region.lines) for region in first]
+    if heights:
+        at = heights.index(max(heights))
+        others = [median(line.height for line in r.lines) for r in regions if r.kind == "title" and r is not first[at]]
+        if not others or heights[at] > 1.05 * max(others) or (heights[at] >= max(others) and first[at] is regions[0]):
+            first[at].level = 0
+            opening = next((n for n, r in enumerate(regions) if r.kind == "title" and _opens_text(r.text)), 0)
+            for region in regions[:opening]:
+                if region.kind == "title" and region.level and region.page == 1:
+                    region.kind = "text"  # who wrote it
+
+
+def _without_references(regions: list[Region]) -> None:
+    """Mark what stands below a heading "References" until the next heading that is none of the list's own."""
+    inside = False
+    level = 0
+    for region in regions:
+        if region.kind == "title":
+            if _REFERENCES.fullmatch(region.text):
+                inside, level = True, region.level
+                region.kind = "reference"
+                continue
+            if inside and region.level <= max(1, level) and not _entry(region.text):
+                inside = False
+        elif region.kind == "text" and region.lines and _REFERENCES.fullmatch(region.lines[0].text):
+            inside, level = True, 1
+        if inside and region.kind in ("text", "title", "footnote", "other"):
+            region.kind = "reference"
+
+
+def _entry(text: str) -> bool:
+    return bool(_ENTRY_YEAR.search(text)) or text.count(",") > 1
+
+
+def _floated(regions: Sequence[Region]) -> Iterator[Region]:
+    """The regions with text that goes on in the next column or page put behind what it continues."""
+    waiting: list[Region] = []
+    last: Region | None = None
+    for region in regions:
+        if region.kind == "text":
+            if last is not None and (
+                _broken(last.lines[-1].text, region.lines[0].text)
+                or ((region.opens or waiting) and _goes_on(last, region))
+            ):
+                region.goes_on = True
+                yield region
+                last = region
+                continue
+            yield from waiting
+            waiting = []
+            yield region
+            last = region
+        elif region.kind in ("title", "reference"):
+            yield from waiting
+            waiting = []
+            yield region
+            last = None
+        elif last is not None:
+            waiting.append(region)
+        else:
+            yield region
+    yield from waiting
+
+
+def _goes_on(last: Region, region: Region) -> bool:
+    """Whether a paragraph was cut by the end of its column."""
+    before, after = last.lines[-1].text, region.lines[0].text
+    if _ENDED.search(before) or _BULLET.match(after) or last.lines[-1].height > 1.2 * region.lines[0].height:
+        return False
+    return not after[:1].isupper() or before.endswith(("-", ",")) or _full(last)
+
+
+def _full(region: Region) -> bool:
+    """Whether the last line of a region reaches its right edge, so that the next word had no room."""
+    return region.lines[-1].x1 > region.box[2] - 0.05 * (region.box[2] - region.box[0]) and len(region.lines) > 1

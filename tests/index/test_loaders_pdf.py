@@ -1,0 +1,216 @@
+"""Reading the layout of PDFs that are made here: order, tables, what is left out, and where each line stands."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from reportlab.lib import colors
+from reportlab.lib.pagesizes import A4
+from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.lib.utils import simpleSplit
+from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
+
+from index.documents import Document
+from index.loaders import load
+from index.loaders.pdf.loading import read
+from index.passages import split
+
+WIDTH, HEIGHT = A4
+BODY = ("Times-Roman", 10)
+ROWS = [
+    ["Format", "Limit", "Remark"],
+    ["PDF", "50 MB", "none"],
+    ["DOCX", "20 MB", "without macros"],
+    ["TXT", "5 MB", ""],
+]
+
+
+def saved(folder: Path, data: bytes) -> Path:
+    path = folder / "made.pdf"
+    path.write_bytes(data)
+    return path
+
+
+def loaded(folder: Path, data: bytes, layout: str = "auto") -> Document:
+    (document,) = load(saved(folder, data), "made.pdf", layout=layout)  # type: ignore[arg-type]
+    return document
+
+
+def words(name: str, count: int) -> str:
+    return " ".join(f"{name}{n}" for n in range(count))
+
+
+def two_columns(interleaved: bool) -> tuple[bytes, str]:
+    """Two pages with a title across two columns, heads and feet; lines drawn column by column or across. Its text."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    text = words("word", 1100)
+    lines = simpleSplit(text, *BODY, 225)
+    at = 0
+    for number in (1, 2):
+        canvas.setFont("Times-Italic", 8)
+        canvas.drawString(60, HEIGHT - 30, "Journal of Made Things, volume 3")
+        canvas.drawCentredString(WIDTH / 2, 25, str(number))
+        top = HEIGHT - 70
+        if number == 1:
+            canvas.setFont("Times-Bold", 18)
+            canvas.drawCentredString(WIDTH / 2, top, "A Title Across the Page")
+            top -= 40
+        canvas.setFont(*BODY)
+        rows = min(55, (len(lines) - at + 1) // 2)
+        drawn = [(60, top - 12 * n, lines[at + n]) for n in range(rows)]
+        drawn += [(310, top - 12 * n, line) for n, line in enumerate(lines[at + rows : at + 2 * rows])]
+        at += 2 * rows
+        for x, y, line in sorted(drawn, key=lambda one: -one[1]) if interleaved else drawn:
+            canvas.drawString(x, y, line)
+        canvas.showPage()
+    assert at >= len(lines)
+    canvas.save()
+    return buffer.getvalue(), text
+
+
+def with_table(style: list[object], header: str = "Limits of uploads") -> bytes:
+    buffer = io.BytesIO()
+    styles = getSampleStyleSheet()
+    document = SimpleDocTemplate(buffer, pagesize=A4)
+    table = Table(ROWS, colWidths=[80, 90, 140])
+    table.setStyle(style)
+    prose = "Files above their limit are refused when they are handed in, and whoever hands them in is told why. " * 4
+    document.build(
+        [
+            Paragraph(header, styles["Heading1"]),
+            Paragraph(prose, styles["Normal"]),
+            Spacer(1, 14),
+            table,
+            Spacer(1, 14),
+            Paragraph("What is refused is not kept. " * 8, styles["Normal"]),
+        ]
+    )
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_two_columns_are_read_one_after_the_other_without_head_and_foot(tmp_path: Path, interleaved: bool) -> None:
+    data, text = two_columns(interleaved)
+    document = loaded(tmp_path, data)
+    assert document.title == "A Title Across the Page"
+    assert " ".join(document.text.split()) == f"A Title Across the Page {text}"
+    kinds = {region.kind for region in read(saved(tmp_path, data), 1 << 20).regions}
+    assert kinds == {"header", "title", "text", "footer"}
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        [("GRID", (0, 0), (-1, -1), 0.5, colors.black)],
+        [("BOX", (0, 0), (-1, -1), 1, colors.black), ("INNERGRID", (0, 0), (-1, -1), 0.25, colors.grey)],
+        [],
+        [
+            ("LINEABOVE", (0, 0), (-1, 0), 1, colors.black),
+            ("LINEBELOW", (0, 0), (-1, 0), 0.5, colors.black),
+            ("LINEBELOW", (0, -1), (-1, -1), 1, colors.black),
+        ],
+    ],
+    ids=["grid", "box", "without rules", "level rules"],
+)
+def test_a_table_keeps_its_cells_and_its_header(tmp_path: Path, style: list[object]) -> None:
+    data = with_table(style)
+    (table,) = [region for region in read(saved(tmp_path, data), 1 << 20).regions if region.kind == "table"]
+    assert [[cell.text for cell in row] for row in table.rows] == ROWS
+    document = loaded(tmp_path, data)
+    assert "| Format | Limit | Remark |\n| --- | --- | --- |\n| PDF | 50 MB | none |\n| DOCX |" in document.text
+    assert document.sections[-1].heading == ("Limits of uploads",) or document.title == "Limits of uploads"
+    assert document.text.endswith("What is refused is not kept.")
+
+
+def test_cells_of_several_lines_stay_together(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    styles = getSampleStyleSheet()
+    long = "This remark is so long that it needs several lines in its cell."
+    rows = [["Key", "Remark"], ["a", Paragraph(long, styles["Normal"])], ["b", "short"]]
+    table = Table(rows, colWidths=[60, 120], style=[("GRID", (0, 0), (-1, -1), 0.5, colors.black)])
+    SimpleDocTemplate(buffer, pagesize=A4).build([table])
+    (region,) = read(saved(tmp_path, buffer.getvalue()), 1 << 20).regions
+    assert [[cell.text for cell in row] for row in region.rows] == [["Key", "Remark"], ["a", long], ["b", "short"]]
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_boxes_hold_the_characters_of_their_passages(tmp_path: Path, rotation: int) -> None:
+    import pypdfium2
+
+    data, _ = two_columns(interleaved=False)
+    pdf = pypdfium2.PdfDocument(data)
+    for page in pdf:
+        page.set_rotation(rotation)
+    buffer = io.BytesIO()
+    pdf.save(buffer)
+    document = loaded(tmp_path, buffer.getvalue())
+    passages = split(document, 60, lambda text: len(text.split()))
+    assert len(passages) > 10
+    drawn = pypdfium2.PdfDocument(buffer.getvalue())
+    for passage in passages:
+        inside = ""
+        for box in passage.boxes:
+            page = drawn[box.page - 1]
+            x0, y0, x1, y1 = turned(box[1:], rotation)
+            inside += page.get_textpage().get_text_bounded(x0 - 1, y0 - 1, x1 + 1, y1 + 1) + "\n"
+        found = set(inside.split())
+        assert passage.page == passage.boxes[0].page
+        assert set(passage.text.split()) <= found, passage
+
+
+def turned(box: tuple[float, ...], rotation: int) -> tuple[float, float, float, float]:
+    """From the page as it is shown to the file's own space: left, bottom, right, top."""
+    x0, y0, x1, y1 = box
+    return {
+        0: (x0, HEIGHT - y1, x1, HEIGHT - y0),
+        90: (y0, x0, y1, x1),
+        180: (WIDTH - x1, y0, WIDTH - x0, y1),
+        270: (WIDTH - y1, HEIGHT - x1, WIDTH - y0, HEIGHT - x0),
+    }[rotation]
+
+
+def test_references_are_no_evidence_and_what_follows_them_is(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    styles = getSampleStyleSheet()
+    parts = [
+        ("Results", "The blue one was faster than the others. " * 12),
+        ("References", ""),
+        ("A. Proofs", "The first lemma holds for all of them. " * 12),
+    ]
+    story = []
+    for heading, text in parts:
+        story.append(Paragraph(heading, styles["Heading1"]))
+        entries = [text] if text else [f"Author {n}. 199{n}. On colours. In Proceedings of Colours." for n in range(6)]
+        story += [Paragraph(entry, styles["Normal"]) for entry in entries]
+    SimpleDocTemplate(buffer, pagesize=A4).build(story)
+    document = loaded(tmp_path, buffer.getvalue())
+    assert "faster" in document.text
+    assert "first lemma" in document.text
+    assert "On colours" not in document.text
+
+
+def test_words_broken_at_a_columns_end_are_mended(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    canvas.setFont(*BODY)
+    lines = simpleSplit(words("word", 300), *BODY, 225)
+    rows = len(lines) // 2
+    lines[rows - 1] = "and the last of them has a docu-"
+    lines[rows] = "ment to be well-known by its " + lines[rows][:30]
+    for n, line in enumerate(lines[: 2 * rows]):
+        canvas.drawString(60 if n < rows else 310, HEIGHT - 80 - 12 * (n % rows), line)
+    canvas.save()
+    document = loaded(tmp_path, buffer.getvalue())
+    assert "has a document to be well-known by its" in document.text
+
+
+def test_without_layout_pages_are_read_as_they_are_drawn(tmp_path: Path) -> None:
+    data, _ = two_columns(interleaved=True)
+    document = loaded(tmp_path, data, "off")
+    assert all(not section.placed for section in document.sections)
+    first = document.text.index("word0 ")
+    assert "\n" in document.text[first : first + 200]

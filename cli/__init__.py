@@ -21,6 +21,7 @@ from cli.ask import ask
 from cli.backup import backup, restore
 from cli.calibrate import calibrate
 from cli.doctor import doctor
+from cli.extract import extract
 from cli.index import index
 from cli.rewrite import rewrite
 from cli.search import search
@@ -74,6 +75,7 @@ app.command()(serve)
 app.command()(ask)
 app.command()(search)
 app.command()(rewrite)
+app.command()(extract)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")

@@ -22,7 +22,7 @@ from index.fusion import CLARITY_RANK, DEFAULT_K, clarity, fuse, subject
 from index.generation import Generation
 from index.integrity import Pace, Watch
 from index.query import Hit, Passage, Query, Where
-from index.records import DocumentInfo
+from index.records import DocumentInfo, FileRecord
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
 from index.versions import CollectionFolder
 from text.vectors import PROBE, QuestionVector, same_space, space_of
@@ -249,6 +249,11 @@ class Collection:
         """A document with its whole text; raises DocumentNotFound."""
         with self._reading() as generation:
             return generation.records.document(document_id)
+
+    def source(self, document_id: str) -> FileRecord:
+        """The file a document came from, as it was when it was indexed; raises DocumentNotFound."""
+        with self._reading() as generation:
+            return generation.records.source(document_id)
 
     def passages(self, document_id: str) -> list[Passage]:
         """The passages of a document, in their order; none where it is not there."""

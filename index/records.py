@@ -144,6 +144,17 @@ class Records:
             bool(verbatim),
         )
 
+    def source(self, document_id: str) -> FileRecord:
+        """The file a document came from; raises DocumentNotFound."""
+        query = (
+            "SELECT files.path, document_id, fingerprint, warning FROM files"
+            " JOIN documents ON documents.path = files.path WHERE documents.id = ?"
+        )
+        rows = self._all(query, (document_id,))
+        if not rows:
+            raise DocumentNotFound(f"there is no document {document_id!r} in this collection")
+        return FileRecord(*rows[0])
+
     def documents(self) -> list[DocumentInfo]:
         """All documents, by id."""
         counts = dict(self._all("SELECT document_id, count(*) FROM passages GROUP BY document_id"))

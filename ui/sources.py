@@ -6,14 +6,25 @@ template, bounded in length.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from server.chat import ChatService, CitationEvent, DocumentText, Evidence, EvidenceEvent, Quotation
+from server.chat import (
+    ChatError,
+    ChatService,
+    CitationEvent,
+    DocumentText,
+    Evidence,
+    EvidenceEvent,
+    PageBox,
+    Quotation,
+)
 from ui.annotations import Highlight
 from ui.safe_html import link_target, render_markdown, render_plain
 from ui.templates import render
@@ -22,6 +33,8 @@ AROUND = 20_000
 """Characters of a document shown before and after the cited place."""
 
 _MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
+_TABLE = re.compile(r"^\|.*\|\n\|(?: --- \|)+(?:\n\|.*\|$)*", re.MULTILINE)
+_PICTURE_WIDTH = 1000
 _RANKINGS = {"bm25": "keywords", "dense": "meaning"}
 _OTHERS = {"rerank": "cross-encoder", "document": "document you talk about"}
 _LEGS = {
@@ -76,7 +89,28 @@ def formatted(name: str, text: str, highlights: Sequence[Highlight]) -> Markup:
     suffix = PurePosixPath(name.split("#", 1)[0].lower()).suffix
     if suffix in _MARKDOWN:
         return render_markdown(text, highlights)
-    return render_plain(text, highlights, flowing=suffix == ".pdf")
+    return _with_tables(text, highlights) if suffix == ".pdf" else render_plain(text, highlights)
+
+
+def _with_tables(text: str, highlights: Sequence[Highlight]) -> Markup:
+    """A PDF's text: paragraphs as they stand, and its tables as tables."""
+    parts, at = list[Markup](), 0
+    for table in [*_TABLE.finditer(text), None]:
+        start, end = table.span() if table else (len(text), len(text))
+        if text[at:start].strip():
+            parts.append(render_plain(text[at:start], _within(highlights, at, start), flowing=True))
+        if table:
+            parts.append(render_markdown(table.group(), _within(highlights, start, end)))
+        at = end
+    return Markup("").join(parts)
+
+
+def _within(highlights: Sequence[Highlight], start: int, end: int) -> list[Highlight]:
+    return [
+        replace(one, start=max(one.start, start) - start, end=min(one.end, end) - start)
+        for one in highlights
+        if one.start < end and one.end > start
+    ]
 
 
 def leg_name(name: str) -> str:
@@ -144,7 +178,19 @@ def sources_html(
     )
 
 
-def reader_html(document: DocumentText, start: int, end: int) -> Markup:
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A page of a document as a picture, and what is cited on it."""
+
+    page: int
+    pages: list[int]
+    width: float
+    height: float
+    png: str
+    boxes: list[PageBox]
+
+
+def reader_html(document: DocumentText, start: int, end: int, sheet: Sheet | None = None) -> Markup:
     """A document around `[start, end)`, which is highlighted; what is too far away is left out and counted."""
     length = len(document.text)
     start = max(0, min(start, length))
@@ -168,9 +214,29 @@ def reader_html(document: DocumentText, start: int, end: int) -> Markup:
         sections=parts,
         before=first,
         after=length - last,
+        sheet=sheet,
     )
 
 
 async def read(service: ChatService, collection: str, document_id: str, start: int, end: int) -> Markup:
     """The reader's view of a document. Raises `NotFound`."""
-    return reader_html(await service.document(collection, document_id), start, end)
+    document = await service.document(collection, document_id)
+    return reader_html(document, start, end, await _sheet(service, collection, document_id, start, end))
+
+
+async def _sheet(service: ChatService, collection: str, document_id: str, start: int, end: int) -> Sheet | None:
+    """The page on which a place begins; None where there is none to be seen."""
+    if not document_id.lower().endswith(".pdf"):
+        return None
+    try:
+        boxes = await service.places(collection, document_id, start, end)
+        if not boxes:
+            return None
+        page = boxes[0].page
+        picture = await service.page_picture(collection, document_id, page, _PICTURE_WIDTH)
+    except ChatError:
+        return None  # the text is there all the same
+    png = base64.b64encode(picture.png).decode()
+    on_page = [box for box in boxes if box.page == page]
+    pages = sorted({box.page for box in boxes})
+    return Sheet(page, pages, picture.width, picture.height, png, on_page)

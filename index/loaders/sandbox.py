@@ -9,6 +9,10 @@ executed. What a file means is the loaders' business; what becomes of one that w
       {"files": [[path, document_id], …],
        "max_file_mb"}                      →
                                            ← for each file {"documents", "warnings"} or {"error"}
+       "draw": [page, pixels]}             → (a page of one file as a picture)
+                                           ← {"png", "width", "height"}, {"missing"} or {"error"}
+       "regions": true}                    → (the regions of one file as well)
+                                           ← {"documents", "warnings", "regions"} or {"error"}
 
 A worker that was killed was at the first file that has no answer.
 """
@@ -16,6 +20,7 @@ A worker that was killed was at the first file that has no answer.
 from __future__ import annotations
 
 import atexit
+import base64
 import json
 import os
 import selectors
@@ -34,6 +39,7 @@ from typing import Any
 from index.documents import Document, PlacedText, Section
 from index.errors import IndexingCancelled, LoadError
 from index.loaders.files import Layout
+from index.loaders.pdf.drawing import PageMissing, PagePicture
 
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
@@ -131,6 +137,34 @@ class ParserPool:
                     found.append(error)
         return found
 
+    def extract(self, path: Path, max_file_mb: float) -> dict[str, Any]:
+        """What is read of a file, as JSON: `text`, `regions` (of a PDF) and `status`, "ok" or what is wrong with it."""
+        try:
+            with self._worker() as worker:
+                (line,) = worker.ask([(path, path.name)], max_file_mb, lambda: False, regions=True)
+            parsed = _parsed(line)
+        except ParserKilled as error:
+            parsed = error
+        if isinstance(parsed, LoadError):
+            return {"text": "", "regions": [], "status": str(parsed)}
+        text = "\n\n".join(document.text for document in parsed.documents)
+        return {
+            "text": text,
+            "regions": json.loads(line).get("regions", []),
+            "status": "; ".join(parsed.warnings) or "ok",
+        }
+
+    def draw(self, path: Path, page: int, pixels: int, max_file_mb: float) -> PagePicture:
+        """A page of a PDF, counted from 1, so many pixels wide. Raises PageMissing, LoadError or ParserKilled."""
+        with self._worker() as worker:
+            (line,) = worker.ask([(path, "")], max_file_mb, lambda: False, draw=(page, pixels))
+        reply: dict[str, Any] = json.loads(line)
+        if "missing" in reply:
+            raise PageMissing(str(reply["missing"]))
+        if "error" in reply:
+            raise LoadError(str(reply["error"]))
+        return PagePicture(base64.b64decode(reply["png"]), float(reply["width"]), float(reply["height"]))
+
     def close(self) -> None:
         """End the workers that wait; those at work end with their file."""
         with self._lock:
@@ -197,14 +231,25 @@ class _Worker:
                 pipe.close()
 
     def ask(
-        self, files: Sequence[tuple[Path, str]], max_file_mb: float, cancelled: Callable[[], bool]
+        self,
+        files: Sequence[tuple[Path, str]],
+        max_file_mb: float,
+        cancelled: Callable[[], bool],
+        *,
+        draw: tuple[int, int] | None = None,
+        regions: bool = False,
     ) -> Iterator[bytearray]:
         """The answer to each file. Raises ParserKilled or IndexingCancelled; the caller kills the worker then."""
         names = [path.name for path, _ in files]
         if not self._ready:
             list(self._lines(names[:1], cancelled, _START_SECONDS))
             self._ready = True
-        request = {"files": [(str(path), document_id) for path, document_id in files], "max_file_mb": max_file_mb}
+        request = {
+            "files": [(str(path), document_id) for path, document_id in files],
+            "max_file_mb": max_file_mb,
+            "draw": draw,
+            "regions": regions,
+        }
         try:
             self._input.write(json.dumps(request).encode() + b"\n")
             self._input.flush()
@@ -290,19 +335,39 @@ def _serve(limits: Limits) -> None:
         for path, document_id in request["files"]:
             _allow_seconds(limits.seconds)
             # A MemoryError is not caught: this process is of no use after it.
-            replies.write(_reply(Path(path), document_id, float(request["max_file_mb"]), limits.layout) + b"\n")
+            if request["draw"]:
+                reply = _picture(Path(path), request["draw"], float(request["max_file_mb"]))
+            else:
+                reply = _reply(
+                    Path(path), document_id, float(request["max_file_mb"]), limits.layout, request["regions"]
+                )
+            replies.write(reply + b"\n")
             replies.flush()
 
 
-def _reply(path: Path, document_id: str, max_file_mb: float, layout: Layout) -> bytes:
+def _reply(path: Path, document_id: str, max_file_mb: float, layout: Layout, regions: bool) -> bytes:
     from index.loaders.files import load
 
     warnings: list[str] = []
+    reply: dict[str, Any] = {"warnings": warnings}
     try:
-        documents = load(path, document_id, max_file_mb, warnings.append, layout)
+        reply["documents"] = load(path, document_id, max_file_mb, warnings.append, layout)
+        if regions and path.suffix.lower() == ".pdf" and layout == "auto":
+            from index.loaders.pdf import extracting
+
+            reply["regions"] = extracting.regions(path, int(max_file_mb * _MEBIBYTE))
     except LoadError as error:
         return json.dumps({"error": str(error)}).encode()
-    return json.dumps({"documents": documents, "warnings": warnings}, default=_values).encode()
+    return json.dumps(reply, default=_values).encode()
+
+
+def _picture(path: Path, draw: tuple[int, int], max_file_mb: float) -> bytes:
+    from index.loaders.pdf.drawing import drawn
+
+    try:
+        return json.dumps(drawn(path, *draw, int(max_file_mb * _MEBIBYTE))).encode()
+    except LoadError as error:
+        return json.dumps({"error": str(error)}).encode()
 
 
 def _values(one: Document | Section) -> tuple[Any, ...]:

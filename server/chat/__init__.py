@@ -18,6 +18,7 @@ from server.chat.errors import (
     TooManyRequests,
     Unavailable,
 )
+from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH
 from server.chat.service import ChatService, open_service
 from server.chat.turns import RunningTurn
 from server.chat.types import (
@@ -56,6 +57,7 @@ from server.turn.events import (
     EvidenceEvent,
     Leg,
     NearestEvent,
+    PageBox,
     Quotation,
     RewriteEvent,
     SupportEvent,
@@ -63,6 +65,8 @@ from server.turn.events import (
 )
 
 __all__ = [
+    "LEAST_WIDTH",
+    "MOST_WIDTH",
     "AuditRecord",
     "ChatError",
     "ChatService",
@@ -92,6 +96,7 @@ __all__ = [
     "NearestEvent",
     "NewKey",
     "NotFound",
+    "PageBox",
     "Principal",
     "QueueFull",
     "Quotation",

@@ -14,6 +14,7 @@ from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
+from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.turns import TurnContext
 from server.chat.uploads import Uploads
@@ -40,6 +41,7 @@ class ServiceCore:
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
+        self.pictures = PictureCache()
         self.answers = AnswerWatch()
         self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))

@@ -26,6 +26,18 @@ class Leg(_Event):
     dense: float
 
 
+class PageBox(BaseModel):
+    """A rectangle on a page, in points from the page's top left corner; pages count from 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    page: int
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
 class Evidence(_Event):
     """A numbered passage as the model was given it."""
 
@@ -41,6 +53,9 @@ class Evidence(_Event):
     source: str = Field(description="Where the document can be opened; a path or an address, never trusted.")
     score: float
     ranks: dict[str, int]
+    boxes: list[PageBox] = Field(
+        default=[], description="Where on its pages the text stands, for documents with pages."
+    )
 
 
 class RewriteEvent(_Event):

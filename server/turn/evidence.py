@@ -19,7 +19,7 @@ import regex
 from index.documents import Document
 from index.pools import SECTION_END, SECTION_START
 from index.query import Hit, Passage
-from server.turn.events import Evidence
+from server.turn.events import Evidence, PageBox
 from server.turn.prompt import count_tokens
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows
@@ -101,6 +101,7 @@ def numbered(n: int, hit: Hit) -> Evidence:
         source=str(passage.metadata.get("source", passage.document_id)),
         score=hit.score,
         ranks=dict(hit.ranks),
+        boxes=[PageBox(**box._asdict()) for box in passage.boxes],
     )
 
 

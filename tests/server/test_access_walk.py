@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 from starlette.routing import Mount
 
 from server.access import Role
@@ -32,7 +33,13 @@ WORDS = {
     "upload": "dunnartful",
     "key": "antechinoid",
 }
-NAMES = {"collection": "alpha-vault", "file": "zyzzyva.md", "uploaded": "kowari.md", "group": "alpha-people"}
+NAMES = {
+    "collection": "alpha-vault",
+    "file": "zyzzyva.md",
+    "uploaded": "kowari.md",
+    "paged": "quoll.pdf",
+    "group": "alpha-people",
+}
 BETA = "beta-shelf"
 PEOPLE: dict[str, tuple[Role, str]] = {
     "beta reader": ("reader", "beta-people"),
@@ -163,6 +170,10 @@ def filled(world: World, home: Path) -> World:
         folder = home / "files" / collection
         folder.mkdir(parents=True)
         (folder / file).write_text(text, encoding="utf-8")
+        if collection == NAMES["collection"]:
+            sheet = Canvas(str(folder / NAMES["paged"]))
+            sheet.drawString(72, 700, f"The {WORDS['body']} has pages.")
+            sheet.save()
         job = running.call(running.service.index_paths(collection, [folder], group=group))
         assert running.finished(job.id).state == "done"
     newcomer: tuple[Role, str] = ("operator", "gamma-people")
@@ -295,6 +306,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at(VAULT + "/documents/uploads/{uploaded}")
     ),
     "DELETE /v1/collections/{collection}/documents/{document_id:path}": (MANAGED, fresh_upload),
+    "GET /v1/collections/{collection}/pages/{page}/{document_id:path}": (OF_ALPHA, at(VAULT + "/pages/1/{paged}")),
     "GET /v1/collections/{collection}/grants": (MANAGED, at(VAULT + "/grants")),
     "PUT /v1/collections/{collection}/grants/{group}": (
         {**MANAGED, "beta operator": 403}, at(VAULT + "/grants/{group}")

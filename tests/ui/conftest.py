@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from testing.openai_server import FakeOpenAIServer
 
@@ -132,6 +133,10 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (home / "models").symlink_to(model_home / "models")
     for name, text in {"kettle.md": DESCALING, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
         (documents / name).write_text(text, encoding="utf-8")
+    canvas = Canvas(str(documents / "pump.pdf"), pagesize=(420, 594))
+    for n, line in enumerate(("The pump of the kettle.", "The pump is oiled once a year.", "It is turned by hand.")):
+        canvas.drawString(60 + 20 * n, 500 - 90 * n, line)
+    canvas.save()
     with FakeOpenAIServer(pieces=answer, pace=0.01) as llm, running_site(home, documents, llm.url) as running:
         yield running
 

@@ -31,6 +31,7 @@ from server.chat import (
     Job,
     Leg,
     NotFound,
+    PageBox,
     Rating,
     RewriteEvent,
     SectionView,
@@ -301,6 +302,9 @@ class FakeService(ChatService):
             )
             for text in self.texts
         ]
+
+    async def places(self, collection: str, document_id: str, start: int, end: int) -> list[PageBox]:
+        return []
 
     async def document(self, collection: str, document_id: str) -> DocumentText:
         for text in self.texts:

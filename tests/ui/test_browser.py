@@ -290,3 +290,21 @@ def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) 
         assert note.inner_text().startswith("Files of this collection are damaged: an older version answers")
     finally:
         pointer.write_text(named, "ascii")
+
+
+def test_a_place_in_a_pdf_opens_its_page_with_the_place_framed(site: Site, visitor: Visitor) -> None:
+    text = site.ask(site.service.document("docs", "pump.pdf")).text
+    start = text.index("The pump is oiled")
+    (box,) = site.ask(site.service.places("docs", "pump.pdf", start, start + 17))
+    visitor.open(f"/?collection=docs&document=pump.pdf&at={start}-{start + 17}")
+    visitor.page.wait_for_selector(".sheet .cited-box")
+    assert visitor.page.inner_text(".sheet figcaption") == "Page 1"
+    image = visitor.page.locator(".sheet image").bounding_box()
+    framed = visitor.page.locator(".sheet .cited-box").bounding_box()
+    assert image is not None
+    assert framed is not None
+    scale = image["width"] / 420
+    expected = {"x": image["x"] + box.x0 * scale, "y": image["y"] + box.y0 * scale,
+                "width": (box.x1 - box.x0) * scale, "height": (box.y1 - box.y0) * scale}  # fmt: skip
+    assert {name: abs(framed[name] - value) <= 2 for name, value in expected.items()} == dict.fromkeys(expected, True)
+    assert visitor.page.locator(".reader mark").count() == 1

@@ -55,7 +55,7 @@ def load(
 
     Raises LoadError for a PDF that is broken, encrypted, or holds pictures only.
     """
-    with _LOCK, _opened(path, max_bytes) as pdf:
+    with opened_pdf(path, max_bytes) as pdf:
         pages = len(pdf)
         title = one_line(clean(pdf.get_metadata_value("Title")))
         own = title if _is_title(title) else ""
@@ -90,11 +90,17 @@ class PdfContent:
 
 def read(path: Path, max_bytes: int) -> PdfContent:
     """The regions of a file. Raises LoadError."""
-    with _LOCK, _opened(path, max_bytes) as pdf:
+    with opened_pdf(path, max_bytes) as pdf:
         return _content(pdf, path.name)
 
 
 @contextmanager
+def opened_pdf(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
+    """A file, open; nobody else in this process uses pdfium meanwhile. Raises LoadError."""
+    with _LOCK:
+        yield from _opened(path, max_bytes)
+
+
 def _opened(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
     import pypdfium2
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, File, Path, UploadFile
+from fastapi import APIRouter, File, Path, Query, Response, UploadFile
 from pydantic import BaseModel
 
 from server.api.dependencies import CollectionName, Service
-from server.chat import CollectionSummary, DocumentSummary, DocumentText, Job
+from server.chat import LEAST_WIDTH, MOST_WIDTH, CollectionSummary, DocumentSummary, DocumentText, Job
 
 router = APIRouter(tags=["Documents"])
 
@@ -57,6 +57,25 @@ async def upload_document(
 ) -> Job:
     """Keep a file and index it in the background; a file of the same name is replaced."""
     return await service.upload(collection, file.filename or "", file.file)
+
+
+@router.get(
+    "/v1/collections/{collection}/pages/{page}/{document_id:path}",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}, "description": "The page as PNG."}},
+    summary="Show a page",
+)
+async def page_picture(
+    collection: CollectionName,
+    page: Annotated[int, Path(ge=1, le=10_000, description="The page's number, from 1.")],
+    document_id: DocumentId,
+    service: Service,
+    width: Annotated[int, Query(ge=LEAST_WIDTH, le=MOST_WIDTH, description="How wide, in pixels.")] = 1000,
+) -> Response:
+    """A page of a PDF as a picture; `boxes` of evidence count its points from the top left corner."""
+    picture = await service.page_picture(collection, document_id, page, width)
+    size = {"X-Page-Width": f"{picture.width:g}", "X-Page-Height": f"{picture.height:g}"}
+    return Response(picture.png, media_type="image/png", headers={"Cache-Control": "private, no-cache", **size})
 
 
 @router.get("/v1/collections/{collection}/documents/{document_id:path}", summary="Read a document")

@@ -1,0 +1,80 @@
+"""`anaphora extract`: what indexing would read out of files, with the regions of PDFs, resumable."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.shared.state import state_of
+
+_AT_ONCE = 2
+
+
+def extract(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to read.")],
+    out: Annotated[Path, typer.Option(help="The JSON lines to write, one a file, in their order.")],
+) -> None:
+    """Write what would be indexed of each file: its text in reading order, and for a PDF its regions.
+
+    What is finished is kept beside the output while the command runs. After an interruption the same command goes on
+    where it stopped; a file that changed since is read again.
+    """
+    from cli.shared.progress import progress
+    from index.loaders.sandbox import Limits, ParserPool
+    from text.files import text_writer
+
+    state = state_of(context)
+    wanted = state.settings().index
+    partial = out.with_name(f"{out.name}.partial")
+    known = _finished(out) | _finished(partial)
+    left = [path for path in dict.fromkeys(files) if str(path) not in known]
+    if len(left) < len(files):
+        state.err.print(f"{len(files) - len(left)} of {len(files)} files were read before.")
+    limits = Limits(wanted.parse_seconds, wanted.parse_memory_mb, wanted.pdf.layout)
+
+    def read(path: Path) -> dict[str, Any]:
+        return pool.extract(path, wanted.max_file_mb)
+
+    with (
+        ParserPool(limits) as pool,
+        ThreadPoolExecutor(_AT_ONCE) as threads,
+        progress(state.err, "reading", len(left)) as advance,
+        partial.open("a", encoding="utf-8") as kept,
+    ):
+        for path, found in zip(left, threads.map(read, left), strict=True):
+            known[str(path)] = {"path": str(path), **found}
+            kept.write(_line(known[str(path)]))
+            kept.flush()
+            advance()
+    with text_writer(out) as target:
+        target.writelines(_line(known[str(path)]) for path in files)
+    partial.unlink(missing_ok=True)
+    failed = sum(known[str(path)]["status"] != "ok" for path in files)
+    state.err.print(f"Wrote {out}: {len(files)} files{f', {failed} of them with a problem' if failed else ''}.")
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _finished(path: Path) -> dict[str, dict[str, Any]]:
+    """Whole rows of an output whose files are older than it, by path."""
+    try:
+        written = path.stat().st_mtime
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    rows: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        try:
+            row = json.loads(line)
+            if Path(row["path"]).stat().st_mtime <= written:
+                rows[row["path"]] = row
+        except (ValueError, KeyError, TypeError, OSError):
+            continue  # cut short, or of a file that is gone
+    return rows

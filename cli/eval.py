@@ -11,6 +11,7 @@ import typer
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
 from cli.eval_check import check
+from cli.eval_pdf import pdf
 from cli.shared.evaluating import bench, listed, measured_run, open_form
 from cli.shared.options import By, Data, Every, FailUnder, Name, Out, Run, Sets, overriding
 from cli.shared.state import state_of
@@ -20,6 +21,7 @@ app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and c
 app.command()(answers)
 app.command()(answerability)
 app.command()(check)
+app.command()(pdf)
 
 
 @app.command()

@@ -1,0 +1,101 @@
+"""What of a PDF's words is read: token precision, recall and F1 against a text that people made of it.
+
+Three ways are compared: whole pages as they are drawn, the same cut at "References", and by layout. Counting words says
+nothing about their order.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from evaluation.metrics.significance import Estimate, estimate
+from evaluation.sets.rows import json_rows, present, text
+from index.loaders.sandbox import Limits, ParserPool
+
+ARMS = ("whole", "cut", "layout")
+
+_TOKEN = re.compile(r"[a-z0-9]+")
+_REFERENCES = re.compile(r"(?im)^\W*(?:\d+\.?\s*)?references\W*$")
+
+
+class Overlap(NamedTuple):
+    """Token precision, recall and F1 of one document."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass
+class Extraction:
+    """Overlaps by arm, a value a document in the same order; `seconds` by arm, `pages` of all documents."""
+
+    overlaps: dict[str, list[Overlap]] = field(default_factory=lambda: {arm: [] for arm in ARMS})
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ARMS, 0.0))
+    pages: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def means(self, arm: str) -> Overlap:
+        """Averages over documents."""
+        rows = self.overlaps[arm]
+        return Overlap(*(sum(column) / len(rows) for column in zip(*rows, strict=True)))
+
+    def gain(self, arm: str, baseline: str) -> Estimate:
+        """How much higher the F1 of one arm is than another's, with a bootstrap over documents."""
+        pairs = zip(self.overlaps[arm], self.overlaps[baseline], strict=True)
+        differences = [one.f1 - other.f1 for one, other in pairs]
+        return estimate(differences, range(len(differences)))
+
+
+def overlap(found: str, gold: str) -> Overlap:
+    """The multisets of both texts' tokens, compared; two empty texts are the same."""
+    one, other = (Counter(_TOKEN.findall(words.lower())) for words in (found, gold))
+    if not one and not other:
+        return Overlap(1.0, 1.0, 1.0)
+    shared = (one & other).total()
+    precision, recall = shared / max(1, one.total()), shared / max(1, other.total())
+    return Overlap(precision, recall, 2 * precision * recall / max(1e-12, precision + recall))
+
+
+def cut(words: str) -> str:
+    """A text up to the last line that says "References" alone."""
+    found = list(_REFERENCES.finditer(words))
+    return words[: found[-1].start()] if found else words
+
+
+def measure(data: Path, max_file_mb: float, every: int = 1, advance: Callable[[], None] = lambda: None) -> Extraction:
+    """Read every Nth of the papers of `data/scisumm` in all ways."""
+    papers = documents(data)
+    result = Extraction()
+    with ParserPool(Limits(layout="auto")) as auto, ParserPool(Limits(layout="off")) as plain:
+        for path in list(papers)[::every]:
+            read: dict[str, str] = {}
+            for arm, pool in (("layout", auto), ("whole", plain)):
+                began = time.perf_counter()
+                found = pool.extract(path, max_file_mb)
+                result.seconds[arm] += time.perf_counter() - began
+                if found["status"] != "ok":
+                    result.failed.append(f"{path.name}: {found['status']}")
+                read[arm] = str(found["text"])
+                result.pages += max((region["page"] for region in found["regions"]), default=0)
+            read["cut"] = cut(read["whole"])
+            for arm in ARMS:
+                result.overlaps[arm].append(overlap(read[arm], papers[path]))
+            advance()
+    result.seconds["cut"] = result.seconds["whole"]
+    return result
+
+
+def documents(data: Path) -> Mapping[Path, str]:
+    """The PDFs of `data/scisumm` with their texts."""
+    folder = data / "scisumm"
+    file = present(folder / "documents.jsonl", "The set scisumm", "docs/evaluation.md says what --data holds.")
+    return {
+        folder / "pdf" / f"{text(row, '_id', where)}.pdf": text(row, "text", where) for where, row in json_rows(file)
+    }

@@ -16,6 +16,7 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 from index.documents import Document
 from index.loaders import load
 from index.loaders.pdf.loading import read
+from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
 
 WIDTH, HEIGHT = A4
@@ -214,3 +215,20 @@ def test_without_layout_pages_are_read_as_they_are_drawn(tmp_path: Path) -> None
     assert all(not section.placed for section in document.sections)
     first = document.text.index("word0 ")
     assert "\n" in document.text[first : first + 200]
+
+
+def test_a_manual_of_500_pages_is_read_within_bounds(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    for number in range(500):
+        canvas.drawString(60, HEIGHT - 30, "The manual")
+        for n in range(8):
+            canvas.drawString(60, HEIGHT - 100 - 14 * n, f"Step {n} of part{number} turns the wheel by hand.")
+        canvas.drawString(290, 25, str(number + 1))
+        canvas.showPage()
+    canvas.save()
+    with ParserPool(Limits(seconds=120, memory_mb=1024)) as pool:
+        (document,) = pool.parse(saved(tmp_path, buffer.getvalue()), "made.pdf", 64).documents
+    assert [section.page for section in document.sections] == list(range(1, 501))
+    assert "The manual" not in document.text
+    assert "Step 7 of part499 turns the wheel by hand." in document.text

@@ -14,6 +14,7 @@ _EDGE = 0.12  # of the page's height, in which a running head or foot stands
 _MARGIN = 0.075  # in which a line is one though it stands on one page alone
 _SHARE = 0.3  # of the pages that a running line stands on
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
+_PAGE = re.compile(r"(?:page|p\.|seite)?\W*#\W*(?:(?:of|von|/)\W*#\W*)?")
 _IMPRINT = re.compile(r"(?i)©|\(c\) ?\d{4}|copyright|proceedings|\bpp?\.? ?\d|pages? \d|\bvol(ume|\.)|\bdoi\b|arxiv")
 _EDGE_ROWS = 3
 CAPTION = re.compile(
@@ -45,6 +46,7 @@ class Body:
 def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords], body: Body) -> set[int]:
     """The ids of lines that are running heads and feet."""
     shown: Counter[tuple[bool, str]] = Counter()
+    exact: Counter[tuple[bool, str]] = Counter()
     places: Counter[tuple[bool, int]] = Counter()
     outermost: Counter[str] = Counter()
     edges: list[list[tuple[bool, str, TextLine]]] = []
@@ -56,9 +58,10 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
                 if (line.y1 < _EDGE * page.height) if top else (line.y0 > (1 - _EDGE) * page.height):
                     own.append((top, _DIGITS.sub("#", line.text.lower()), line))
             for line in some[:_OUTERMOST] if top else some[-_OUTERMOST:]:
-                outermost[_DIGITS.sub("#", line.text.lower())] += 1
+                outermost[_counted(line.text)] += 1
         edges.append(own)
         shown.update({(top, text) for top, text, _ in own})
+        exact.update({(top, line.text) for top, _, line in own})
         places.update(
             {
                 (top, _place(line))
@@ -73,6 +76,12 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
         found: set[int] = set()
         for top, text, line in own:
             repeated = shown[top, text] >= least or (shown[top, text] >= 3 and len(text) > 12)
+            # Only its numbers tell a step of a manual from the one on the next page: it is no running head.
+            repeated = repeated and (
+                exact[top, line.text] * 2 > shown[top, text]
+                or bool(_PAGE.fullmatch(text))
+                or _alone(line, lines, top, 0.5)
+            )
             # What stands on one page alone, such as the imprint of the first, is told elsewhere by nothing: it is kept.
             usual = len(pages) < 3 or places[top, _place(line)] * 2 > len(pages) or _page_number(line)
             if repeated or (usual and _at_margin(line, lines, page, body, top)):
@@ -81,11 +90,17 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
                     found.update(id(one) for is_top, _, one in own if is_top == top and _further(one, line, top))
         outer = sorted(lines, key=lambda line: line.middle)
         ends = [*outer[:_OUTERMOST], *outer[-_OUTERMOST:]] if len(outer) >= 2 * _OUTERMOST else outer
-        found.update(id(line) for line in ends if _DIGITS.sub("#", line.text.lower()) in often)
+        found.update(id(line) for line in ends if _counted(line.text) in often)
         # Never most of a page: the outermost go first, from both sides.
         depths = {id(line): min(n, len(outer) - 1 - n) for n, line in enumerate(outer)}
         running.update(sorted(found, key=depths.__getitem__)[: len(lines) // 2])
     return running
+
+
+def _counted(text: str) -> str:
+    """A line as it is counted wherever it stands: of page numbers alone the number is nothing."""
+    plain = _DIGITS.sub("#", text.lower())
+    return plain if _PAGE.fullmatch(plain) else text
 
 
 def _further(line: TextLine, than: TextLine, top: bool) -> bool:

@@ -29,6 +29,7 @@ from rewriter.conversation import Conversation, Message
 from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite
 from server.registry import resolve
+from server.rerankers import chosen_reranker
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.search import TurnSearch
 
@@ -155,7 +156,7 @@ def main() -> None:
 
     settings = Settings(home=options.home)
     encoder = RememberingEncoder(load_encoder(resolve(settings.index.encoder, settings.home)))
-    reranker: Reranker = load_reranker(resolve(settings.retrieval.reranker, settings.home))
+    reranker: Reranker = load_reranker(resolve(chosen_reranker(settings), settings.home))
     root = settings.home / "collections"
     print("| set | legs | MAP | R@5 | R@20 | nDCG@5 | ms a turn |\n|---|---|---|---|---|---|---|")
     for name in options.sets:

@@ -10,6 +10,7 @@ import typer
 
 from cli.eval_answerability import answerability
 from cli.eval_answers import answers
+from cli.eval_candidates import candidates
 from cli.eval_check import check
 from cli.eval_pdf import pdf
 from cli.shared.evaluating import bench, listed, measured_run, open_form
@@ -20,6 +21,7 @@ app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and c
 
 app.command()(answers)
 app.command()(answerability)
+app.command()(candidates)
 app.command()(check)
 app.command()(pdf)
 

@@ -1,23 +1,28 @@
-"""`anaphora models`: which models are registered and fetched; which rewriters were trained and which one serves.
+"""`anaphora models`: which models are registered and fetched; which were trained, and which of those serve.
 
 The fetching itself is `server.registry`'s, promotion is `rewriter.runs`'s.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.shared.state import State, state_of
 
-app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters.")
+if TYPE_CHECKING:
+    from rewriter.load import RunKind
 
-SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms")
+app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters and cross-encoders.")
+
+SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms", "map", "map_follow_ups")
 """The scores of a run that its line in the list shows."""
 
 Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
+Reranker = Annotated[bool, typer.Option("--reranker", help="A cross-encoder, and no rewriter.")]
 Name = Annotated[str, typer.Argument(help="A name from `anaphora models`.", show_default=False)]
 
 
@@ -70,19 +75,19 @@ def path(ctx: typer.Context, name: Name) -> None:
 
 @app.command()
 def runs(ctx: typer.Context) -> None:
-    """List trained rewriters, newest first: family, size, scores on held-out text, and which one serves."""
+    """List trained models, newest first: family, size, scores on what was held out, and which ones serve."""
     import time
 
     from rich.text import Text
 
     from cli.shared.console import open_table
-    from rewriter.load import packaged_folder
+    from rewriter.load import RERANKERS, REWRITERS, packaged_folder
     from rewriter.runs import list_runs, promoted_run
 
     state = state_of(ctx)
     home = _home(state)
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
-    for run in list_runs(home):
+    for run in [*list_runs(home, REWRITERS), *list_runs(home, RERANKERS)]:
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
         serves = "yes" if run.promoted else ""
@@ -95,33 +100,61 @@ def runs(ctx: typer.Context) -> None:
 
 
 @app.command()
-def promote(ctx: typer.Context, run: Run) -> None:
-    """Make a run serve. A running server changes over with its next turn."""
-    from rewriter.runs import promote as make_serve
-
-    state = state_of(ctx)
-    before = make_serve(_home(state), run)
-    state.err.print(f"{run} serves now, in place of {before or 'the packaged default'}.")
+def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
+    """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
+    started again."""
+    state, kind = state_of(ctx), _kind(reranker)
+    before = make_serve(_home(state), run, kind)
+    state.err.print(f"{run} serves now, in place of {before or _default(kind)}.")
 
 
 @app.command()
-def rollback(ctx: typer.Context) -> None:
+def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
     """Bring back what served before the last promotion."""
     from rewriter.runs import rollback as bring_back
 
-    state = state_of(ctx)
-    run = bring_back(_home(state))
-    state.err.print(f"{run or 'The packaged default'} serves again.")
+    state, kind = state_of(ctx), _kind(reranker)
+    run = bring_back(_home(state), kind, _checked(kind))
+    said = run or _default(kind)
+    state.err.print(f"{said[0].upper()}{said[1:]} serves again.")
 
 
 @app.command()
-def export(ctx: typer.Context, run: Run) -> None:
+def export(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
     """Make the export of a finished run again from its weights."""
     from rewriter.runs import run_folder
     from rewriter.training import export as export_run
 
-    state = state_of(ctx)
-    export_run(run_folder(_home(state), run), lambda text: state.err.print(text))
+    state, kind = state_of(ctx), _kind(reranker)
+    export_run(run_folder(_home(state), run, kind), lambda text: state.err.print(text), kind)
+
+
+def make_serve(home: Path, run: str, kind: RunKind) -> str:
+    """Promote a run, once it was opened as the server would; what it takes over from. Raises RunError."""
+    from rewriter.runs import promote as promoted
+
+    return promoted(home, run, kind, _checked(kind))
+
+
+def _kind(reranker: bool) -> RunKind:
+    from rewriter.load import RERANKERS, REWRITERS
+
+    return RERANKERS if reranker else REWRITERS
+
+
+def _checked(kind: RunKind) -> Callable[[Path], None]:
+    from rewriter.load import RERANKERS
+    from rewriter.runs import check
+    from server.rerankers import check as check_reranker
+
+    return check_reranker if kind == RERANKERS else check
+
+
+def _default(kind: RunKind) -> str:
+    from rewriter.load import RERANKERS
+    from server.rerankers import DEFAULT
+
+    return DEFAULT if kind == RERANKERS else "the packaged default"
 
 
 def _home(state: State) -> Path:

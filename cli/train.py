@@ -1,4 +1,5 @@
-"""`anaphora train`: train a rewriter by a recipe, into a run that `anaphora models promote` can make serve."""
+"""`anaphora train`: train a rewriter or a cross-encoder by a recipe, into a run that `anaphora models promote` can make
+serve."""
 
 from __future__ import annotations
 
@@ -36,28 +37,31 @@ def train(
     ] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the recipes and stop.")] = False,
 ) -> None:
-    """Train a rewriter. A run that was stopped or killed goes on with the same command."""
+    """Train a rewriter, or a cross-encoder. A run that was stopped or killed goes on with the same command."""
     state = state_of(context)
     if listing or not recipe:
         _list(state)
         return
-    from rewriter.runs import promote as make_serve
+    from cli.models import make_serve
     from rewriter.runs import run_folder
     from rewriter.training import read_recipe
     from rewriter.training import train as train_run
+    from rewriter.training.families import family
 
     home = state.settings().home
     if not data.is_dir():
         raise InputError(f"There is no folder {data}; --data names the one the recipe's paths start from.")
     run = name or f"{Path(recipe).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder = run_folder(home, run)
     changes: dict[str, Any] = {} if seed is None else {"seed": seed}
     if base:
         changes["model"] = {"base": base}
     if lora is not None:
         changes["lora"] = {} if lora else None
+    chosen = with_fetched_base(state, read_recipe(recipe, changes))
+    kind = family(chosen.model.family).kind
+    folder = run_folder(home, run, kind)
     train_run(
-        with_fetched_base(state, read_recipe(recipe, changes)),
+        chosen,
         data,
         folder,
         machine=machine_of(state, cpu, threads),
@@ -65,7 +69,7 @@ def train(
     )
     state.out.print(str(folder), soft_wrap=True)
     if promote:
-        make_serve(home, run)
+        make_serve(home, run, kind)
         state.err.print(f"{run} serves now.")
 
 

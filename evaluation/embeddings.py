@@ -91,7 +91,7 @@ def cached_reranker(reranker: Reranker | None, path: Path) -> Iterator[Reranker 
         yield reranker
         return
     with CachedScorer(reranker.scorer, reranker.name, path) as scorer:
-        yield CrossEncoderReranker(reranker.name, scorer)
+        yield CrossEncoderReranker(reranker.name, scorer, lengths=reranker.lengths)
 
 
 def _key(text: str) -> bytes:

@@ -2,11 +2,13 @@
 
 A cross-encoder's own order is fused with the list's by reciprocal rank, because each is wrong where
 the other is not. Whether reranking pays for a question is for the caller to decide: it needs a
-question that stands alone.
+question that stands alone, unless the model was trained on conversations (`reranker.json` beside it).
+That one reads the question as typed, together with what it leans on.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,9 +24,13 @@ from index.errors import ModelUnavailable
 from index.fusion import fuse
 from index.onnx_model import OnnxModel
 from index.query import Hit
+from text.asking import AskingLengths, QuestionContext, asking
 from text.extras import need_extra
 
 ONNX_FILE = "model.onnx"
+CONVERSATIONAL = "reranker.json"
+"""Beside a model that was trained on conversations; written last, so that a run without it is unfinished."""
+FORMAT = 1
 PASSAGE_TOKENS = 224
 QUESTION_TOKENS = 96
 TOP = 20
@@ -50,14 +56,25 @@ class Reranker(Protocol):
     def name(self) -> str:
         """Names the model."""
 
+    @property
+    def reads_conversations(self) -> bool:
+        """Whether it may be given the question as typed, with its context."""
+
     def rerank(
-        self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP, weight: float = 1.0
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        seconds: float,
+        top: int = TOP,
+        weight: float = 1.0,
+        context: QuestionContext | None = None,
     ) -> list[Hit]:
         """All `hits`, the first `top` of them read within about `seconds` and the order fused anew.
 
         Passages are read in list order, shorter or fewer of them when time is short; those that were
         not reached keep their order below those that were. `ranks["rerank"]` is the model's rank. `weight`
-        is what its order counts beside the list's, 1 for as much.
+        is what its order counts beside the list's, 1 for as much. `context` is for a model that reads
+        conversations, and goes with the question as typed.
         """
 
 
@@ -72,22 +89,44 @@ class Scorer(Protocol):
 
 
 class CrossEncoderReranker:
-    """A cross-encoder with a clock: it learns its speed in tokens a second and reads what fits."""
+    """A cross-encoder with a clock: it learns its speed in tokens a second and reads what fits.
 
-    def __init__(self, name: str, scorer: Scorer, clock: Callable[[], float] = time.monotonic) -> None:
+    With `lengths` it is one that reads conversations, and has so much of each part of a question.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        scorer: Scorer,
+        clock: Callable[[], float] = time.monotonic,
+        lengths: AskingLengths | None = None,
+    ) -> None:
         self.name = name
         self.scorer = scorer
+        self.lengths = lengths
         self._clock = clock
         self._speed = _FIRST_SPEED
         self._lock = threading.Lock()
 
+    @property
+    def reads_conversations(self) -> bool:
+        return self.lengths is not None
+
     def rerank(
-        self, question: str, hits: Sequence[Hit], seconds: float, top: int = TOP, weight: float = 1.0
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        seconds: float,
+        top: int = TOP,
+        weight: float = 1.0,
+        context: QuestionContext | None = None,
     ) -> list[Hit]:
         if not question.strip() or not hits or seconds <= 0 or top < 1:
             return list(hits)
         deadline = self._clock() + seconds
-        question, asked = self.scorer.cut(question, QUESTION_TOKENS)
+        if self.lengths is not None:
+            question = asking(question, context or QuestionContext(), self.lengths, self.scorer.cut)
+        question, asked = self.scorer.cut(question, self.lengths.total if self.lengths else QUESTION_TOKENS)
         texts, tokens = self._fit([hit.passage.indexed_text for hit in hits[:top]], asked, seconds)
         scores: list[float] = []
         while len(scores) < len(texts):
@@ -173,9 +212,23 @@ def load_reranker(path_or_id: str) -> Reranker:
     """The cross-encoder in a folder, or of that hub id; raises ModelUnavailable."""
     folder = Path(path_or_id)
     if (folder / ONNX_FILE).is_file():
-        return CrossEncoderReranker(folder.resolve().name, _OnnxScorer(folder))
+        return CrossEncoderReranker(folder.resolve().name, _OnnxScorer(folder), lengths=_lengths(folder))
     name = folder.resolve().name if folder.is_dir() else path_or_id
     return CrossEncoderReranker(name, _SentenceTransformersScorer(path_or_id))
+
+
+def _lengths(folder: Path) -> AskingLengths | None:
+    """What a model that reads conversations takes of each part of a question; None for any other."""
+    path = folder / CONVERSATIONAL
+    if not path.is_file():
+        return None
+    try:
+        described = json.loads(path.read_text("utf-8"))
+        if described["format"] != FORMAT:
+            raise ModelUnavailable(f"{path} has format {described['format']!r}; this version reads format {FORMAT}.")
+        return AskingLengths(**{name: int(value) for name, value in described["lengths"].items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelUnavailable(f"{path} cannot be read ({error!r}): train or copy the cross-encoder again.") from error
 
 
 def _fused(hits: Sequence[Hit], scores: Sequence[float], weight: float) -> list[Hit]:

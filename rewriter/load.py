@@ -28,6 +28,20 @@ DESCRIPTION = "rewriter.json"
 """The file that makes a folder a rewriter; written last, so that a folder without it is unfinished."""
 FORMAT = 1
 
+
+@dataclass(frozen=True, slots=True)
+class RunKind:
+    """What is trained: its runs lie in the folder of that name in a home, each described by a file of that name."""
+
+    folder: str
+    description: str
+    what: str
+
+
+REWRITERS = RunKind("rewriters", DESCRIPTION, "rewriter")
+RERANKERS = RunKind("rerankers", "reranker.json", "cross-encoder")
+"""They are served by `index.rerank`."""
+
 FAMILIES = {
     "t5": "rewriter.conditional.serving:load",
     "causal": "rewriter.conditional.serving:load",
@@ -35,7 +49,7 @@ FAMILIES = {
     "terms": "rewriter.terms:load",
 }
 """Family → `module:function`, called with the folder, its description and the serving options."""
-REWRITERS = "anaphora.rewriters"
+REWRITER_PLUGINS = "anaphora.rewriters"
 """The entry points of other packages' families: called as ours are, and like them raising RunError."""
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -64,19 +78,20 @@ def packaged_folder() -> Path | None:
     return folder if (folder / DESCRIPTION).is_file() else None
 
 
-def describe(folder: Path) -> dict[str, Any]:
-    """What `rewriter.json` of a folder says. Raises RunError where there is none or it is not ours."""
-    path = folder / DESCRIPTION
+def describe(folder: Path, kind: RunKind = REWRITERS) -> dict[str, Any]:
+    """What `rewriter.json` of a folder says, or that of another kind. Raises RunError where there is none or it is not
+    ours."""
+    path = folder / kind.description
     try:
         description = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise RunError(f"{folder} is no finished rewriter: it has no {DESCRIPTION}.") from None
+        raise RunError(f"{folder} is no finished {kind.what}: it has no {kind.description}.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}).") from error
-    known = sorted({*FAMILIES, *plugins(REWRITERS)})
+    known = sorted({*FAMILIES, *plugins(REWRITER_PLUGINS)} if kind == REWRITERS else {"reranker"})
     if not isinstance(description, dict) or description.get("family") not in known:
         raise RunError(
-            f"{path} names no family of rewriters that is known here ({', '.join(known)}). "
+            f"{path} names no family of {kind.what}s that is known here ({', '.join(known)}). "
             "Install the package that brings it, or choose another rewriter."
         )
     if description.get("format") != FORMAT:
@@ -96,19 +111,21 @@ def load_rewriter(folder: Path, serving: Serving = Serving()) -> Rewriter:
         loader = getattr(import_module(module), function)
     else:
         try:
-            loader = load_plugin(REWRITERS, family, kind="rewriter", builtin=FAMILIES)
+            loader = load_plugin(REWRITER_PLUGINS, family, kind="rewriter", builtin=FAMILIES)
         except PluginError as error:
             raise RunError(str(error)) from error
     return cast("Callable[[Path, dict[str, Any], Serving], Rewriter]", loader)(folder, description, serving)
 
 
-def write_description(folder: Path, description: dict[str, Any], served: Iterable[Path]) -> None:
-    """Write `rewriter.json`, with size and SHA-256 of the files `served` from, in one step."""
+def write_description(
+    folder: Path, description: dict[str, Any], served: Iterable[Path], kind: RunKind = REWRITERS
+) -> None:
+    """Write `rewriter.json`, or that of another kind, with size and SHA-256 of the files `served` from, in one step."""
     sums = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
         for path in sorted(served)
     }
-    write_json(folder / DESCRIPTION, description | {"files": sums})
+    write_json(folder / kind.description, description | {"files": sums})
 
 
 def sha256(path: Path) -> str:

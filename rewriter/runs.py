@@ -1,13 +1,15 @@
 """Training runs of a home folder, and which of them serves.
 
 `<home>/rewriters/<run>/` holds the runs and `promoted.json` beside them the names of the one that serves and of those
-that did before it. Only this module writes it; `server.rewriters` reads it, and a running server within a turn.
+that did before it; `<home>/rerankers/` the same for cross-encoders. Only this module writes it; `server.rewriters`
+reads it, and a running server within a turn; `server.rerankers` reads it when a server starts.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,11 @@ from filelock import FileLock
 
 from rewriter.errors import RunError
 from rewriter.gate import RewriteGate
-from rewriter.load import DESCRIPTION, Serving, describe, load_rewriter
+from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter
 from text.files import write_json
 from text.names import NAME_RULE, is_name
 
-RUNS, PROMOTED = "rewriters", "promoted.json"
+PROMOTED = "promoted.json"
 KEPT = 50
 """So many earlier promotions are remembered."""
 
@@ -39,41 +41,41 @@ class RunInfo:
     problem: str
 
 
-def run_folder(home: Path, name: str) -> Path:
+def run_folder(home: Path, name: str, kind: RunKind = REWRITERS) -> Path:
     """Where the run of that name lies or would lie. Raises RunError for what cannot be a name."""
     if not is_name(name):
         raise RunError(f"{name!r} cannot name a run: use {NAME_RULE}; a folder of that name can be renamed.")
-    return home / RUNS / name
+    return home / kind.folder / name
 
 
-def list_runs(home: Path) -> list[RunInfo]:
+def list_runs(home: Path, kind: RunKind = REWRITERS) -> list[RunInfo]:
     """Every run, finished or not, newest first."""
-    served = promoted_run(home)
-    folders = (path for path in (home / RUNS).glob("*") if path.is_dir())
-    return sorted((_info(folder, served) for folder in folders), key=lambda run: run.created, reverse=True)
+    served = promoted_run(home, kind)
+    folders = (path for path in (home / kind.folder).glob("*") if path.is_dir())
+    return sorted((_info(folder, served, kind) for folder in folders), key=lambda run: run.created, reverse=True)
 
 
-def promoted_run(home: Path) -> str:
+def promoted_run(home: Path, kind: RunKind = REWRITERS) -> str:
     """The name of the promoted run, empty where none is. A damaged note counts as none here: it can be replaced."""
-    return str(_note(home).get("run") or "")
+    return str(_note(home, kind).get("run") or "")
 
 
-def promoted_folder(home: Path) -> Path | None:
+def promoted_folder(home: Path, kind: RunKind = REWRITERS) -> Path | None:
     """The folder of the promoted run, None where none was promoted; raises RunError for a damaged note of it."""
-    path = home / RUNS / PROMOTED
+    path = home / kind.folder / PROMOTED
     try:
         run = json.loads(path.read_text("utf-8"))["run"]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunError(f"{path} cannot be read ({error!r}): promote a run again, or delete the file") from error
-    return home / RUNS / str(run) if run else None
+    return home / kind.folder / str(run) if run else None
 
 
 def promotion_stamp(home: Path) -> int:
-    """A number that changes whenever another run is promoted; 0 before the first."""
+    """A number that changes whenever another rewriter is promoted; 0 before the first."""
     try:
-        return (home / RUNS / PROMOTED).stat().st_mtime_ns
+        return (home / REWRITERS.folder / PROMOTED).stat().st_mtime_ns
     except OSError:
         return 0
 
@@ -83,53 +85,20 @@ def gate_threshold(folder: Path) -> float:
     try:
         return RewriteGate.of(describe(folder)).threshold
     except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{folder / DESCRIPTION} has no threshold of the gate: train the rewriter again") from error
+        raise RunError(
+            f"{folder / REWRITERS.description} has no threshold of the gate: train the rewriter again"
+        ) from error
 
 
 def set_gate_threshold(folder: Path, threshold: float) -> None:
     """Write the threshold into a finished run's description, in one step. Raises RunError where there is none."""
     description = describe(folder)
     gate = replace(RewriteGate.of(description), threshold=threshold)
-    write_json(folder / DESCRIPTION, description | {"gate": gate.as_dict()})
-
-
-def promote(home: Path, name: str) -> str:
-    """Make the run serve, once it has been loaded and asked here; the name of the one it takes over from, or empty.
-
-    Raises RunError where it is unfinished or damaged: then nothing changes.
-    """
-    folder = run_folder(home, name)
-    if not folder.is_dir():
-        known = ", ".join(run.name for run in list_runs(home)) or "none yet"
-        raise RunError(f"There is no run {name!r} in {home / RUNS}; there are: {known}.")
-    check(folder)
-    with _locked(home):
-        note = _note(home)
-        before = str(note.get("run") or "")
-        if before != name:
-            history = [*_history(note), before][-KEPT:]
-            write_json(home / RUNS / PROMOTED, {"run": name, "history": history, "time": time.time()})
-    return before
-
-
-def rollback(home: Path) -> str:
-    """Bring back what served before the last promotion; its name, empty where that was the packaged default.
-
-    Raises RunError where nothing was promoted, or where the run before cannot serve any more.
-    """
-    with _locked(home):
-        history = _history(_note(home))
-        if not history:
-            raise RunError("There is nothing to go back to: no run was ever promoted here.")
-        before = history[-1]
-        if before:
-            check(run_folder(home, before))
-        write_json(home / RUNS / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
-    return before
+    write_json(folder / REWRITERS.description, description | {"gate": gate.as_dict()})
 
 
 def check(folder: Path) -> None:
-    """Load a run as the server would and ask it one question. Raises RunError where that fails."""
+    """Load a rewriter as the server would and ask it one question. Raises RunError where that fails."""
     from rewriter.conversation import Conversation, Message
 
     rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))
@@ -139,12 +108,47 @@ def check(folder: Path) -> None:
         raise RunError(f"{folder.name} loads but cannot rewrite: {made.reason}")
 
 
-def _info(folder: Path, served: str) -> RunInfo:
+def promote(home: Path, name: str, kind: RunKind = REWRITERS, checked: Callable[[Path], None] = check) -> str:
+    """Make the run serve, once it has been loaded and asked here; the name of the one it takes over from, or empty.
+
+    Raises RunError where it is unfinished or damaged: then nothing changes.
+    """
+    folder = run_folder(home, name, kind)
+    if not folder.is_dir():
+        known = ", ".join(run.name for run in list_runs(home, kind)) or "none yet"
+        raise RunError(f"There is no run {name!r} in {home / kind.folder}; there are: {known}.")
+    checked(folder)
+    with _locked(home, kind):
+        note = _note(home, kind)
+        before = str(note.get("run") or "")
+        if before != name:
+            history = [*_history(note), before][-KEPT:]
+            write_json(home / kind.folder / PROMOTED, {"run": name, "history": history, "time": time.time()})
+    return before
+
+
+def rollback(home: Path, kind: RunKind = REWRITERS, checked: Callable[[Path], None] = check) -> str:
+    """Bring back what served before the last promotion; its name, empty where that was the default.
+
+    Raises RunError where nothing was promoted, or where the run before cannot serve any more.
+    """
+    with _locked(home, kind):
+        history = _history(_note(home, kind))
+        if not history:
+            raise RunError(f"There is nothing to go back to: no {kind.what} was ever promoted here.")
+        before = history[-1]
+        if before:
+            checked(run_folder(home, before, kind))
+        write_json(home / kind.folder / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
+    return before
+
+
+def _info(folder: Path, served: str, kind: RunKind) -> RunInfo:
     problem, description = "", dict[str, Any]()
     try:
-        description = describe(folder)
+        description = describe(folder, kind)
     except RunError as error:
-        problem = str(error) if (folder / DESCRIPTION).is_file() else "unfinished"
+        problem = str(error) if (folder / kind.description).is_file() else "unfinished"
     files = [path for path in folder.rglob("*") if path.is_file()]
     return RunInfo(
         name=folder.name,
@@ -158,9 +162,9 @@ def _info(folder: Path, served: str) -> RunInfo:
     )
 
 
-def _note(home: Path) -> dict[str, Any]:
+def _note(home: Path, kind: RunKind) -> dict[str, Any]:
     try:
-        note = json.loads((home / RUNS / PROMOTED).read_text("utf-8"))
+        note = json.loads((home / kind.folder / PROMOTED).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return note if isinstance(note, dict) else {}
@@ -171,6 +175,6 @@ def _history(note: dict[str, Any]) -> list[str]:
     return [str(name) for name in history] if isinstance(history, list) else []
 
 
-def _locked(home: Path) -> FileLock:
-    (home / RUNS).mkdir(parents=True, exist_ok=True)
-    return FileLock(home / RUNS / f"{PROMOTED}.lock", timeout=30)
+def _locked(home: Path, kind: RunKind) -> FileLock:
+    (home / kind.folder).mkdir(parents=True, exist_ok=True)
+    return FileLock(home / kind.folder / f"{PROMOTED}.lock", timeout=30)

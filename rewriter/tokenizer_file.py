@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.errors import RunError
+from rewriter.errors import RunError, TrainingError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -23,3 +23,17 @@ def read_tokenizer(path: Path) -> Tokenizer:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower
         raise RunError(f"{path} is no tokenizer ({error}). Train or copy the rewriter again.") from error
+
+
+def fetched_tokenizer(base: str) -> Path:
+    """The `tokenizer.json` of a folder or of a hub id; raises TrainingError."""
+    local = Path(base) / TOKENIZER
+    if Path(base).is_dir():
+        return local
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(base, TOKENIZER))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise TrainingError(f"cannot fetch the tokenizer of {base!r}: {error}") from error

@@ -114,11 +114,12 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there, and are what was fetched."""
     from server.registry import registered_models
     from server.registry.fetching import sha256
+    from server.rerankers import chosen_reranker
 
     known = registered_models()
     wanted = [("embedding model", settings.index.encoder)]
     if settings.retrieval.rerank != "never":
-        wanted.append(("reranker", settings.retrieval.reranker))
+        wanted.append(("reranker", chosen_reranker(settings)))
     if settings.llm.model in known:
         wanted.append(("language model", settings.llm.model))
     for what, name in wanted:

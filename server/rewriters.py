@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.errors import RunError
-from rewriter.load import Serving, describe, load_rewriter, packaged_folder
+from rewriter.load import REWRITERS, Serving, describe, load_rewriter, packaged_folder
 from rewriter.passthrough import PassThroughRewriter
-from rewriter.runs import RUNS, promoted_folder, promotion_stamp
+from rewriter.runs import promoted_folder, promotion_stamp
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def chosen_folder(settings: Settings) -> Path | None:
     """
     named = settings.rewriter.model
     if named:
-        for folder in (Path(named), settings.home / RUNS / named):
+        for folder in (Path(named), settings.home / REWRITERS.folder / named):
             if folder.is_dir():
                 return folder
         raise RunError(f"rewriter.model is {named!r}, but there is neither such a folder nor such a run")

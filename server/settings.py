@@ -156,7 +156,11 @@ class RetrievalSettings(_Group):
     rerank: Literal["auto", "always", "never"] = Field(
         "auto", description="Cross-encoder over the top: `auto` only with a stand-alone question."
     )
-    reranker: str = Field("ms-marco-minilm-l12", description="Registered name, hub id or folder of the cross-encoder.")
+    reranker: str = Field(
+        "",
+        description="Run, registered name, hub id or folder of the cross-encoder; empty takes the promoted run, else "
+        "`ms-marco-minilm-l12`.",
+    )
     rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
     rerank_leaning: float = Field(
         0.0,

@@ -27,6 +27,7 @@ OURS = {*ROOMS, "tests", "benchmarks"}
 # classes, or, with Gradio, their annotations of event handlers are read.
 MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
+    "rewriter/reranking/model.py": {"torch"},
     "rewriter/terms/judging.py": {"torch"},
     "rewriter/terms/meaning.py": {"torch"},
     "rewriter/terms/model.py": {"torch"},

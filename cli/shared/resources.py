@@ -37,10 +37,11 @@ def fetch_models(
     Raises FetchError or DiskFull when a model cannot be fetched.
     """
     from server.registry import ensure, progress_bar, registered_models
+    from server.rerankers import chosen_reranker
 
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":
-        names.append(settings.retrieval.reranker)
+        names.append(chosen_reranker(settings))
     if llm:
         names.append(settings.llm.model)
     known = registered_models()

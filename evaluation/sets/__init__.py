@@ -27,14 +27,17 @@ NAMES = (
 """What `load_set` understands; `mtrag-` takes the name of any domain that is there, `product-` of any product."""
 
 
-def load_sets(names: Sequence[str], data: Path | None, every: int = 1) -> list[EvalSet]:
+def load_sets(names: Sequence[str], data: Path | None, every: int = 1, split: str = "dev") -> list[EvalSet]:
     """`load_set` for each; a name may be a pattern over `NAMES`, such as `product-*`. Every `every`th question only."""
     found = (known for name in names for known in (fnmatch.filter(NAMES, name) or [name]))
-    return [load_set(name, data).every(every) for name in dict.fromkeys(found)]
+    return [load_set(name, data, split).every(every) for name in dict.fromkeys(found)]
 
 
-def load_set(name: str, data: Path | None) -> EvalSet:
-    """The set of that name below `data`, or in the folder after its colon. Raises MissingSet or BadRow."""
+def load_set(name: str, data: Path | None, split: str = "dev") -> EvalSet:
+    """The set of that name below `data`, or in the folder after its colon; `split` where it has parts.
+
+    Raises MissingSet or BadRow.
+    """
     from evaluation.sets import beir, doc2dial, mtrag, original, product, synthetic
 
     kind, _, folder = name.partition(":")
@@ -42,7 +45,7 @@ def load_set(name: str, data: Path | None) -> EvalSet:
         if kind == "beir":
             return beir.folder(Path(folder))
         if kind == "synth":
-            return synthetic.propositions(Path(folder), name=Path(folder).resolve().name)
+            return synthetic.propositions(Path(folder), split, Path(folder).resolve().name)
         if kind == "doc2dial-json":
             return original.json_folder(Path(folder))
         raise _unknown(name)
@@ -50,7 +53,7 @@ def load_set(name: str, data: Path | None) -> EvalSet:
         "doc2dial": doc2dial.sections,
         "doc2dial-spans": doc2dial.spans,
         "doc2dial-propositions": doc2dial.propositions,
-        "synthetic": synthetic.shared,
+        "synthetic": lambda folder: synthetic.shared(folder, split),
     }
     if kind not in plain and not kind.startswith(("mtrag-", "product-")):
         raise _unknown(name)
@@ -59,7 +62,7 @@ def load_set(name: str, data: Path | None) -> EvalSet:
     if kind in plain:
         return plain[kind](data)
     if kind.startswith("product-"):
-        return product.pages(data, kind.removeprefix("product-"))
+        return product.pages(data, kind.removeprefix("product-"), split)
     return mtrag.passages(data, kind.removeprefix("mtrag-"))
 
 

@@ -12,9 +12,9 @@ from evaluation.sets.rows import present
 WHERE = "`docs/evaluation.md` describes the files: you can write such dialogs over pages of your own."
 
 
-def pages(data: Path, product: str) -> EvalSet:
-    """The pages of a product as they are, and the questions of the development dialogs about it."""
-    rows = present(data / "product_dialogs" / "dialogs.dev.jsonl", "Dialogs over product documentation", WHERE)
+def pages(data: Path, product: str, split: str = "dev") -> EvalSet:
+    """The pages of a product as they are, and the questions of one part of the dialogs about it."""
+    rows = present(data / "product_dialogs" / f"dialogs.{split}.jsonl", "Dialogs over product documentation", WHERE)
     corpus = present(data / "product_docs" / product, f"The documentation of {product}", WHERE)
     found = list(dialogs.questions(rows, {"product": product}))
     if not found:

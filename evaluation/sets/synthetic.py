@@ -12,9 +12,9 @@ from evaluation.sets.rows import json_rows, present
 WHERE = "`anaphora synth` writes such a folder from documents of yours; docs/evaluation.md describes its files."
 
 
-def shared(data: Path) -> EvalSet:
-    """The written dialogs of the folder `synthetic`, their development part."""
-    return propositions(data / "synthetic")
+def shared(data: Path, split: str = "dev") -> EvalSet:
+    """The written dialogs of the folder `synthetic`, one part of them."""
+    return propositions(data / "synthetic", split)
 
 
 def propositions(folder: Path, split: str = "dev", name: str = "synthetic") -> EvalSet:

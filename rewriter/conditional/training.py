@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ from rewriter.conditional import folder as run_folder
 from rewriter.conditional.folder import EXPORT, WEIGHTS
 from rewriter.conditional.model_part import ConditionalModelPart
 from rewriter.conditional.serving import ConditionalRewriter, open_engine
-from rewriter.examples import RewriteExample
+from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate
-from rewriter.load import Serving
+from rewriter.load import REWRITERS, Serving
 from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
 from rewriter.training.recipe import ModelPart, Recipe, Stage
 from text.files import replacing
@@ -30,7 +30,12 @@ class ConditionalFamily:
     """How conditional rewriters are opened, exported and judged."""
 
     settings: type[ModelPart] = ConditionalModelPart
+    kind = REWRITERS
     about = "It decides whether a follow-up question needs its conversation and, if so, writes it in full."
+
+    def read(self, path: Path) -> Iterable[RewriteExample]:
+        """Questions with their stand-alone form."""
+        return read_examples(path)
 
     def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Conditional:
         """The base model, with the run's own tokenizer, which is made where there is none."""
@@ -66,7 +71,7 @@ class ConditionalFamily:
         description: dict[str, Any],
         dev: Sequence[RewriteExample],
         test: Sequence[RewriteExample],
-    ) -> tuple[RewriteGate, dict[str, float]]:
+    ) -> tuple[dict[str, Any], dict[str, float]]:
         """The gate on `dev`; what is written of `test`, one turn at a time."""
         from rewriter.conditional.assess import assess, fit_gate
 
@@ -78,7 +83,7 @@ class ConditionalFamily:
         served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0)
         scores = assess(served, test)
         served.close()
-        return gate, scores
+        return {"gate": gate.as_dict()}, scores
 
 
 class Conditional:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.errors import TrainingError
-from rewriter.examples import RewriteExample
-from rewriter.gate import RewriteGate, fit
+from rewriter.examples import RewriteExample, read_examples
+from rewriter.gate import fit
+from rewriter.load import REWRITERS
 from rewriter.terms.data import Labelled, TermFeatures
 from rewriter.terms.model_part import TermModelPart
 from rewriter.terms.reading import ConversationReader
 from rewriter.terms.restoring import THIRD_HEAD, WEIGHTS, restore
 from rewriter.terms.rewriter import SPACE
 from rewriter.terms.scoring import MODEL, TermScorer
-from rewriter.tokenizer_file import TOKENIZER
+from rewriter.tokenizer_file import TOKENIZER, fetched_tokenizer
 from rewriter.training.recipe import Recipe, Stage
 from text.files import replacing
 from text.vectors import PROBE, space_of
@@ -34,10 +35,15 @@ class TermFamily:
     """How term rewriters are opened, exported and judged."""
 
     settings = TermModelPart
+    kind = REWRITERS
     about = (
         "It decides whether a follow-up question needs its conversation and, if so, finds the words of it that the "
         "question leaves out."
     )
+
+    def read(self, path: Path) -> Iterable[RewriteExample]:
+        """Questions with their stand-alone form."""
+        return read_examples(path)
 
     def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> TermTraining:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
@@ -49,7 +55,7 @@ class TermFamily:
         part = _part(recipe)
         if not (folder / TOKENIZER).is_file():
             callback(f"opening {part.base}")
-            tokenizer = _tokenizer_file(part.base)
+            tokenizer = fetched_tokenizer(part.base)
             with replacing(folder / TOKENIZER) as draft:
                 shutil.copyfile(tokenizer, draft)
         torch.manual_seed(recipe.seed)
@@ -97,7 +103,7 @@ class TermFamily:
         description: dict[str, Any],
         dev: Sequence[RewriteExample],
         test: Sequence[RewriteExample],
-    ) -> tuple[RewriteGate, dict[str, float]]:
+    ) -> tuple[dict[str, Any], dict[str, float]]:
         """Precision, recall and F1 of the appended stems, F1 and AUC of the gate, cosine of the third head's vectors to
         those of the written questions; all on both sides together."""
         from rewriter.terms.judging import judge
@@ -120,7 +126,7 @@ class TermFamily:
 
             written = QuestionTeacher(part.base, folder / TOKENIZER).vectors([item.rewrite for item in held_out.items])
             found["meaning_cosine"] = float((judged.meanings * written.numpy()).sum(-1).mean())
-        return gate, {name: round(value, 4) for name, value in found.items()}
+        return {"gate": gate.as_dict()}, {name: round(value, 4) for name, value in found.items()}
 
 
 class TermTraining:
@@ -173,17 +179,3 @@ class TermTraining:
 def _part(recipe: Recipe) -> TermModelPart:
     assert isinstance(recipe.model, TermModelPart)
     return recipe.model
-
-
-def _tokenizer_file(base: str) -> Path:
-    """The `tokenizer.json` of a folder or of a hub id."""
-    local = Path(base) / TOKENIZER
-    if Path(base).is_dir():
-        return local
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(hf_hub_download(base, TOKENIZER))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise TrainingError(f"cannot fetch the tokenizer of {base!r}: {error}") from error

@@ -33,12 +33,15 @@ def write_card(
 ) -> None:
     """Write `README.md` and `curves.png` into a run's folder; `logs` are Trainer's, by stage, in the order they ran."""
     draw(folder / "curves.png", folder.name, logs)
-    gate, scores = description["gate"], description["metrics"]
+    scores, gate = description["metrics"], description.get("gate")
+    if gate:
+        parts = f"p = sigmoid({gate['scale']:.3f} · logit {gate['shift']:+.3f}), threshold {gate['threshold']:.2f}"
+        gate = f"| gate | {parts} |"
     steps = (f"{name} {int(max((entry['step'] for entry in log), default=0)):,}" for name, log in logs.items())
     lines = [
         f"# {folder.name}",
         "",
-        f"A rewriter of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
+        f"A model of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
         f"`{description['base']}`" + (" with LoRA." if recipe.lora else "."),
         about,
         "",
@@ -49,7 +52,7 @@ def write_card(
         f"| time | {description['seconds'] / 60:.1f} minutes |",
         f"| hardware | {description['hardware']} |",
         f"| seed | {recipe.seed} |",
-        f"| gate | p = sigmoid({gate['scale']:.3f} · logit {gate['shift']:+.3f}), threshold {gate['threshold']:.2f} |",
+        *([gate] if gate else []),
         "",
         "## Data",
         "",

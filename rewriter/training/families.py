@@ -1,4 +1,5 @@
-"""What a family of rewriters brings to be trained; recipes, data, runs, checkpoints and cards are the same for all.
+"""What a family brings to be trained, of rewriters or of cross-encoders; recipes, data, runs, checkpoints and cards are
+the same for all.
 
 A new family is a class with the methods of `Family` and its name below. None of it may import torch before it is
 asked to open a model, since recipes are read to be listed, too.
@@ -6,7 +7,7 @@ asked to open a model, since recipes are read to be listed, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -14,18 +15,30 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from rewriter.errors import RecipeError
 
 if TYPE_CHECKING:
-    from rewriter.examples import RewriteExample
-    from rewriter.gate import RewriteGate
+    from rewriter.load import RunKind
     from rewriter.training.mixture import Mixture
     from rewriter.training.recipe import ModelPart, Recipe, Stage
 
 FAMILIES = {
     "chat": "rewriter.conditional.chat:ChatFamily",
     "causal": "rewriter.conditional.training:ConditionalFamily",
+    "reranker": "rewriter.reranking.training:RerankerFamily",
     "t5": "rewriter.conditional.training:ConditionalFamily",
     "terms": "rewriter.terms.training:TermFamily",
 }
-"""Family → `module:class`; how it is served stands in `rewriter.load`."""
+"""Family → `module:class`; how a rewriter is served stands in `rewriter.load`, a cross-encoder in `index.rerank`."""
+
+
+class TrainingExample(Protocol):
+    """One question that is learnt from, as its family reads it; hashable, and equal where it says the same."""
+
+    @property
+    def source(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def dialog(self) -> str:
+        """Its conversation: all of one stand on one side."""
 
 
 class Features(Protocol):
@@ -47,7 +60,7 @@ class Trainable(Protocol):
 
     model: Any
 
-    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> Features:
+    def features(self, examples: Sequence[Any], *, train: bool) -> Features:
         """What the model reads of examples; augmented, where the family does so, when they are trained on."""
 
     def collate(self, items: Sequence[Any]) -> dict[str, Any]:
@@ -57,14 +70,19 @@ class Trainable(Protocol):
         """Parameters with rates of their own, as torch's optimisers take them; None gives all the stage's."""
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write the trained weights, and what `Family.export` needs; what `rewriter.json` is to say of the family."""
+        """Write the trained weights, and what `Family.export` needs; what the description is to say of the family."""
 
 
 class Family(Protocol):
-    """A family of rewriters. `about` says in one sentence what it does, `settings` reads a recipe's `[model]`."""
+    """A family. `about` says in one sentence what it does, `settings` reads a recipe's `[model]`, `kind` says where its
+    runs lie."""
 
     settings: type[ModelPart]
     about: str
+    kind: RunKind
+
+    def read(self, path: Path) -> Iterable[TrainingExample]:
+        """The examples of a data file; raises ExampleError."""
 
     def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Trainable:
         """The model that a run begins with, the same whenever it is asked for. Writes `tokenizer.json` into `folder`.
@@ -83,10 +101,11 @@ class Family(Protocol):
         recipe: Recipe,
         folder: Path,
         description: dict[str, Any],
-        dev: Sequence[RewriteExample],
-        test: Sequence[RewriteExample],
-    ) -> tuple[RewriteGate, dict[str, float]]:
-        """The calibrated gate and the scores of what was exported, on what was held out."""
+        dev: Sequence[Any],
+        test: Sequence[Any],
+    ) -> tuple[dict[str, Any], dict[str, float]]:
+        """What else the description says, such as a calibrated `gate`, and the scores of what was exported, both from
+        what was held out."""
 
 
 def family(name: str) -> Family:

@@ -6,7 +6,7 @@ that was killed goes on where it was.
     stages/<name>/             checkpoints while it runs; final.pt and log.json when it is through
     logs/                      TensorBoard
     weights and export         written at the end, as the family has them; then curves.png, README.md and, last of
-                               all, rewriter.json
+                               all, rewriter.json (of cross-encoders reranker.json)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from rewriter.errors import RecipeError, TrainingError
-from rewriter.load import DESCRIPTION, FORMAT, describe, write_description
+from rewriter.load import FORMAT, REWRITERS, RunKind, describe, write_description
 from rewriter.tokenizer_file import TOKENIZER
 from rewriter.training.card import hardware, write_card
 from rewriter.training.families import Trainable, family
@@ -57,7 +57,7 @@ def train(
     one writes. Raises MissingExtra, RecipeError, ExampleError, TrainingError.
     """
     need_extra("train", "Training", *LIBRARIES)
-    if (folder / DESCRIPTION).is_file():
+    if (folder / family(recipe.model.family).kind.description).is_file():
         callback(f"{folder.name} is finished.")
         return folder
     import torch
@@ -113,14 +113,14 @@ def _stages(
         _finish(recipe, mixture, trainable, folder, clock, callback)
 
 
-def export(folder: Path, callback: Callable[[str], None] = print) -> None:
-    """Make the export of a finished run again from its weights, with the gate it has.
+def export(folder: Path, callback: Callable[[str], None] = print, kind: RunKind = REWRITERS) -> None:
+    """Make the export of a finished run again from its weights; what was calibrated stays as it is.
 
     Raises TrainingError without weights, RunError where the run is not finished.
     """
-    description = describe(folder)
+    description = describe(folder, kind)
     changes, served = family(description["family"]).export(folder, description)
-    write_description(folder, description | changes, served)
+    write_description(folder, description | changes, served, kind)
     callback(f"{folder.name}: exported {', '.join(path.name for path in served)}.")
 
 
@@ -134,7 +134,8 @@ def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
     for n in range(len(recipe.stage)):
         mixture.train(n)
     mixture.held_out("dev")
-    mixture.passages()
+    if recipe.passages:
+        mixture.passages()
     data = json.dumps([asdict(source) for source in mixture.sources()], indent=2)
     hashes = folder / "data.json"
     if hashes.is_file() and hashes.read_text("utf-8") != data:
@@ -151,7 +152,7 @@ def _finish(
     clock: _Clock,
     callback: Callable[[str], None],
 ) -> None:
-    kind = family(recipe.model.family)
+    trained_family = family(recipe.model.family)
     trained = sum(p.numel() for p in trainable.model.parameters() if p.requires_grad)
     callback("exporting")
     trainable.model.cpu().eval()
@@ -161,25 +162,28 @@ def _finish(
         "recipe": recipe.name,
         "base": Path(recipe.model.base).name,
     } | trainable.save(folder)
-    changes, served = kind.export(folder, description)
-    callback("calibrating the gate, and judging what was held out")
-    gate, metrics = kind.judge(
+    changes, served = trained_family.export(folder, description)
+    callback("judging what was held out")
+    judged, metrics = trained_family.judge(
         recipe, folder, description | changes, mixture.held_out("dev"), mixture.held_out("test")[:ASSESSED]
     )
-    description |= changes | {
-        "gate": gate.as_dict(),
-        "parameters": sum(p.numel() for p in trainable.model.parameters()),
-        "trained": trained,
-        "seconds": round(clock.seconds(), 1),
-        "hardware": hardware(),
-        "metrics": metrics,
-        "created": time.time(),
-    }
+    description |= (
+        changes
+        | judged
+        | {
+            "parameters": sum(p.numel() for p in trainable.model.parameters()),
+            "trained": trained,
+            "seconds": round(clock.seconds(), 1),
+            "hardware": hardware(),
+            "metrics": metrics,
+            "created": time.time(),
+        }
+    )
     logs = {stage.name: _log(folder / "stages" / stage.name) for stage in recipe.stage}
-    write_card(folder, recipe, kind.about, mixture.sources(), logs, description)
+    write_card(folder, recipe, trained_family.about, mixture.sources(), logs, description)
     for checkpoint in folder.glob("stages/*/checkpoint-*"):
         shutil.rmtree(checkpoint)
-    write_description(folder, description, served)
+    write_description(folder, description, served, trained_family.kind)
 
 
 @contextmanager

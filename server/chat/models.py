@@ -63,8 +63,9 @@ class Models:
             if self._reranker is None:
                 from index.rerank import load_reranker
                 from server.registry import resolve
+                from server.rerankers import chosen_reranker
 
-                self._reranker = load_reranker(resolve(self._settings.retrieval.reranker, self._settings.home))
+                self._reranker = load_reranker(resolve(chosen_reranker(self._settings), self._settings.home))
             return self._reranker
 
 

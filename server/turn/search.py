@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from index.documents import Document
@@ -23,6 +23,7 @@ from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.events import Leg, RewriteEvent
 from server.turn.steps import Stopwatch, in_thread
+from text.asking import QuestionContext
 
 if TYPE_CHECKING:
     from index.rerank import Reranker
@@ -137,6 +138,14 @@ class SearchPlan:
     legs: Legs
     rewriter: str
     seconds: float = 0.0
+    context: QuestionContext = field(default=QuestionContext())
+    """What the question leans on; empty for one that a person or a rewriter wrote in full."""
+
+    @property
+    def asked(self) -> str:
+        """The question that `context` goes with."""
+        written = self.decision in ("rewrite", EDITED)
+        return self.legs.rerank_question or self.question if written else self.question
 
     @property
     def meaning(self) -> str:
@@ -213,9 +222,12 @@ class TurnSearch:
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
             queries = build_legs(conversation, question, edited, weights).queries
             return SearchPlan(question, edited, EDITED, Legs(queries, text), name)
-        return SearchPlan(
-            question, rewrite, rewrite.decision, build_legs(conversation, question, rewrite, weights), name
-        )
+        legs = build_legs(conversation, question, rewrite, weights)
+        context = QuestionContext()
+        if rewrite.decision != "rewrite":
+            words = " ".join(term.text for term in rewrite.expansion)
+            context = QuestionContext(words, *conversation.last_exchange())
+        return SearchPlan(question, rewrite, rewrite.decision, legs, name, context=context)
 
     async def planned(
         self,
@@ -271,7 +283,8 @@ class TurnSearch:
             )
         if not reranks or not found or self.reranker is None:
             return found, False
-        question = plan.legs.rerank_question or plan.question
+        reads = self.reranker.reads_conversations
+        question = plan.asked if reads else plan.legs.rerank_question or plan.question
         belief = 0.0 if plan.rewrite.decision == "rewrite" else plan.rewrite.needs_history or 0.0
         with watch.begin("rerank") as step:
             found = self.reranker.rerank(
@@ -280,14 +293,18 @@ class TurnSearch:
                 seconds=retrieval.rerank_seconds,
                 top=retrieval.rerank_top,
                 weight=math.exp(retrieval.rerank_leaning * belief),
+                context=plan.context if reads else None,
             )
             step.tell({"question": question}, _traced(found), {"hits": len(found)})
         return found, True
 
     def reranks(self, plan: SearchPlan) -> bool:
-        """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known."""
-        how = self.settings.retrieval.rerank
-        return self.reranker is not None and (how == "always" or (how == "auto" and bool(plan.legs.rerank_question)))
+        """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known, or where it reads
+        conversations."""
+        if self.reranker is None or self.settings.retrieval.rerank == "never":
+            return False
+        known = bool(plan.legs.rerank_question) or self.reranker.reads_conversations
+        return known or self.settings.retrieval.rerank == "always"
 
     async def search(
         self,

@@ -21,6 +21,7 @@ from index.indexer import index_documents
 from index.query import Hit
 from testing.encoder import WordEncoder
 from tests.heavy_imports import LATE
+from text.asking import QuestionContext
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -69,9 +70,16 @@ def test_options_reach_the_search(collection: Collection) -> None:
 def test_a_reranker_has_the_last_word(collection: Collection) -> None:
     class Backwards:
         name = "backwards"
+        reads_conversations = False
 
         def rerank(
-            self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20, weight: float = 1.0
+            self,
+            question: str,
+            hits: Sequence[Hit],
+            seconds: float,
+            top: int = 20,
+            weight: float = 1.0,
+            context: QuestionContext | None = None,
         ) -> list[Hit]:
             return list(hits)[::-1]
 

@@ -219,7 +219,7 @@ def test_a_run_can_go_on_from_a_finished_rewriter(
 def test_exported_weights_multiply_out_to_those_of_torch(finished: Path) -> None:
     import torch
 
-    from rewriter.terms.restoring import multiplied_out
+    from rewriter.onnx_weights import multiplied_out
 
     trained = torch.load(finished / "model.pt", weights_only=True)
     restored = dict(multiplied_out(finished / "model.onnx"))

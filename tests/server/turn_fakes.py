@@ -9,6 +9,7 @@ from typing import Any
 from index.documents import Document, Section
 from index.query import Hit, Passage, Query, Where
 from server.turn.events import Evidence
+from text.asking import QuestionContext
 
 LEAVE = "Parental leave lasts ten weeks. It may be taken in two parts. It is not paid after week 8."
 FAX = "Apply with form PL-7 at the office. The form may also be sent by fax to 555-0199."
@@ -74,15 +75,24 @@ class FakeCollection:
 
 
 class Reversing:
-    """A cross-encoder that turns the list round; keeps what it was asked."""
+    """A cross-encoder that turns the list round; keeps what it was asked, and in which context."""
 
     name = "reversing"
 
-    def __init__(self) -> None:
+    def __init__(self, reads_conversations: bool = False) -> None:
+        self.reads_conversations = reads_conversations
         self.asked: list[str] = []
+        self.contexts: list[QuestionContext | None] = []
 
     def rerank(
-        self, question: str, hits: Sequence[Hit], seconds: float, top: int = 20, weight: float = 1.0
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        seconds: float,
+        top: int = 20,
+        weight: float = 1.0,
+        context: QuestionContext | None = None,
     ) -> list[Hit]:
         self.asked.append(question)
+        self.contexts.append(context)
         return list(reversed(hits))

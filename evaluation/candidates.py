@@ -1,0 +1,111 @@
+"""Rows to train a cross-encoder on: every judged question with passages that the search of a chat turn finds for it.
+
+What the search ranks high and nobody calls relevant is what a cross-encoder has to tell from the answer. Each passage
+also gets what the present one says of it under the stand-alone question, where a person wrote one: so the new one can
+learn to say the same of the conversation. Training is `rewriter.reranking`'s business.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from evaluation.retrieval import Bench, Progress, index_set, silent
+from evaluation.sets.quotes import placed
+from index.collection import Collection
+from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
+from rewriter.reranking.rows import RankedPassage, RerankExample
+from server.turn.search import TurnSearch
+
+if TYPE_CHECKING:
+    from evaluation.sets.base import EvalSet, Question
+    from rewriter.protocol import Rewriter
+
+DEPTH = 40
+"""So far down the list are passages taken from."""
+FIRST, FURTHER = 4, 3
+"""So many from its top, and so many at random from below."""
+RELEVANT = 2
+"""Relevant passages are taken up to so many, those that the search missed last."""
+_BATCH = 4
+
+
+def candidates_of_set(chosen: EvalSet, rewriter: Rewriter, bench: Bench) -> Iterator[RerankExample]:
+    """The rows of a set, over its own corpus, or over the settings' collection where it has none."""
+    own = chosen.corpus is None
+    name = bench.settings.collection if own else index_set(chosen, bench)
+    root = bench.settings.home / "collections" if own else bench.root
+    with closing(Collection.open(root, name, bench.encoder)) as collection:
+        search = TurnSearch(collection=lambda _: collection, rewriter=rewriter, settings=bench.settings)
+        yield from candidates(placed(chosen, collection), collection, search, bench.reading, bench.progress)
+
+
+def candidates(
+    chosen: EvalSet,
+    collection: Collection,
+    search: TurnSearch,
+    teacher: Reranker | None = None,
+    progress: Progress = silent,
+    seed: int = 1,
+) -> Iterator[RerankExample]:
+    """The rows of a set judged by passages of `collection`; questions without a relevant one are left out."""
+    qrels, asked = chosen.levels[0].qrels, chosen.judged
+    for done, question in enumerate(asked):
+        progress(f"{chosen.name}: searching", done, len(asked))
+        wanted = [one for one, value in qrels.get(question.id, {}).items() if value > 0]
+        found = search.find(question.text, collection=collection.name, conversation=question.conversation, k=DEPTH)
+        texts = {hit.passage.id: hit.passage.indexed_text for hit in found.hits}
+        listed = list(texts)
+        texts |= _missing(chosen, question, [one for one in wanted if one not in texts], collection)
+        taken = _taken(listed, [one for one in wanted if one in texts], random.Random(f"{seed}:{question.id}"))
+        if not any(one in wanted for one in taken) or all(one in wanted for one in taken):
+            continue
+        scores = _scores(teacher, question, [texts[one] for one in taken])
+        yield RerankExample(
+            id=question.id,
+            history=question.conversation.messages,
+            question=question.text,
+            rewrite=question.rewrite,
+            words=tuple(term.text for term in found.plan.rewrite.expansion),
+            source=chosen.name,
+            passages=tuple(
+                RankedPassage(texts[one], one in wanted, score) for one, score in zip(taken, scores, strict=True)
+            ),
+        )
+    progress(f"{chosen.name}: searching", len(asked), len(asked))
+
+
+def _missing(chosen: EvalSet, question: Question, wanted: Sequence[str], collection: Collection) -> Mapping[str, str]:
+    """The texts of relevant passages that the search did not find, from the documents that are relevant too."""
+    if not wanted:
+        return {}
+    judged = {name for level in chosen.levels if level.by == "document" for name in level.qrels.get(question.id, ())}
+    known = judged & {one.id for one in collection.documents()}
+    passages = (passage for name in sorted(known) for passage in collection.passages(name))
+    return {one.id: one.indexed_text for one in passages if one.id in wanted}
+
+
+def _taken(listed: Sequence[str], wanted: Sequence[str], rng: random.Random) -> list[str]:
+    """Relevant passages, those at the top of the list, and some from below."""
+    relevant = [one for one in listed if one in wanted] + [one for one in wanted if one not in listed]
+    others = [one for one in listed if one not in wanted]
+    below = others[FIRST:]
+    return [*relevant[:RELEVANT], *others[:FIRST], *rng.sample(below, min(FURTHER, len(below)))]
+
+
+def _scores(teacher: Reranker | None, question: Question, passages: Sequence[str]) -> Sequence[float | None]:
+    """What the present cross-encoder says of each under the stand-alone question; nothing where there is none."""
+    if not isinstance(teacher, CrossEncoderReranker) or (question.conversation and not question.rewrite):
+        return [None] * len(passages)
+    scorer = teacher.scorer
+    asked = scorer.cut(question.rewrite or question.text, QUESTION_TOKENS)[0]
+    cut = [scorer.cut(passage, PASSAGE_TOKENS)[0] for passage in passages]
+    order = sorted(range(len(cut)), key=lambda n: len(cut[n]))
+    scores = [0.0] * len(cut)
+    for start in range(0, len(order), _BATCH):
+        part = order[start : start + _BATCH]
+        for n, score in zip(part, scorer.score(asked, [cut[n] for n in part]).tolist(), strict=True):
+            scores[n] = round(float(score), 3)
+    return scores

@@ -48,12 +48,13 @@ def from_onnx(path: Path) -> BertForSequenceClassification:
     import torch
     from transformers import BertConfig, BertForSequenceClassification
 
+    config: Any = BertConfig
     try:
         weights = {name: torch.tensor(value) for name, value in multiplied_out(path)}
         words, width = weights["bert.embeddings.word_embeddings.weight"].shape
         layers = {name.split(".")[3] for name in weights if name.startswith("bert.encoder.layer.")}
         model = BertForSequenceClassification(
-            BertConfig(
+            config(
                 vocab_size=words,
                 hidden_size=width,
                 num_hidden_layers=len(layers),

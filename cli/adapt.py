@@ -1,4 +1,4 @@
-"""`anaphora adapt`: from documents to a rewriter made for them, promoted only where numbers say so.
+"""`anaphora adapt`: from documents to a rewriter or a cross-encoder made for them, promoted only where numbers say so.
 
 The steps are `evaluation.adaptation`'s; here they are given this installation's models, and their result is shown.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.shared.options import Cpu
-from cli.shared.state import State, state_of
+from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
 
 if TYPE_CHECKING:
@@ -53,11 +53,17 @@ def adapt(
     """
     from cli.shared.resources import existing
     from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+    from rewriter.load import RERANKERS
+    from rewriter.training import read_recipe
+    from rewriter.training.families import family
     from text.extras import need_extra
 
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     state = state_of(context)
     settings = state.settings({"collection": name})
+    kind = family(read_recipe(recipe).model.family).kind
+    if kind == RERANKERS and settings.retrieval.rerank == "never":
+        raise InputError("retrieval.rerank is `never`: a cross-encoder would neither be measured nor serve.")
     plan = AdaptationPlan(
         name,
         tuple(existing(paths)),
@@ -65,6 +71,7 @@ def adapt(
         existing([dialogs])[0] if dialogs else None,
         tuple(existing(also or ())),
         questions,
+        kind,
     )
     tools = _Tools(state, settings, plan.documents, cpu, threads)
     result = Adaptation(settings.home, plan, tools).run(promoting=promote)
@@ -72,7 +79,8 @@ def adapt(
         return
     show(state, result)
     if not promote:
-        state.err.print(f"Not promoted, as asked. `anaphora models promote {name}` does it by hand.")
+        option = "--reranker " if kind == RERANKERS else ""
+        state.err.print(f"Not promoted, as asked. `anaphora models promote {option}{name}` does it by hand.")
 
 
 def show(state: State, result: AdaptationResult) -> None:
@@ -145,15 +153,14 @@ class _Tools:
         return open_rewriter(self._settings)
 
     @contextmanager
-    def searching(self, rewriter: Rewriter) -> Iterator[TurnSearch]:
+    def searching(self, rewriter: Rewriter, reranker: Path | None = None) -> Iterator[TurnSearch]:
         from cli.shared.resources import open_collection
+        from index.rerank import load_reranker
         from server.turn.search import TurnSearch
 
-        reranker = self._models.reranker() if self._settings.retrieval.rerank != "never" else None
+        reads = load_reranker(str(reranker)) if reranker else self._models.reranker()
         with open_collection(self._settings, self._models) as searched:
-            yield TurnSearch(
-                collection=lambda _: searched, rewriter=rewriter, settings=self._settings, reranker=reranker
-            )
+            yield TurnSearch(collection=lambda _: searched, rewriter=rewriter, settings=self._settings, reranker=reads)
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
         from cli.shared.progress import progress

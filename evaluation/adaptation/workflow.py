@@ -1,4 +1,5 @@
-"""An adaptation from documents to a rewriter that may serve: index, pairs, train, calibrate, evaluate, promote.
+"""An adaptation from documents to a rewriter that may serve, or a cross-encoder: index, pairs, train, calibrate,
+evaluate, promote.
 
 Every step's result is remembered, so that an adaptation that was stopped goes on with the step it was in. What only
 an installation has (models, the language model, the rewriter that serves) comes through `AdaptationTools`.
@@ -16,10 +17,11 @@ from evaluation.adaptation.gating import best, curve
 from evaluation.adaptation.measuring import LEAST, MeasuredChange, judge, measure
 from evaluation.adaptation.pairs import HELD, TRAIN, drawn, write_pairs
 from evaluation.adaptation.questions import HeldOutQuestion, from_dialogs
+from evaluation.adaptation.reranking import write_candidates
 from evaluation.adaptation.steps import AdaptationState
 from evaluation.errors import EvaluationError
-from rewriter.load import Serving, describe, load_rewriter
-from rewriter.runs import gate_threshold, promote, run_folder, set_gate_threshold
+from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
+from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_threshold
 from synth import Folder
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ class AdaptationTools(Protocol):
     def serving(self) -> Rewriter:
         """The rewriter that serves now."""
 
-    def searching(self, rewriter: Rewriter) -> AbstractContextManager[TurnSearch]:
-        """Searching the collection as a turn does, with that rewriter."""
+    def searching(self, rewriter: Rewriter, reranker: Path | None = None) -> AbstractContextManager[TurnSearch]:
+        """Searching the collection as a turn does, with that rewriter; `reranker` is a run's instead of the present
+        one."""
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
         """What is called for each of `total` questions that is done."""
@@ -71,7 +74,10 @@ class AdaptationTools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdaptationPlan:
-    """What decides the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows."""
+    """What decides the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows.
+
+    `kind` is what the recipe makes.
+    """
 
     name: str
     documents: tuple[Path, ...]
@@ -79,6 +85,7 @@ class AdaptationPlan:
     dialogs: Path | None = None
     also: tuple[Path, ...] = ()
     questions: int = 400
+    kind: RunKind = REWRITERS
 
     def wanted(self) -> dict[str, Any]:
         """The plan as JSON values, to be recognised by."""
@@ -113,7 +120,8 @@ class Adaptation:
         self._home = home
         self._plan = plan
         self._tools = tools
-        self._run = run_folder(home, plan.name)
+        self._run = run_folder(home, plan.name, plan.kind)
+        self._rewrites = plan.kind == REWRITERS
         self._folder = home / "adapt" / plan.name
         self._data = self._folder / "data"
         self._synth = plan.dialogs or self._folder / "synth"
@@ -131,12 +139,13 @@ class Adaptation:
         self._step("pairs", self._pairs)
         if not (self._data / HELD).is_file():
             self._step("train", self._train)
-            self._tools.say(UNMEASURED.format(name=plan.name))
+            self._tools.say(UNMEASURED.format(name=plan.name if self._rewrites else f"--reranker {plan.name}"))
             return None
         if self._state.result("train") is None:
             self._foretell()
         self._step("train", self._train)
-        self._step("calibrate", self._calibrate)
+        if self._rewrites:
+            self._step("calibrate", self._calibrate)
         found = self._step("evaluate", self._evaluate)
         promoted = promoting and self._step("promote", self._promote)["promoted"] == "yes"
         return AdaptationResult(
@@ -167,7 +176,15 @@ class Adaptation:
         dialogs = Folder(self._synth) if self._plan.dialogs or self._tools.writes_dialogs else None
         if dialogs is not None and self._plan.dialogs is None:
             self._tools.write_dialogs(dialogs)
-        train, held = write_pairs(self._data, dialogs, self._plan.also)
+        if self._rewrites:
+            train, held = write_pairs(self._data, dialogs, self._plan.also)
+            return {"train": train, "held out": held}
+        held, asked = 0, list[HeldOutQuestion]()
+        if dialogs is not None:
+            held = write_pairs(self._data, dialogs, ())[1]
+            asked = list(from_dialogs(dialogs.dialogs("train"), dialogs.propositions))
+        with self._tools.searching(self._tools.serving()) as search:
+            train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.name)
         return {"train": train, "held out": held}
 
     def _foretell(self) -> None:
@@ -181,7 +198,7 @@ class Adaptation:
 
     def _train(self) -> dict[str, Any]:
         self._tools.train(self._plan.recipe, self._data, TRAIN, self._run)
-        return {"run": self._plan.name, "family": describe(self._run)["family"]}
+        return {"run": self._plan.name, "family": describe(self._run, self._plan.kind)["family"]}
 
     def _calibrate(self) -> dict[str, Any]:
         """The threshold of the gate that finds most on a third of the held-out conversations."""
@@ -198,29 +215,35 @@ class Adaptation:
         return {"threshold": chosen.threshold, "questions": len(asked), "curve": [asdict(point) for point in points]}
 
     def _evaluate(self) -> dict[str, Any]:
-        """The rewriter that serves now against the new one, on the other two thirds."""
+        """What serves now against the new run, on the other two thirds."""
         asked = self._asked("evaluate")
-        rewriters = {
-            "before": self._tools.serving(),
-            "after": load_rewriter(self._run, Serving(timeout_seconds=PATIENT)),
-        }
-        found = {}
-        for when, rewriter in rewriters.items():
-            with (
-                self._tools.searching(rewriter) as search,
-                self._tools.counting(f"searching with {rewriter.name} ({when})", len(asked)) as counted,
-            ):
-                found[when] = measure(search, self._plan.name, asked, counted=counted)
+        before = self._tools.serving()
+        after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT)) if self._rewrites else before
+        found, names = {}, {}
+        for when, rewriter, reranker in (
+            ("before", before, None),
+            ("after", after, None if self._rewrites else self._run),
+        ):
+            with self._tools.searching(rewriter, reranker) as search:
+                names[when] = rewriter.name if self._rewrites or search.reranker is None else search.reranker.name
+                with self._tools.counting(f"searching with {names[when]} ({when})", len(asked)) as counted:
+                    found[when] = measure(search, self._plan.name, asked, counted=counted)
         return {
             **asdict(judge(asked, found["before"], found["after"])),
-            **{when: rewriter.name for when, rewriter in rewriters.items()},
+            **names,
             "milliseconds": {when: [round(one.p50_ms, 1), round(one.p95_ms, 1)] for when, one in found.items()},
         }
 
     def _promote(self) -> dict[str, Any]:
         if not (self._state.result("evaluate") or {}).get("promote"):
             return {"promoted": "no"}
-        return {"promoted": "yes", "instead of": promote(self._home, self._plan.name) or "the packaged default"}
+        checked = check if self._rewrites else self._verified
+        before = promote(self._home, self._plan.name, self._plan.kind, checked)
+        return {"promoted": "yes", "instead of": before or "the default"}
+
+    def _verified(self, folder: Path) -> None:
+        """A cross-encoder that was measured was opened already."""
+        verify(folder, describe(folder, self._plan.kind))
 
     def _asked(self, part: str) -> list[HeldOutQuestion]:
         """One part of the held-out questions, by conversation: what calibrates never evaluates."""

@@ -1,14 +1,13 @@
-"""`anaphora eval answerability`: fit and judge the decision to refuse, from the search alone."""
+"""`anaphora eval answerability`: fit and judge the decision to answer, ask back or refuse, from the search alone."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, listed, runs_folder
+from cli.shared.evaluating import bench, listed, open_form, runs_folder
 from cli.shared.options import Data, Name, Out
 from cli.shared.state import state_of
 
@@ -16,38 +15,46 @@ from cli.shared.state import state_of
 def answerability(
     context: typer.Context,
     data: Data = None,
-    sets: Annotated[str, typer.Option(help="Sets whose questions are marked, by commas.")] = "mtrag-cloud,mtrag-govt",
+    sets: Annotated[str, typer.Option(help="Sets whose questions are marked, by commas.")] = "product-*",
+    split: Annotated[str, typer.Option(help="The part of sets that have several: train or dev.")] = "dev",
+    fit: Annotated[
+        Path | None, typer.Option(help="Fit on these questions, and write the models to this file (JSON).")
+    ] = None,
+    answerable: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of answerable questions drawn; each then counts for more.")
+    ] = 1.0,
+    foreign: Annotated[int, typer.Option(min=0, help="Ask every so manieth question to the next set too.")] = 0,
     answers: Annotated[
         Path | None, typer.Option(help="Folder of a run of answers: also show its refusals joined with these.")
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="Write the fitted weights to this file (TOML).")] = None,
     name: Name = "",
     out: Out = None,
 ) -> None:
-    """Fit how likely the passages answer a question; precision and recall of refusing below a threshold.
+    """Judge how well the decision tells what the passages answer; with --fit, fit it anew and cross-validate it.
 
-    Questions of each set are also asked to the others, which cannot answer them.
+    What has been searched is kept in the run: after an interruption the same --name goes on.
     """
     from evaluation import answerability as fitting
     from evaluation.reports import page as report
     from evaluation.reports import tables
     from evaluation.reports.runs import create_run
     from evaluation.sets import load_sets
+    from server.turn.decision import models as packaged
 
     state = state_of(context)
     settings = state.settings()
-    chosen = load_sets(listed(sets), data)
-    writer = create_run(runs_folder(settings, out), "answerability", name)
-    with bench(settings, state, rerank=True) as measuring:
-        cases = list(fitting.collect_cases(chosen, measuring))
-    writer.write_rows((asdict(case) for case in cases), "cases.jsonl")
-    models, rows, lines = fitting.measure_kinds(cases, writer)
+    chosen = load_sets(listed(sets), data, split=split)
+    writer = create_run(runs_folder(settings, out), "answerability", name, resume=bool(name))
+    kept = writer.path("cases.jsonl")
+    with bench(settings, state, rerank=True) as measuring, open_form("auto", settings, state) as rewriter:
+        cases = fitting.collect_cases(chosen, measuring, rewriter, kept, answerable=answerable, foreign=foreign)
+    models, rows, lines = fitting.measure_kinds(cases, None if fit else packaged(), writer)
     run = writer.finish(settings)
     state.out.print(tables.table(fitting.HEAD, rows), soft_wrap=True)
     if answers is not None:
-        joined = tables.table(fitting.JOINED_HEAD, fitting.with_answers(answers, chosen, cases))
+        joined = tables.table(fitting.JOINED_HEAD, fitting.with_answers(answers, chosen, cases, models))
         state.out.print("", joined, sep="\n", soft_wrap=True)
     (run.folder / "report.html").write_text(report.html(run, extra=[fitting.plot(lines)]), "utf-8")
-    if weights is not None:
-        weights.write_text(fitting.as_toml(models), "utf-8")
+    if fit is not None:
+        fit.write_text(fitting.as_json(models, fitting.recipe(cases, [one.name for one in chosen], split)), "utf-8")
     state.err.print(f"Wrote {run.folder}.")

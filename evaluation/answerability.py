@@ -1,12 +1,14 @@
-"""Fitting the answerability of `server.turn.answerability`, and its precision and recall over thresholds.
+"""Fitting the decision of `server.turn.decision`, and what it is worth: AUC, refusals over thresholds, calibration.
 
-Questions people marked as unanswerable are few, so a second kind is added: questions of one corpus asked to
-another, which cannot answer them. The two are always shown apart, because the second is the easier. All curves
-are cross-validated: no question is judged by a model that saw a question of its conversation.
+People have marked which questions the documents answer, which they do not, and which need asking back. Questions of
+one corpus asked to another, which cannot answer them, can be added; they are the easier kind and always shown apart.
+A model that is fitted is judged by cross-validation: no question by a model that saw a question of its conversation.
 """
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -21,41 +23,56 @@ from evaluation.reports import charts
 from evaluation.reports.charts import Line
 from evaluation.reports.runs import Metric, RunWriter, slug
 from evaluation.retrieval import Bench, index_set
+from evaluation.sets.rows import json_rows
 from index.collection import Collection
-from rewriter.passthrough import PassThroughRewriter
-from server.turn.answerability import BASE, READ, WITH_RELEVANCE, AnswerabilityModel, signals
+from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, signals
 from server.turn.search import TurnSearch
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from evaluation.sets.base import EvalSet
+    from evaluation.answering import AnsweredTurn
+    from evaluation.sets.base import EvalSet, Question
+    from rewriter.protocol import Rewriter
 
 FOLDS = 5
 RIDGE = 0.02
 SEED = 5
+BINS = 10
+READ_SECONDS = 60.0
 
-SHOWN = (0.02, 0.05, 0.1, 0.2)
-"""Shares of false refusals at which a table says how much is refused rightly."""
-HEAD = ["unanswerable questions", "model", "AUC", *(f"refused rightly at {share:.0%} false" for share in SHOWN)]
+RIGHT: Mapping[str, Outcome] = {
+    "answerable": "answer",
+    "partial": "answer",
+    "underspecified": "ask",
+    "unanswerable": "refuse",
+}
+"""The right outcome by what people marked; questions marked otherwise are left out."""
+
+SHOWN = (0.05, 0.1, 0.2)
+"""Shares of answerable questions refused, or asked back, at which a table says how many are so rightly."""
+HEAD = ["what is told apart", "n", "model", "AUC", *(f"right at {share:.0%} false" for share in SHOWN)]
 """Of the rows of `measure_kinds`."""
 JOINED_HEAD = ["refused by", "unanswerable refused", "answerable refused", "n"]
 """Of the rows of `with_answers`."""
-KINDS = {"base": BASE, "with relevance": WITH_RELEVANCE}
-"""The models that are fitted, and their signals."""
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Signals of one question's search. `foreign`: asked to another corpus than its own."""
+    """Signals of one question's search, and what would be right.
+
+    `foreign`: asked to another corpus than its own. `weight`: how many questions it stands for, where some were left
+    out.
+    """
 
     id: str
     dialog: str
     signals: Mapping[str, float]
-    answerable: bool
+    right: Outcome
     foreign: bool = False
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,35 +86,59 @@ class OperatingPoint:
     """Share of answerable questions refused."""
 
 
-def fit(cases: Sequence[Case], names: Sequence[str]) -> AnswerabilityModel:
-    """Logistic regression, both classes weighing the same, weights held small."""
-    from sklearn.linear_model import LogisticRegression
+def fit(cases: Sequence[Case], names: Sequence[str]) -> DecisionModel:
+    """Multinomial logistic regression over standardised signals, weights held small and those of support bounded.
 
-    raw, y = _matrix(cases, names), np.array([case.answerable for case in cases])
-    mean, spread = raw.mean(axis=0), raw.std(axis=0) + 1e-9
-    model = LogisticRegression(C=1 / (RIDGE * len(y)), class_weight="balanced", solver="newton-cholesky", tol=1e-8)
-    model.fit((raw - mean) / spread, y)
-    slopes = model.coef_[0] / spread
-    return AnswerabilityModel(
-        round(float(model.intercept_[0] - slopes @ mean), 4),
-        {n: round(float(s), 4) for n, s in zip(names, slopes, strict=True)},
+    Not weighted by class: the chances are those of the questions it is fitted on.
+    """
+    from scipy.optimize import minimize
+
+    raw = np.array([[case.signals[name] for name in names] for case in cases], dtype=np.float64)
+    share = np.array([case.weight for case in cases])[:, None] / sum(case.weight for case in cases)
+    mean = (share * raw).sum(axis=0)
+    spread = np.sqrt((share * (raw - mean) ** 2).sum(axis=0))
+    spread[spread < 1e-6] = 1.0
+    x = np.column_stack([(raw - mean) / spread, np.ones(len(cases))])
+    y = np.array([[case.right == name for name in OTHERS] for case in cases], dtype=np.float64)
+
+    def loss(flat: Numbers) -> tuple[float, Numbers]:
+        weights = flat.reshape(len(OTHERS), -1)
+        odds = np.exp(np.clip(x @ weights.T, -30, 30))
+        total = 1 + odds.sum(axis=1, keepdims=True)
+        held = weights.copy()
+        held[:, -1] = 0
+        value = float((share[:, 0] * (np.log(total[:, 0]) - (y * np.log(odds)).sum(axis=1))).sum())
+        slope = (share * (odds / total - y)).T @ x + RIDGE * held
+        return value + RIDGE / 2 * float((held**2).sum()), slope.ravel()
+
+    bounds = [(None, 0.0 if name in MONOTONE else None) for name in names] + [(None, None)]
+    start = np.zeros(len(OTHERS) * x.shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds * len(OTHERS))
+    weights = found.x.reshape(len(OTHERS), -1)
+    slopes = weights[:, :-1] / spread
+    return DecisionModel(
+        {one: round(float(weights[n, -1] - slopes[n] @ mean), 4) for n, one in enumerate(OTHERS)},
+        {
+            one: {name: round(float(value), 4) for name, value in zip(names, slopes[n], strict=True)}
+            for n, one in enumerate(OTHERS)
+        },
     )
 
 
-def cross_validated(cases: Sequence[Case], names: Sequence[str]) -> list[float]:
-    """The probability of every case by a model fitted on the conversations of other folds."""
+def cross_validated(cases: Sequence[Case], names: Sequence[str]) -> list[Chances]:
+    """The chances of every case by a model fitted on the conversations of other folds."""
     dialogs = sorted({case.dialog for case in cases})
     order = np.random.default_rng(SEED).permutation(len(dialogs))
     fold = {dialogs[place]: rank % FOLDS for rank, place in enumerate(order)}
-    found = [0.5] * len(cases)
+    found = [Chances(1 / 3, 1 / 3, 1 / 3)] * len(cases)
     for one in range(FOLDS):
         others = [case for case in cases if fold[case.dialog] != one]
-        if len({case.answerable for case in others}) < 2:
+        if len({case.right for case in others}) < 2:
             continue
         model = fit(others, names)
         for place, case in enumerate(cases):
             if fold[case.dialog] == one:
-                found[place] = model.probability(case.signals)
+                found[place] = model.chances(case.signals)
     return found
 
 
@@ -126,119 +167,188 @@ def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
     return float(roc_auc_score(answerable, probabilities)) if len(set(answerable)) == 2 else 0.5
 
 
+def calibration_error(predicted: Sequence[float], right: Sequence[bool], weights: Sequence[float]) -> float:
+    """Expected calibration error: how far chances are from what came true, over ten bins of equal width."""
+    places = np.minimum((np.array(predicted) * BINS).astype(int), BINS - 1)
+    weight, gap = np.array(weights), np.array(right, dtype=np.float64) - np.array(predicted)
+    off = sum(abs(float((weight * gap)[places == n].sum())) for n in range(BINS))
+    return off / float(weight.sum()) if len(weight) else 0.0
+
+
 def joined(
     cases: Sequence[Case], probabilities: Sequence[float], refused: Mapping[str, bool], thresholds: Sequence[float]
 ) -> list[tuple[str, float, float, int]]:
-    """What a model's own refusals come to together with refusing below a threshold.
+    """What a model's own refusals come to together with refusing below a threshold, and without them.
 
-    `refused` says by question whether the model refused. For no threshold and for each: its name, the share of
-    unanswerable questions refused, the share of answerable ones, and how many questions there were. Foreign
-    cases are left out, since no model was asked.
+    `refused` says by question whether the model refused. For no threshold, and for each with and without the model:
+    its name, the share of unanswerable questions refused, the share of answerable ones, and how many questions there
+    were. Foreign cases are left out, since no model was asked.
     """
     known = [
-        (refused[case.id.rpartition("@")[0]], p, case.answerable)
+        (refused[case.id.rpartition("@")[0]], p, case.right != "refuse")
         for case, p in zip(cases, probabilities, strict=True)
         if not case.foreign and case.id.rpartition("@")[0] in refused
     ]
     found = []
-    for name, threshold in (("the model alone", 0.0), *((f"or p < {one:.2f}", one) for one in thresholds)):
+    ways = [("the model alone", True, 0.0)]
+    ways += [way for one in thresholds for way in ((f"or p < {one:.2f}", True, one), (f"p < {one:.2f}", False, one))]
+    for name, heard, threshold in ways:
         sides: dict[bool, list[bool]] = {True: [], False: []}
         for by_model, p, answerable in known:
-            sides[answerable].append(by_model or p < threshold)
+            sides[answerable].append((heard and by_model) or p < threshold)
         rates = [sum(side) / max(1, len(side)) for side in (sides[False], sides[True])]
         found.append((name, rates[0], rates[1], len(known)))
     return found
 
 
-def as_toml(models: Mapping[str, AnswerabilityModel]) -> str:
-    """The fitted models as the file `server.turn.answerability` reads."""
-    lines = ["# Fitted by `anaphora eval answerability`; what the signals mean stands in answerability.py."]
-    for name, model in models.items():
-        table = name.replace(" ", "_")
-        lines += ["", f"[{table}]", f"bias = {model.bias}", "", f"[{table}.weights]"]
-        lines += [f'"{signal}" = {weight}' for signal, weight in model.weights.items()]
-    return "\n".join(lines) + "\n"
+def as_json(fitted: Mapping[str, DecisionModel], recipe: Mapping[str, object]) -> str:
+    """The fitted models as the file `server.turn.decision` reads."""
+    whole = {"recipe": recipe, "models": {name: asdict(model) for name, model in fitted.items()}}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def _matrix(cases: Sequence[Case], names: Sequence[str]) -> Numbers:
-    return np.array([[case.signals[name] for name in names] for case in cases], dtype=np.float64)
+def recipe(cases: Sequence[Case], sets: Sequence[str], split: str) -> dict[str, object]:
+    """What a fit was made of."""
+    counts = {name: sum(case.right == name for case in cases) for name in ("answer", *OTHERS)}
+    return {"sets": list(sets), "split": split, "cases": counts, "ridge": RIDGE, "folds": FOLDS}
 
 
-def collect_cases(chosen: Sequence[EvalSet], bench: Bench) -> Iterator[Case]:
-    """Every marked question over its own corpus and over the others', read again by the cross-encoder."""
-    changes = {"rerank": "always", "rerank_top": READ, "rerank_seconds": 60.0}
-    changed = bench.settings.model_copy(update={"retrieval": bench.settings.retrieval.model_copy(update=changes)})
-    for one in chosen:
-        with closing(Collection.open(bench.root, index_set(one, bench), bench.encoder)) as collection:
-            search = TurnSearch(
-                collection=lambda _, opened=collection: opened,  # type: ignore[misc]
-                rewriter=PassThroughRewriter(),
-                settings=changed,
-                reranker=bench.reranker,
+def collect_cases(
+    chosen: Sequence[EvalSet],
+    bench: Bench,
+    rewriter: Rewriter,
+    kept: Path,
+    *,
+    answerable: float = 1.0,
+    foreign: int = 0,
+) -> list[Case]:
+    """Every marked question searched for as in a turn, read without a time limit; each is kept in `kept` at once.
+
+    What stands there is not searched for again. Of answerable questions a share is drawn, which then counts for all.
+    Every `foreign`th question is also asked to the next set, none with 0.
+    """
+    known = {case.id: case for case in read_cases(kept)} if kept.exists() else {}
+    cases: list[Case] = []
+    with kept.open("a", encoding="utf-8") as file:
+        for place, one in enumerate(chosen):
+            asked = [(one, question) for question in one.questions if _drawn(question, answerable)]
+            if foreign and len(chosen) > 1:
+                asked += [(chosen[place - 1], question) for question in chosen[place - 1].questions[::foreign]]
+            asked = [(source, question) for source, question in asked if question.answerability in RIGHT]
+            cases += [known[name] for source, question in asked if (name := f"{question.id}@{one.name}") in known]
+            missing = [(source, question) for source, question in asked if f"{question.id}@{one.name}" not in known]
+            if missing:
+                for case in _searched(one, missing, bench, rewriter, answerable):
+                    file.write(json.dumps(asdict(case)) + "\n")
+                    file.flush()
+                    cases.append(case)
+    return cases
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """The cases of a run."""
+    for _, row in json_rows(path):
+        yield Case(**row)
+
+
+def _drawn(question: Question, share: float) -> bool:
+    return question.answerability != "answerable" or random.Random(f"{SEED}:{question.id}").random() < share
+
+
+def _searched(
+    one: EvalSet, asked: Sequence[tuple[EvalSet, Question]], bench: Bench, rewriter: Rewriter, answerable: float
+) -> Iterator[Case]:
+    retrieval = bench.settings.retrieval.model_copy(update={"rerank_seconds": READ_SECONDS})
+    with closing(Collection.open(bench.root, index_set(one, bench), bench.encoder)) as collection:
+        search = TurnSearch(
+            collection=lambda _: collection,
+            rewriter=rewriter,
+            settings=bench.settings.model_copy(update={"retrieval": retrieval}),
+            reranker=bench.reading or bench.reranker,
+        )
+        for done, (source, question) in enumerate(asked):
+            bench.progress(f"{one.name}: searching", done, len(asked))
+            found = search.find(question.text, collection="", conversation=question.conversation, k=20)
+            own = source is one
+            yield Case(
+                f"{question.id}@{one.name}",
+                question.dialog,
+                signals(found.plan, found.hits),
+                RIGHT[question.answerability] if own else "refuse",
+                not own,
+                1 / answerable if question.answerability == "answerable" else 1.0,
             )
-            asked = [
-                (other, question)
-                for other in chosen
-                for question in other.questions
-                if question.answerability in ("answerable", "partial", "unanswerable")
-            ]
-            for done, (other, question) in enumerate(asked):
-                bench.progress(f"{one.name}: searching", done, len(asked))
-                foreign = other.name != one.name
-                found = search.find(question.text, collection="", conversation=question.conversation, k=20)
-                yield Case(
-                    f"{question.id}@{one.name}",
-                    question.dialog,
-                    signals(found.plan.meaning, found.hits),
-                    not foreign and question.answerability != "unanswerable",
-                    foreign,
-                )
 
 
 def measure_kinds(
-    cases: Sequence[Case], writer: RunWriter
-) -> tuple[dict[str, AnswerabilityModel], list[list[str]], list[Line]]:
-    """Fit every kind of model and write its curves into the run: the models, rows below `HEAD`, and lines to plot."""
-    models, rows, lines = dict[str, AnswerabilityModel](), list[list[str]](), list[Line]()
+    cases: Sequence[Case], models: Mapping[str, DecisionModel] | None, writer: RunWriter
+) -> tuple[dict[str, DecisionModel], list[list[str]], list[Line]]:
+    """Judge `models`, or else fit them and judge them by cross-validation, and write the curves into the run.
+
+    Returns the models, rows below `HEAD`, and lines to plot.
+    """
+    fitted, rows, lines = dict[str, DecisionModel](), list[list[str]](), list[Line]()
     for kind, names in KINDS.items():
-        models[kind] = fit(cases, names)
-        probabilities = cross_validated(cases, names)
-        for label, foreign in (("marked by people", False), ("asked to another corpus", True)):
+        own = [case for case in cases if all(name in case.signals for name in names)]
+        if not own:
+            continue
+        fitted[kind] = models[kind] if models else fit(own, names)
+        found = [fitted[kind].chances(case.signals) for case in own] if models else cross_validated(own, names)
+        for label, wrong, foreign, scores in (
+            ("unanswerable", ("refuse",), False, [1 - one.refuse for one in found]),
+            ("underspecified", ("ask",), False, [1 - one.ask for one in found]),
+            ("either", ("ask", "refuse"), False, [one.answer for one in found]),
+            ("asked to another corpus", ("refuse",), True, [1 - one.refuse for one in found]),
+        ):
             members = [
-                (p, case.answerable)
-                for p, case in zip(probabilities, cases, strict=True)
-                if case.answerable or case.foreign == foreign
+                (p, case)
+                for p, case in zip(scores, own, strict=True)
+                if case.right == "answer" or (case.right in wrong and case.foreign == foreign)
             ]
-            predicted, truth = [p for p, _ in members], [own for _, own in members]
-            points = curve(predicted, truth)
-            auc = area(predicted, truth)
-            writer.metrics.append(
-                Metric("refusal", label, kind, "all", "AUC", auc, float("nan"), float("nan"), len(members))
-            )
-            writer.write_rows((asdict(point) for point in points), f"{label.replace(' ', '-')}.{kind[:4]}.curve.jsonl")
+            truth = [case.right == "answer" for _, case in members]
+            if all(truth):
+                continue
+            predicted = [p for p, _ in members]
+            points, auc = curve(predicted, truth), area(predicted, truth)
+            nan = float("nan")
+            writer.metrics.append(Metric("refusal", label, kind, "all", "AUC", auc, nan, nan, len(members)))
+            writer.write_rows((asdict(point) for point in points), f"{label.replace(' ', '-')}.{kind}.curve.jsonl")
             best = [max((p for p in points if p.false_refusals <= s), key=lambda p: p.recall) for s in SHOWN]
-            rows.append([label, kind, f"{auc:.3f}", *(f"{p.recall:.2f} (p < {p.threshold:.2f})" for p in best)])
+            shown = [f"{p.recall:.2f} (p < {p.threshold:.2f})" for p in best]
+            rows.append([label, str(len(truth) - sum(truth)), kind, f"{auc:.3f}", *shown])
+            if label == "either":
+                error = calibration_error(predicted, truth, [case.weight for _, case in members])
+                writer.metrics.append(Metric("refusal", label, kind, "all", "ECE", error, nan, nan, len(members)))
+                rows.append(["calibration error of it", str(len(truth)), kind, f"{error:.3f}", *[""] * len(SHOWN)])
             precisions = [max(p.precision for p in points if p.recall >= step / 10 - 1e-9) for step in range(11)]
             lines.append(Line(f"{kind}, {label}", precisions, len(lines)))
-    return models, rows, lines
+    return fitted, rows, lines
 
 
 def plot(series: Sequence[Line]) -> Markup:
     """The lines of `measure_kinds`: precision over recall."""
     ticks = [f"{step / 10:g}" for step in range(11)]
-    return charts.lines("Refusing below a threshold", "recall of unanswerable", "precision", ticks, series)
+    return charts.lines("Refusing, or asking back, below a threshold", "recall", "precision", ticks, series)
 
 
-def with_answers(answers: Path, chosen: Sequence[EvalSet], cases: Sequence[Case]) -> list[list[str]]:
-    """Refusals of a run of answers, alone and with the score's at some shares of false ones: below `JOINED_HEAD`."""
-    probabilities = cross_validated(cases, KINDS["with relevance"])
-    turns = {
-        name: turn for one in chosen for name, turn in read_journal(answers / slug(one.name) / "turns.jsonl").items()
-    }
-    refused = {name: turn.status == "refused" for name, turn in turns.items() if turn.status != "error"}
-    own = [p for p, case in zip(probabilities, cases, strict=True) if case.answerable]
+def with_answers(
+    answers: Path, chosen: Sequence[EvalSet], cases: Sequence[Case], models: Mapping[str, DecisionModel]
+) -> list[list[str]]:
+    """Refusals of a run of answers, alone and with the decision's at some shares of false ones: below `JOINED_HEAD`."""
+    probabilities = [1 - _fitting(models, case).chances(case.signals).refuse for case in cases]
+    refused = {name: turn.status == "refused" for name, turn in _turns(answers, chosen) if turn.status != "error"}
+    own = [p for p, case in zip(probabilities, cases, strict=True) if case.right != "refuse"]
     thresholds = [sorted(own)[int(share * len(own))] for share in SHOWN] if own else []
     return [
         [name, f"{right:.2f}", f"{wrong:.2f}", str(count)]
         for name, right, wrong, count in joined(cases, probabilities, refused, thresholds)
     ]
+
+
+def _fitting(models: Mapping[str, DecisionModel], case: Case) -> DecisionModel:
+    return models["read" if "best relevance" in case.signals else "unread"]
+
+
+def _turns(answers: Path, chosen: Sequence[EvalSet]) -> Iterator[tuple[str, AnsweredTurn]]:
+    for one in chosen:
+        yield from read_journal(answers / slug(one.name) / "turns.jsonl").items()

@@ -176,6 +176,13 @@ class RetrievalSettings(_Group):
         le=1,
         description="Refuse without asking a model where the chance that the passages answer is below this; 0 never.",
     )
+    ask_back: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Ask which of the sections found is meant where the chance that this is right is at least this; "
+        "0 never.",
+    )
 
 
 class RewriterSettings(_Group):

@@ -202,6 +202,8 @@ class TurnView:
         if self.state == "refused":
             said = "The sources found do not seem to answer this. Other words in “Searched” may find better ones."
             notices.append(Notice("refused", said))
+        if self.done and self.done.alternatives:
+            notices.append(Notice("", "Choose one, or say more: what you say next is read as the answer."))
         if self.done and self.done.finish_reason == "length":
             notices.append(Notice("", "The answer reached the longest length that is set and was cut."))
         if self.done and self.done.warning:
@@ -252,7 +254,10 @@ class _Shown:
         self.rewrite = view.rewrite
         self.search_text = view.search_for or (view.rewrite.text if view.rewrite else view.question)
         self.decision = describe(view.rewrite, view.search_for is not None) if view.rewrite else None
-        self.answer = render_markdown(view.text, view._annotations()) if view.text else ""
+        self.alternatives = [one.text for one in view.done.alternatives] if view.done and view.own else []
+        # What can be chosen stands below as buttons.
+        text = view.text.split("\n\n")[0] if self.alternatives else view.text
+        self.answer = render_markdown(text, view._annotations()) if text else ""
         self.notices = view._notices()
         self.legs = [(leg_name(leg.name), leg) for leg in view.rewrite.legs] if view.rewrite else []
         self.timings = view._timings()

@@ -163,6 +163,8 @@ class Transcript:
         self.console.print()
         if event.finish_reason == "length":
             self.console.print("(the answer was cut at its longest allowed length)", style="yellow")
+        if event.alternatives:
+            self.console.print("(asked back: name one of these, or say more)", style="yellow")
         if event.warning:
             self.console.print(Text(showable_line(event.warning), style="yellow"))
         for sentence in event.support:

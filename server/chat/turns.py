@@ -222,7 +222,7 @@ class RunningTurn(AsyncIterator[Event]):
                 metrics.dropped_citations.inc(event.dropped_citations)
                 metrics.tokens.labels("prompt").inc(event.prompt_tokens)
                 metrics.tokens.labels("completion").inc(event.completion_tokens)
-                self._count(event.status, event.seconds)
+                self._count("asked" if event.alternatives else event.status, event.seconds)
                 await self._finish(event.status, event)
                 if self._problem:
                     return event.model_copy(update={"warning": self._problem})
@@ -240,7 +240,7 @@ class RunningTurn(AsyncIterator[Event]):
                 pass
         return event
 
-    def _count(self, status: TurnStatus, seconds: dict[str, float]) -> None:
+    def _count(self, status: str, seconds: dict[str, float]) -> None:
         self._context.metrics.turns.labels(status).inc()
         for stage, value in seconds.items():
             self._context.metrics.stage_seconds.labels(stage).observe(value)

@@ -145,8 +145,18 @@ class SupportEvent(_Event):
     supported: bool
 
 
+class Alternative(_Event):
+    """Something that may be meant: the section of passage `n`, as words without markup."""
+
+    n: int
+    text: str
+
+
 class DoneEvent(_Event):
-    """The turn ended well. `status` `quoted` means that no model wrote: sentences were quoted."""
+    """The turn ended well. `status` `quoted` means that no model wrote: sentences were quoted.
+
+    With `alternatives` the answer is a question back, which names them; what is said next answers it.
+    """
 
     type: Literal["done"] = "done"
     turn_id: str
@@ -161,6 +171,12 @@ class DoneEvent(_Event):
     completion_tokens: int = 0
     seconds: dict[str, float] = Field(description="rewrite, search, rerank, first_token, total; seconds.")
     warning: str = Field(default="", description="What a person should know although the turn went well.")
+    alternatives: list[Alternative] = Field(
+        default=[], description="What may be meant, where the turn asks back instead of answering."
+    )
+    answerable: float | None = Field(
+        default=None, description="Calibrated chance that the passages answer the question; None where nobody asked."
+    )
 
 
 class ErrorEvent(_Event):

@@ -22,13 +22,22 @@ from rewriter.conversation import Conversation
 from rewriter.protocol import Rewriter
 from server.settings import Settings
 from server.turn.answer import AnswerReader
-from server.turn.answerability import answerability
-from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, NearestEvent, Quotation, RewriteEvent
+from server.turn.decision import Chances, alternatives, asked_back, chances, decide, question_back
+from server.turn.events import (
+    Alternative,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    EvidenceEvent,
+    NearestEvent,
+    Quotation,
+    RewriteEvent,
+)
 from server.turn.evidence import Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
-from server.turn.search import Searchable, SearchPlan, TurnSearch
+from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, in_thread
 from server.turn.support import Support
 
@@ -199,12 +208,14 @@ class TurnEngine:
 class _Prepared:
     """What a turn knows before anything is said. `near` is None where nobody has looked yet.
 
-    `prompt` is None where no model is asked; `cut` says that it is shown less than everything.
+    `alternatives` are there where it asks back. `prompt` is None where no model is asked; `cut` says that it is shown
+    less than everything.
     """
 
     selection: Selection
     reranked: bool
     unanswerable: bool
+    alternatives: list[Alternative]
     near: list[Support] | None
     prompt: TurnPrompt | None
     cut: bool
@@ -228,6 +239,7 @@ class _Turn:
         self._models = models
         self._watch = watch
         self._turn_id, self._conversation_id = ids
+        self._chances: Chances | None = None
         self.reader = AnswerReader(())
 
     def prepared(self, search: TurnSearch, searched: Searchable, plan: SearchPlan, where: Where | None) -> _Prepared:
@@ -242,12 +254,16 @@ class _Turn:
             hits, limit=retrieval.evidence, budget=CANDIDATES * budget, document=searched.document
         )
         passages = selection.passages
-        unanswerable = bool(
-            retrieval.answerable > 0 and passages and answerability(plan.meaning, hits) < retrieval.answerable
-        )
+        self._chances = chances(plan, hits)
+        # Words that a person chose for the search, or said when asked back, are not asked about.
+        may_ask = plan.decision != EDITED and not asked_back(self._conversation)
+        outcome = decide(self._chances, retrieval, may_ask=may_ask)
+        meant = alternatives(passages) if outcome == "ask" else []
+        unanswerable = bool(passages) and outcome == "refuse"
         self.reader = AnswerReader(passages)
-        if not passages or unanswerable or self._models.chat_model is None:
-            return _Prepared(selection, reranked, unanswerable, self._nearest(plan, selection), None, cut=False)
+        if not passages or unanswerable or meant or self._models.chat_model is None:
+            near = [] if meant else self._nearest(plan, selection)
+            return _Prepared(selection, reranked, unanswerable, meant, near, None, cut=False)
         shown = excerpts(plan.matching, passages, self.reader.scorer, budget)
         prompt = build_prompt(
             self._question,
@@ -260,7 +276,7 @@ class _Turn:
         )
         # A model that is shown less than everything is slow: readers see what is nearest before it has read its part.
         cut = any(shown.get(passage.n) != passage.text for passage in passages)
-        return _Prepared(selection, reranked, False, self._nearest(plan, selection) if cut else None, prompt, cut)
+        return _Prepared(selection, reranked, False, [], self._nearest(plan, selection) if cut else None, prompt, cut)
 
     def courteous(self, reply: str) -> list[Event]:
         """The whole turn of a message that asks for nothing: neither searched nor read by a model."""
@@ -276,6 +292,10 @@ class _Turn:
         near, selection = ready.near or [], ready.selection
         if not selection.passages:
             return [*self.reader.say(NOTHING_FOUND), self._done("refused", TokenUsage())]
+        if ready.alternatives:
+            self._watch.first_token()
+            said = self.reader.say(question_back(ready.alternatives))
+            return [*said, self._done("answered", TokenUsage(), alternatives=ready.alternatives)]
         if ready.unanswerable:
             return self._refused(plan, selection, near, TokenUsage())
         with self._watch.begin("generate") as step:
@@ -331,7 +351,11 @@ class _Turn:
         return [*self.reader.say(text), *(event for one in quotes for event in self.reader.quote(one))]
 
     def _done(
-        self, status: Literal["answered", "quoted", "refused"], usage: TokenUsage, warning: str = ""
+        self,
+        status: Literal["answered", "quoted", "refused"],
+        usage: TokenUsage,
+        warning: str = "",
+        alternatives: Sequence[Alternative] = (),
     ) -> DoneEvent:
         answer = self.reader.answer()
         return DoneEvent(
@@ -347,6 +371,8 @@ class _Turn:
             completion_tokens=usage.completion_tokens,
             seconds=self._watch.all(),
             warning=warning,
+            alternatives=list(alternatives),
+            answerable=None if self._chances is None else round(1 - self._chances.refuse, 3),
         )
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, TurnRequest
+from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.sources import document_link, ranking_name, reader_html
 from ui.turns import TurnView, describe
@@ -44,6 +45,22 @@ def test_citations_become_chips_and_highlight_what_they_cite() -> None:
     assert '<mark data-citation="0">Boil it twice</mark>' in sources
     assert sources.count("unmarked") == 2
     assert "p. 4" in sources
+
+
+def test_what_may_be_meant_is_offered_to_whoever_may_ask() -> None:
+    asked = "Which of these is it about?\n\n- Guide <b>\n- Book"
+    view = played(Answer(asked))
+    assert view.done is not None
+    found = [Alternative(n=1, text="Guide <b>"), Alternative(n=2, text="Book")]
+    view.add(view.done.model_copy(update={"alternatives": found}))
+    html = view.html()
+    assert html.count('data-action="example"') == 2
+    assert '<span class="text">Guide &lt;b&gt;</span>' in html
+    assert "<li>" not in html
+    assert "read as the answer" in html
+    view.own = False
+    assert 'data-action="example"' not in view.html()
+    assert view.html().count("<li>") == 2
 
 
 def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from index.query import Where
 from server.chat import CitationEvent, Evidence, RewriteEvent, SupportEvent
+from server.turn.events import Alternative
 
 
 class _Tolerant(BaseModel):
@@ -84,6 +85,8 @@ class Details(BaseModel):
     dropped_citations: int
     seconds: dict[str, float]
     warning: str
+    alternatives: list[Alternative] = Field(description="What may be meant, where the answer is a question back.")
+    answerable: float | None = Field(description="Calibrated chance that the passages answer the question.")
 
 
 class AssistantMessage(BaseModel):

@@ -156,6 +156,8 @@ class Writer:
             dropped_citations=done.dropped_citations,
             seconds=done.seconds,
             warning=done.warning,
+            alternatives=done.alternatives,
+            answerable=done.answerable,
         )
 
 

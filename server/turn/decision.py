@@ -1,0 +1,204 @@
+"""Answer, ask back or refuse: how likely each is right, told from the question and its search before a model writes.
+
+A multinomial logistic model over signals that a turn has anyway: how much of the question's words the first passages
+hold, how far the rankings agree, what a cross-encoder said, how much the question leans on the conversation, and how
+it is put. What the documents say in favour of an answer can only raise the chance of answering: those weights are
+bounded when the model is fitted. `anaphora eval answerability --fit` writes `decision.json`, recipe included, and
+`docs/evaluation.md` holds what it is worth. Two models are kept: one for passages that a cross-encoder has read.
+
+The thresholds are the settings' (`retrieval.answerable`, `retrieval.ask_back`), the consequences the pipeline's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeAlias
+
+import regex
+
+from index.query import Hit
+from rewriter.conversation import Conversation
+from server.settings import RetrievalSettings
+from server.turn.events import Alternative, Evidence
+from server.turn.search import SearchPlan
+from text.unsafe import showable_line
+from text.words import stems
+
+Outcome: TypeAlias = Literal["answer", "ask", "refuse"]
+OTHERS: tuple[Literal["ask", "refuse"], ...] = ("ask", "refuse")
+"""The outcomes that have weights; answering is what they are compared with."""
+
+READ = 5
+"""Passages looked at."""
+
+SUPPORT = ("best coverage", "joint coverage", "agreement")
+RELEVANCE = ("best relevance", "mean relevance")
+MONOTONE = frozenset((*SUPPORT, *RELEVANCE))
+"""More of these never makes an answer less likely."""
+
+_CUES: Mapping[str, str] = {
+    "question word": "how what which where when who why",
+    "trouble": "why error errors fails failed failing broken doesn't doesnt",
+    "first person": "i my our we me mine",
+    "again": "still now again keeps same",
+    "denial": "not no never nothing don't dont doesn't doesnt can't cant won't isnt isn't",
+    "advice": "should best better recommend right",
+}
+_YES_OR_NO = "is are can does do could will should"
+_WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’][\p{L}]+)*")
+
+BASE = (*SUPPORT, "length", "typed length", "words", "headings", "leaning", "question mark", "yes or no", *_CUES)
+READ_TOO = (*BASE, *RELEVANCE)
+KINDS = {"unread": BASE, "read": READ_TOO}
+"""The models, and their signals."""
+
+_MOST_ALTERNATIVES = 4
+_LONGEST_ALTERNATIVE = 90
+_MARKUP = regex.compile(r"[`*\[\]<>|\\#~{}]|\w+://|(?<!\w)_+|_+(?!\w)|&(?=#?\w+;)|^[\s+=-]+|(?<=^\d{1,9})[.)]")
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """How likely each outcome is the right one; they sum to 1."""
+
+    answer: float
+    ask: float
+    refuse: float
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionModel:
+    """For `ask` and `refuse`: what to add, and the weight of each signal by name, compared with answering."""
+
+    bias: Mapping[str, float]
+    weights: Mapping[str, Mapping[str, float]]
+
+    def chances(self, signals: Mapping[str, float]) -> Chances:
+        """By the softmax of the sums; a signal the model needs must be there."""
+        sums = {
+            name: self.bias[name] + sum(weight * signals[signal] for signal, weight in self.weights[name].items())
+            for name in OTHERS
+        }
+        odds = {name: math.exp(max(-30.0, min(30.0, value))) for name, value in sums.items()}
+        total = 1 + sum(odds.values())
+        return Chances(1 / total, odds["ask"] / total, odds["refuse"] / total)
+
+
+def signals(plan: SearchPlan, hits: Sequence[Hit]) -> dict[str, float]:
+    """What the model looks at, each about 0 to 1; `best relevance` and `mean relevance` only where hits were read.
+
+    `best coverage` and `joint coverage`: the share of the searched question's content words in the best of the first
+    passages, and in all of them (rare words count more; 0.5 of a question without any). `agreement`: the mean over all
+    rankings of the reciprocal rank they gave the first passage. `length`, `typed length`: content words of what was
+    searched for and typed. `headings`: sections among the first passages. `leaning`: the rewriter's belief that the
+    question needs its history. The others tell how the question is put, by English words.
+    """
+    first = hits[:READ]
+    searched = plan.legs.rerank_question or plan.question
+    wanted = set(stems(searched))
+    held = [frozenset(stems(hit.passage.indexed_text)) for hit in first]
+    weights = {word: math.log(1 + len(held) / (0.5 + sum(word in words for words in held))) for word in wanted}
+    total = sum(weights.values())
+    shares = [sum(weights[word] for word in wanted & words) / total if total else 0.5 for words in held]
+    every = frozenset[str]().union(*held)
+    typed = [word.replace("’", "'") for word in _WORD.findall(plan.question.casefold())]
+    found = {
+        "best coverage": max(shares, default=0.0),
+        "joint coverage": (sum(weights[word] for word in wanted & every) / total if total else 0.5) if held else 0.0,
+        "agreement": _agreement(hits),
+        "length": min(len(wanted), 12) / 12,
+        "typed length": min(len(set(stems(plan.question))), 12) / 12,
+        "words": min(len(typed), 25) / 25,
+        "headings": len({(hit.passage.document_id, hit.passage.heading) for hit in first}) / READ,
+        "leaning": 0.5 if plan.rewrite.needs_history is None else plan.rewrite.needs_history,
+        "question mark": float("?" in plan.question or "？" in plan.question),
+        "yes or no": _cue(_YES_OR_NO, typed[:4]),
+        **{name: _cue(cues, typed) for name, cues in _CUES.items()},
+    }
+    read = sorted((hit.relevance for hit in hits if hit.relevance is not None), reverse=True)[:READ]
+    if read:
+        # Scores of cross-encoders are logits, about -10 to 10.
+        found["best relevance"] = _squeezed(read[0])
+        found["mean relevance"] = sum(map(_squeezed, read)) / len(read)
+    return found
+
+
+def chances(plan: SearchPlan, hits: Sequence[Hit]) -> Chances:
+    """What the packaged models say of a search; where nothing was found there is nothing to answer from."""
+    if not hits:
+        return Chances(0.0, 0.0, 1.0)
+    found = signals(plan, hits)
+    return models()["read" if "best relevance" in found else "unread"].chances(found)
+
+
+def decide(found: Chances, settings: RetrievalSettings, *, may_ask: bool = True) -> Outcome:
+    """The outcome by the settings' thresholds; of two that are passed, the likelier."""
+    asks = may_ask and found.ask >= settings.ask_back > 0
+    refuses = 1 - found.refuse < settings.answerable
+    if asks and (not refuses or found.ask >= found.refuse):
+        return "ask"
+    return "refuse" if refuses else "answer"
+
+
+@cache
+def models() -> dict[str, DecisionModel]:
+    """The packaged models by name."""
+    text = files("server.turn").joinpath("decision.json").read_text("utf-8")
+    return {name: DecisionModel(**model) for name, model in json.loads(text)["models"].items()}
+
+
+def alternatives(evidence: Sequence[Evidence]) -> list[Alternative]:
+    """What may be meant: the sections of the first passages, each once, shortened and without any markup.
+
+    Told by title and heading path. Fewer than two are none, for there is nothing to choose from.
+    """
+    found: dict[str, Alternative] = {}
+    for passage in evidence[:READ]:
+        path = [_plain(part) for part in (passage.title or passage.document_id, *passage.heading)]
+        kept = [part for n, part in enumerate(path) if part and part not in path[:n]]
+        text = " › ".join(dict.fromkeys((*kept[:1], *kept[-2:])))
+        if len(text) > _LONGEST_ALTERNATIVE:
+            text = text[: _LONGEST_ALTERNATIVE - 1].rstrip() + "…"
+        if text:
+            found.setdefault(text.casefold(), Alternative(n=passage.n, text=text))
+    shown = list(found.values())[:_MOST_ALTERNATIVES]
+    return shown if len(shown) > 1 else []
+
+
+_ASKS = "I cannot tell yet what you need. Which of these is it about, or what exactly happens?"
+
+
+def asked_back(conversation: Conversation) -> bool:
+    """Whether the newest message is such a question: what is said next answers it, and nothing is asked again."""
+    return bool(conversation) and conversation.messages[-1].text.startswith(_ASKS)
+
+
+def question_back(shown: Sequence[Alternative]) -> str:
+    """The question that asks which of them is meant."""
+    lines = "\n".join(f"- {one.text}" for one in shown)
+    return f"{_ASKS}\n\n{lines}"
+
+
+def _cue(cues: str, words: Sequence[str]) -> float:
+    return float(not set(cues.split()).isdisjoint(words))
+
+
+def _plain(text: str) -> str:
+    """A heading as words on one line: nothing in it formats, links, cites or closes anything."""
+    return " ".join(showable_line(_MARKUP.sub(" ", text)).split())
+
+
+def _squeezed(score: float) -> float:
+    return max(-1.0, min(1.0, score / 12)) if math.isfinite(score) else 0.0
+
+
+def _agreement(hits: Sequence[Hit]) -> float:
+    rankings = {name for hit in hits for name in hit.ranks if name != "rerank"}
+    if not rankings:
+        return 0.0
+    return sum(1 / hits[0].ranks[name] for name in rankings if name in hits[0].ranks) / len(rankings)

@@ -41,9 +41,11 @@ def serve(
     from cli.shared.reference import effective
     from cli.shared.resources import fetch_models
     from server.api.running import demand_key, listen
+    from server.processes import share_heaps
     from server.store.backup import unfinished
     from server.store.home import hold_home
 
+    share_heaps()
     state = state_of(context)
     if home is not None:
         state.home = home

@@ -117,6 +117,9 @@ _AFFIRMS = regex.compile(
     rf"\W{{0,8}}(?:yes\b[,.;:!]?\s*)?(?:{_PASSAGES})\s+(?:do(?:es)?\s+)?{_SAYS}\s+(?:the|an|this|that)\s+answer{_REST}[.:!]\s*",
     regex.IGNORECASE,
 )
+# What only one turn knows goes into a named list: regex keeps hundreds of the patterns that it has compiled.
+_ECHO = r"[\W\d]{0,8}\L<echoes>"
+_HEADER = r"[ \t]*\[\d{1,3}\][ \t]*\L<headers>[ \t]*\n"
 _DENIES = regex.compile(
     rf"\W{{0,8}}(?:(?:no|sorry|unfortunately)\b[,.;:!]?\s*)?(?:there\s+is\s+no\s+(?:answer|information|mention)\b{_REST}\bin\s+(?:{_PASSAGES})\b"
     rf"|none\s+of\s+(?:{_PASSAGES})\b|(?:{_PASSAGES})\s+(?:do(?:es)?\s+not|don['’]t|doesn['’]t|did\s+not)\s+"
@@ -133,9 +136,8 @@ class PreambleFilter:
     """
 
     def __init__(self, echoes: Sequence[str] = ()) -> None:
-        said = "|".join(regex.escape(echo) for echo in echoes)
-        denials = [_DENIES, regex.compile(rf"[\W\d]{{0,8}}(?:{said})", regex.IGNORECASE)] if echoes else [_DENIES]
-        self._denials = tuple(denials)
+        said = [regex.compile(_ECHO, regex.IGNORECASE, cache_pattern=False, echoes=echoes)] if echoes else []
+        self._denials = (_DENIES, *said)
         self._held = ""
         self._decided = False
         self.refused = False
@@ -188,8 +190,7 @@ class HeaderFilter:
 
     def __init__(self, evidence: Sequence[Evidence]) -> None:
         found = sorted({header(passage) for passage in evidence} - {""})
-        lines = "|".join(regex.escape(one) for one in found)
-        self._line = regex.compile(rf"[ \t]*\[\d{{1,3}}\][ \t]*(?:{lines})[ \t]*\n") if found else None
+        self._line = regex.compile(_HEADER, cache_pattern=False, headers=found) if found else None
         self._held = ""
         self._at_start = True
 

@@ -232,3 +232,21 @@ def test_a_manual_of_500_pages_is_read_within_bounds(tmp_path: Path) -> None:
     assert [section.page for section in document.sections] == list(range(1, 501))
     assert "The manual" not in document.text
     assert "Step 7 of part499 turns the wheel by hand." in document.text
+
+
+def test_pages_that_are_pictures_are_named(tmp_path: Path) -> None:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    for number in (1, 2, 3):
+        if number == 2:
+            canvas.drawInlineImage(Image.new("L", (40, 40), 90), 60, 60, WIDTH - 120, HEIGHT - 120)
+        else:
+            canvas.drawString(60, 600, f"Words of the part{number}.")
+        canvas.showPage()
+    canvas.save()
+    warnings: list[str] = []
+    load(saved(tmp_path, buffer.getvalue()), "made.pdf", warn=warnings.append)
+    (warning,) = warnings
+    assert "1 of 3 pages are pictures without text (2)" in warning

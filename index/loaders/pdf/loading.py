@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -26,6 +26,7 @@ from index.loaders.reading import clean, one_line, read_bytes, title_from_name
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
+_SHOWN = 10
 _MAX_PAGES = 10_000
 _MAX_BOOKMARKS = 5_000
 _MAX_CHARACTERS = 64_000_000
@@ -68,6 +69,8 @@ def load(
                 layout = "off"
             else:
                 text, sections, heading = composed.text, composed.sections, composed.title
+                if found.pictures and text.strip():
+                    warn(_unread(path.name, found.pictures, pages))
         if layout == "off":
             text, sections = whole_pages(pdf, path.name)
             heading = ""
@@ -86,6 +89,8 @@ class PdfContent:
 
     regions: list[Region]
     outline: list[Heading]
+    pictures: list[int]
+    """Pages that hold pictures and not a word: nobody has read what they show."""
 
 
 def read(path: Path, max_bytes: int) -> PdfContent:
@@ -121,7 +126,9 @@ def _opened(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
 def _content(pdf: PdfDocument, name: str) -> PdfContent:
     outline = list(_outline(pdf))
     named = {(entry.page + 1, heading_key(entry.words)) for entry in outline}
-    return PdfContent(regions_of(list(_pages(pdf, name)), named), outline)
+    pages = list(_pages(pdf, name))
+    pictures = [n for n, page in enumerate(pages, 1) if page.images and not page.words and not page.aside]
+    return PdfContent(regions_of(pages, named), outline, pictures)
 
 
 def _pages(pdf: PdfDocument, name: str) -> Iterator[PageWords]:
@@ -151,6 +158,14 @@ def _outline(pdf: PdfDocument) -> Iterator[Heading]:
         words = one_line(clean(entry.get_title() or ""), 200)
         if page is not None and words and not _PAGE_NAME.fullmatch(words):
             yield Heading(entry.level, page, words)
+
+
+def _unread(name: str, pictures: Sequence[int], pages: int) -> str:
+    shown = ", ".join(map(str, pictures[:_SHOWN])) + (", …" if len(pictures) > _SHOWN else "")
+    return (
+        f"{name}: {len(pictures)} of {pages} pages are pictures without text ({shown}) and were not read; "
+        "run text recognition (OCR) over the file"
+    )
 
 
 def _is_title(title: str) -> bool:

@@ -25,6 +25,7 @@ from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite, Term
+from rewriter.reranking.rows import read_rows
 from tests.evaluation import evaluation_data as data
 
 
@@ -226,3 +227,17 @@ def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
 
     made = collect_rewrites(Says(), [Question("q", "d", "and by fax?")])["q"]
     assert replace(made, seconds=said.seconds) == said
+
+
+def test_candidates_are_judged_questions_with_what_the_search_finds(home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    options = ("--data", str(tmp_path / "data"), "--sets", "mtrag-offices", "--no-teacher")
+    result = CliRunner().invoke(app, ["eval", "candidates", str(out), *options])
+    assert result.exit_code == 0, result.output
+    rows = list(read_rows(out))
+    assert rows
+    assert f"Wrote {len(rows)} questions" in " ".join(result.output.split())
+    for row in rows:
+        assert {one.relevant for one in row.passages} == {True, False}
+        assert [one.score for one in row.passages] == [None] * len(row.passages)
+    assert any(row.history for row in rows)

@@ -27,6 +27,7 @@ from server.turn.search import TurnSearch
 from testing.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
+from text.asking import QuestionContext
 
 
 def test_an_answer_streams_with_checked_citations() -> None:
@@ -198,6 +199,20 @@ def test_a_search_text_written_by_a_person_stands_in_for_the_rewrite() -> None:
     assert "fax number of the office" in [query.text for query in collection.asked[0][0]]
     assert "Wrong?" not in [query.text for query in collection.asked[0][0]]
     assert reranker.asked == ["fax number of the office"]
+
+
+def test_a_cross_encoder_that_reads_conversations_has_the_question_as_typed_and_what_it_leans_on() -> None:
+    """It needs no stand-alone question; where one was written in full, it reads that, and nothing beside it."""
+    asked, answered = FOLLOW_UP.last_exchange()
+    for more, question, context in (
+        ({}, "and by fax?", QuestionContext("", asked, answered)),
+        ({"rewriter": Fixed("Is fax possible?")}, "Is fax possible?", QuestionContext()),
+        ({"search_for": "fax number"}, "fax number", QuestionContext()),
+    ):
+        reranker, played = Reversing(reads_conversations=True), dict[str, Any](more)
+        turns = engine(["x"], reranker=reranker, **{key: played.pop(key) for key in {"rewriter"} & played.keys()})
+        play(turns, "and by fax?", conversation=FOLLOW_UP, **played)
+        assert (reranker.asked, reranker.contexts) == ([question], [context])
 
 
 @pytest.mark.parametrize(

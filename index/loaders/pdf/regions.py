@@ -314,7 +314,7 @@ def _without_references(regions: list[Region]) -> None:
     """Mark what stands below a heading "References" until the next heading that is none of the list's own."""
     inside = False
     level = 0
-    for region in regions:
+    for at, region in enumerate(regions):
         if region.kind == "title":
             if _REFERENCES.fullmatch(region.text):
                 inside, level = True, region.level
@@ -324,7 +324,10 @@ def _without_references(regions: list[Region]) -> None:
                 inside = False
         elif region.kind == "text" and region.lines and _REFERENCES.fullmatch(region.lines[0].text):
             inside, level = True, 1
-        if inside and region.kind in ("text", "title", "footnote", "other"):
+        beside = regions[max(0, at - 1) : at + 2]
+        # A list whose years stand below each other looks like a table; a real one has its caption beside it.
+        listed = region.kind == "table" and not any("caption" in other.kind for other in beside)
+        if inside and (listed or region.kind in ("text", "title", "footnote", "other")):
             region.kind = "reference"
 
 

@@ -28,6 +28,7 @@ from cli.search import search
 from cli.serve import serve
 from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
+from cli.standalone import standalone
 from cli.train import train
 
 app = typer.Typer(
@@ -76,6 +77,7 @@ app.command()(ask)
 app.command()(search)
 app.command()(rewrite)
 app.command()(extract)
+app.command()(standalone)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")

@@ -27,6 +27,7 @@ from server.api.routes.jobs import router as jobs
 from server.api.routes.keys import router as keys
 from server.api.routes.models import router as models
 from server.api.routes.search import router as search
+from server.api.routes.standalone import router as standalone
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
@@ -60,7 +61,18 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
     )
     app.state.service = service
     errors.install(app)
-    for router in (chat_completions, models, search, conversations, feedback, collections, jobs, keys, audit):
+    for router in (
+        chat_completions,
+        models,
+        search,
+        conversations,
+        standalone,
+        feedback,
+        collections,
+        jobs,
+        keys,
+        audit,
+    ):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
     _describe(app, keys=settings.needs_sign_in)

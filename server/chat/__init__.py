@@ -30,6 +30,9 @@ from server.chat.types import (
     Readiness,
     SearchResult,
     SectionView,
+    SpanView,
+    StandaloneQuestion,
+    StandaloneView,
     TurnRequest,
 )
 from server.settings import Settings
@@ -107,6 +110,9 @@ __all__ = [
     "SearchResult",
     "SectionView",
     "Settings",
+    "SpanView",
+    "StandaloneQuestion",
+    "StandaloneView",
     "StoredTurn",
     "SupportEvent",
     "TokenEvent",

@@ -40,6 +40,9 @@ class Admission:
         self._running: set[Ticket] = set()
         self._waiting: deque[Ticket] = deque()
         self._typical_seconds = 5.0
+        self.idle, self.busy = asyncio.Event(), asyncio.Event()
+        """No turn runs or waits; one does. What need not be done now looks at these."""
+        self.idle.set()
 
     def enter(self, owner: str = "", at_most: int = 0) -> Ticket:
         """Take a place, of which one owner has so many `at_most`; 0 is no limit. Raises QueueFull, LimitReached."""
@@ -89,3 +92,6 @@ class Admission:
     def _count(self) -> None:
         self._metrics.running.set(len(self._running))
         self._metrics.waiting.set(len(self._waiting))
+        now, then = (self.busy, self.idle) if self._running or self._waiting else (self.idle, self.busy)
+        now.set()
+        then.clear()

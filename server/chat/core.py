@@ -15,6 +15,7 @@ from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
 from server.chat.pictures import PictureCache
+from server.chat.patience import Patience
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.turns import TurnContext
 from server.chat.uploads import Uploads
@@ -47,6 +48,7 @@ class ServiceCore:
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.runner = JobRunner(database, runner)
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
+        self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.engine = TurnEngine(
             collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
         )

@@ -20,7 +20,7 @@ from server.chat.translated import in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView
 from server.chat.uploads import FOLDER, Room, safe_name
 from server.jobs import JobProgress
-from server.store import grants, jobs, uploads
+from server.store import grants, jobs, standalone, uploads
 from server.store.records import FileResult, Job, JobKind
 
 if TYPE_CHECKING:
@@ -265,6 +265,7 @@ class DocumentMixin(Acting):
         with store_errors():
             await self.core.database.write(lambda connection: jobs.forget_sources(connection, name))
             await self.core.database.write(lambda connection: uploads.forget(connection, name))
+            await self.core.database.write(lambda connection: standalone.forget_collection(connection, name))
 
     async def _room(self, name: str, file: str) -> Room | None:
         """What whoever acts has stored and may store, in place of what this file is now; None without a limit."""

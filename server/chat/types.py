@@ -5,6 +5,8 @@ Texts come from people, documents and models alike and are never trusted: a read
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from index.query import Where
@@ -90,6 +92,36 @@ class SearchResult(View):
     passages: list[Evidence]
     reranked: bool
     seconds: float
+
+
+class SpanView(View):
+    """A stretch of a quote that was kept, added or removed; an added one is without its brackets."""
+
+    kind: Literal["kept", "added", "removed"]
+    text: str
+
+
+class StandaloneQuestion(View):
+    """What a reader of the quote alone must know, and the passage it was answered from (empty: lead, title or
+    paragraph)."""
+
+    question: str
+    answer: str
+    passage: str
+
+
+class StandaloneView(View):
+    """A quote made readable away from its page. Kept and removed spans joined are the quote as the document has it."""
+
+    document_id: str
+    start: int
+    end: int
+    text: str = Field(description="To show and to copy: additions in brackets, what was removed left out.")
+    spans: tuple[SpanView, ...]
+    questions: tuple[StandaloneQuestion, ...]
+    refused: str = Field(default="", description="What was not added or rewritten, and why.")
+    model: str = Field(description="What was asked; `none`: rules alone.")
+    cached: bool = False
 
 
 class Readiness(View):

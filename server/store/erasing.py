@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.store import sessions
+from server.store import sessions, standalone
 from server.store.conversations import clean_title
 from server.store.records import FileResult
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent
@@ -68,6 +68,8 @@ def erase_document(
         files = [FileResult.model_validate(file) for file in json.loads(row["files"])]
         kept = [file.model_dump() for file in files if file.document_id != document_id]
         connection.execute("UPDATE jobs SET files = ? WHERE id = ?", (json.dumps(kept), row["id"]))
+    # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
+    standalone.forget_collection(connection, collection)
     _forget_upload(connection, collection, document_id)
     _merge_texts(connection)
     return Erasure(len(conversations), turns, feedback)
@@ -80,6 +82,7 @@ def erase_person(connection: sqlite3.Connection, principal: str) -> Erasure:
     feedback = connection.execute("DELETE FROM feedback WHERE owner = ?", (principal,)).rowcount
     connection.execute("UPDATE jobs SET owner = '' WHERE owner = ?", (principal,))
     connection.execute("DELETE FROM uploads WHERE owner = ?", (principal,))
+    connection.execute("DELETE FROM standalone WHERE owner = ?", (principal,))
     sessions.end_all(connection, principal)
     # The row stays, for a key must still be needed after the last one was erased.
     connection.execute(

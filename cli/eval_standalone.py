@@ -1,0 +1,84 @@
+"""`anaphora eval standalone`: what quotes made readable are worth, with each step replaced by gold."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from contextlib import ExitStack
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
+from cli.shared.state import state_of
+
+if TYPE_CHECKING:
+    from evaluation.standalone import Measured, Snippet, StandaloneArm
+    from server.engines import Engine
+
+
+def standalone(
+    context: typer.Context,
+    data: Data = None,
+    model: LanguageModel = "none",
+    arms: Annotated[
+        str, typer.Option(help="Which arms, by commas; `*` stands for anything. By default all that can be.")
+    ] = "",
+    minutes: Annotated[float, typer.Option(help="Ask the model no more after this; 0 asks everything.")] = 0,
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Make the snippets of qa_decontext readable: content-SARI and SARI-add beside copy, title and gold answers.
+
+    With --model none the arms that need no language model. What a model said is kept: the same --name goes on.
+    """
+    from evaluation.errors import EvaluationError
+    from evaluation.standalone import RememberedAsker, load_snippets, make_all, measure, measure_retrieval
+    from evaluation.standalone import arms as every_arm
+    from server.engines import open_engine
+    from server.evidence.within import Within
+
+    state = state_of(context)
+    settings = state.settings(overriding(llm__model=model))
+    if data is None:
+        raise EvaluationError("Say where the data sets are: --data.")
+    asked = model.casefold() != "none"
+    chosen = [
+        arm
+        for arm in every_arm()
+        if (asked or not arm.prompted) and (not arms or any(fnmatch(arm.name, one) for one in listed(arms)))
+    ]
+    if not chosen:
+        known = "; ".join(arm.name for arm in every_arm())
+        raise EvaluationError(f"No arm is called {arms!r}, or it needs a --model. There are: {known}.")
+    snippets, passages = load_snippets(data, every)
+    with (
+        measured_run(state, settings, "standalone", name, out, fail_under, resume=bool(name)) as writer,
+        bench(settings, state, rerank=False) as measuring,
+        ExitStack() as stack,
+    ):
+        within = Within([one.text for one in passages], measuring.encoder)
+        engine = stack.enter_context(open_engine(settings)) if asked else None
+        until = time.monotonic() + 60 * minutes if minutes else math.inf
+
+        async def made(snippets: list[Snippet], chosen: list[StandaloneArm], engine: Engine | None) -> Measured:
+            chat_model = engine.chat_model() if engine else None
+            asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
+            try:
+                return await make_all(snippets, chosen, within, asker, until=until, progress=measuring.progress)
+            finally:
+                if engine:
+                    await engine.aclose()
+
+        found = asyncio.run(made(snippets, chosen, engine))
+        measure(snippets, found, writer)
+        measure_retrieval(snippets, passages, within, writer)
+        writer.notes.append(f"The model is {settings.llm.model}; {len(passages)} passages are searched (pooled).")
+        reached = {arm.name: len(found.made[arm.name]) for arm in chosen if arm.prompted}
+        if reached and min(reached.values()) < len(snippets):
+            writer.notes.append(f"In the time given the model was asked about {min(reached.values())} snippets.")

@@ -1,0 +1,413 @@
+"""What quotes made readable are worth: their additions against those of people, with every step replaced by gold.
+
+The set is that of Newman et al. (2023): snippets of papers with questions, answers, evidence and a rewrite. Whole
+papers are missing, so what is searched is every abstract, context and evidence paragraph of the file ("pooled"), and
+"whole" is what the file holds of the snippet's own paper. Its four examples for prompts (`split` other than `val`) are
+left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from evaluation.errors import BadRow
+from evaluation.metrics.sari import Additions, additions, f1, paired, sari
+from evaluation.metrics.significance import Estimate, estimate, estimate_of, holm
+from evaluation.reports.runs import Metric, RunWriter, Test
+from evaluation.sets.rows import json_rows, optional, present, text
+from server.evidence.answering import QuoteAnswer
+from server.evidence.asking import Asker
+from server.evidence.source import SourcePassage, SourceQuote
+from server.evidence.spans import kept, original
+from server.evidence.standalone import (
+    RETRIEVED,
+    StandaloneGiven,
+    StandaloneMethod,
+    StandalonePlan,
+    StandaloneQuote,
+    make_standalone,
+)
+from server.evidence.within import Within, WithinRanking
+from text.sentences import sentence_spans
+from text.words import stems
+
+SET = "qa_decontext"
+BASELINES = ("copy", "we to the authors", "we to the authors + title", "title", "gold answers appended")
+AGAINST = "title"
+RANKINGS: tuple[WithinRanking, ...] = ("bm25", "dense", "fused")
+
+
+@dataclass(frozen=True, slots=True)
+class GoldQuestion:
+    """A question of a person, the answer, and the paragraphs it was answered from."""
+
+    question: str
+    answer: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A row of the set."""
+
+    id: str
+    paper: str
+    quote: SourceQuote
+    surface: str
+    gold: str
+    questions: tuple[GoldQuestion, ...]
+    whole: tuple[SourcePassage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneArm:
+    """One way of making quotes readable: what is gold (letters of Q, E, A), what the document's part is, and how it is
+    put together. `prompted` marks those that need a language model."""
+
+    name: str
+    gold: str = ""
+    plan: StandalonePlan = field(default_factory=StandalonePlan)
+    prompted: bool = False
+
+
+def arms() -> list[StandaloneArm]:
+    """Every gold substitution with every input. Without a model: rules, and answers extracted or given."""
+    found = [
+        StandaloneArm("rules", "", StandalonePlan()),
+        *(
+            StandaloneArm(f"gold {gold}/extracted/{variant}", gold, StandalonePlan(variant=variant))
+            for gold in ("Q", "QE")
+            for variant in ("TSP", "TASP", "TAISP")
+        ),
+        StandaloneArm("gold Q/whole/extracted", "Q", StandalonePlan(whole=True)),
+        StandaloneArm("gold QA/insert", "QA", StandalonePlan(rules=False)),
+        StandaloneArm("gold QA/insert + rules", "QA", StandalonePlan()),
+    ]
+    for variant in ("TASP", "TSP", "TAISP"):
+        plan = StandalonePlan(variant=variant)
+        found += [
+            StandaloneArm(f"end to end/{variant}", "", replace(plan, direct=True), True),
+            StandaloneArm(f"predicted Q/retrieved/{variant}", "", plan, True),
+            StandaloneArm(f"gold Q/retrieved/{variant}", "Q", plan, True),
+            StandaloneArm(f"gold QE/{variant}", "QE", plan, True),
+        ]
+    whole = StandalonePlan(whole=True)
+    found += [
+        StandaloneArm("predicted Q/whole", "", whole, True),
+        StandaloneArm("gold Q/whole", "Q", whole, True),
+    ]
+    prompted: StandaloneMethod = "prompted"
+    for sees in ("QA", "DQAE"):
+        plan = StandalonePlan(prompted, rewriter_sees=sees)
+        found += [
+            StandaloneArm(f"predicted Q/retrieved/prompted by {sees}", "", plan, True),
+            StandaloneArm(f"gold Q/retrieved/prompted by {sees}", "Q", plan, True),
+            StandaloneArm(f"gold QA/prompted by {sees}", "QA", replace(plan, rules=False), True),
+        ]
+    return found
+
+
+def load_snippets(data: Path, every: int = 1) -> tuple[list[Snippet], tuple[SourcePassage, ...]]:
+    """The snippets and the pool. Raises MissingSet, BadRow."""
+    path = present(data / SET / "snippets.jsonl", "The set of snippets", "It is published as QA-decontextualization.")
+    rows = [(where, row) for where, row in json_rows(path)]
+    pool: dict[str, str] = {}
+    papers: dict[str, dict[str, None]] = {}
+    introductions: dict[str, str] = {}
+    for where, row in rows:
+        paper, context = text(row, "paper_id", where), optional(row, "context_paragraph")
+        own = papers.setdefault(paper, {})
+        paragraphs = [(paper, row.get("abstract"), ""), (paper, context, str(row.get("section") or ""))]
+        paragraphs += [
+            (str(one.get("paper_id") or paper), one.get("paragraph"), str(one.get("section") or ""))
+            for question in _questions(row, where)
+            for one in question.get("evidence") or ()
+        ]
+        for paper_id, paragraph, section in paragraphs:
+            if isinstance(paragraph, str) and paragraph.strip():
+                pool.setdefault(paragraph, f"{paper_id}:{len(pool)}")
+                if paper_id == paper:
+                    own[paragraph] = None
+                if section.strip().casefold().startswith("introduction"):
+                    introductions.setdefault(paper_id, paragraph)
+    passages = tuple(SourcePassage(name, paragraph) for paragraph, name in pool.items())
+    found = []
+    for where, row in rows:
+        if row.get("split") != "val":
+            continue
+        paper = row["paper_id"]
+        quote = SourceQuote(
+            snippet=text(row, "snippet", where),
+            title=optional(row, "title"),
+            lead=optional(row, "abstract"),
+            section=optional(row, "section"),
+            paragraph=optional(row, "context_paragraph"),
+            passages=passages,
+            introduction=introductions.get(paper, ""),
+        )
+        gold = tuple(
+            GoldQuestion(
+                text(question, "question", where),
+                text(question, "answer", where),
+                tuple(one["paragraph"] for one in question.get("evidence") or () if one.get("paragraph")),
+            )
+            for question in _questions(row, where)
+        )
+        whole = tuple(SourcePassage(pool[paragraph], paragraph) for paragraph in papers[paper])
+        surface, goal = optional(row, "snippet_surface_rewrite"), text(row, "gold_decontextualized", where)
+        found.append(Snippet(text(row, "_id", where), paper, quote, surface, goal, gold, whole))
+    return found[::every], passages
+
+
+def _questions(row: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    value = row.get("questions") or []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise BadRow(f'{where}: "questions" is not a list of objects.')
+    return value
+
+
+_WE, _OUR = regex.compile(r"\b[Ww]e\b"), regex.compile(r"\b[Oo]ur\b")
+
+
+def baseline(name: str, snippet: Snippet) -> str:
+    """What one of `BASELINES` makes of a snippet."""
+    said, title = snippet.quote.snippet, f" [{snippet.quote.title}]"
+    if name == "copy":
+        return said
+    if name == "title":
+        return said + title
+    if name == "gold answers appended":
+        return " ".join((said, *(f"[{one.answer}]" for one in snippet.questions)))
+    authors = _OUR.sub("the authors'", _WE.sub("the authors", said))
+    return authors + title if name.endswith("title") else authors
+
+
+def given(arm: StandaloneArm, snippet: Snippet) -> StandaloneGiven:
+    """What an arm takes from the gold. A person's answer is evidence of itself."""
+    asked = [one.question for one in snippet.questions] if "Q" in arm.gold else None
+    evidence = (
+        {
+            one.question: tuple(SourcePassage(f"gold:{n}", paragraph) for n, paragraph in enumerate(one.evidence))
+            for one in snippet.questions
+        }
+        if "E" in arm.gold
+        else {}
+    )
+    answers = None
+    if "A" in arm.gold:
+        answers = [QuoteAnswer(one.question, one.answer, "", (one.answer, *one.evidence)) for one in snippet.questions]
+    return StandaloneGiven(asked, evidence, answers)
+
+
+class RememberedAsker(Asker):
+    """Asks the same only once: arms share steps, and a run that is gone on with shares them with itself."""
+
+    def __init__(self, chat_model: Any, journal: Path, seconds: float = 600.0) -> None:
+        super().__init__(chat_model, seconds)
+        self._journal = journal
+        self._known: dict[str, str] = {}
+        if journal.is_file():
+            for line in journal.read_text("utf-8").splitlines():
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    continue
+                self._known[row["asked"]] = row["said"]
+
+    async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
+        """As `Asker.ask`."""
+        key = json.dumps([prompt, system, dict(parts), tokens], ensure_ascii=False, sort_keys=True)
+        if key not in self._known:
+            self._known[key] = said = await super().ask(prompt, parts, tokens, system)
+            with self._journal.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"asked": key, "said": said}, ensure_ascii=False) + "\n")
+        return self._known[key]
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the arms made of the snippets that were reached."""
+
+    made: dict[str, dict[str, StandaloneQuote]] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+
+async def make_all(
+    snippets: Sequence[Snippet],
+    chosen: Sequence[StandaloneArm],
+    within: Within,
+    asker: Asker | None,
+    *,
+    until: float,
+    progress: Callable[[str, int, int], None],
+) -> Measured:
+    """Every arm over the snippets, all arms of one before the next, until the time is over (`time.monotonic`)."""
+    found = Measured({arm.name: {} for arm in chosen}, {arm.name: [] for arm in chosen})
+    for done, snippet in enumerate(snippets):
+        progress("making readable", done, len(snippets))
+        for arm in chosen:
+            if arm.prompted and time.monotonic() > until:
+                continue
+            began = time.monotonic()
+            quote = replace(snippet.quote, passages=snippet.whole) if arm.plan.whole else snippet.quote
+            found.made[arm.name][snippet.id] = await make_standalone(
+                quote,
+                arm.plan,
+                asker if arm.prompted else None,
+                None if arm.plan.whole else within,
+                given(arm, snippet),
+            )
+            found.seconds[arm.name].append(time.monotonic() - began)
+    progress("making readable", len(snippets), len(snippets))
+    return found
+
+
+def measure(snippets: Sequence[Snippet], found: Measured, writer: RunWriter) -> None:
+    """Write figures, intervals and paired tests of everything that was made, and of the baselines, into the run."""
+    texts = {name: {one.id: baseline(name, one) for one in snippets} for name in BASELINES}
+    texts |= {arm: {key: one.text for key, one in made.items()} for arm, made in found.made.items() if made}
+    counted = {name: _counts(snippets, made) for name, made in texts.items()}
+    for name, made in texts.items():
+        here = [one for one in snippets if one.id in made]
+        papers = [one.paper for one in here]
+        for measured, known in (("content-SARI", True), ("SARI-add", False)):
+            rows = [counted[name][one.id][known] for one in here]
+            _note(writer, "additions", name, measured, sari(rows, papers))
+        changed = [float(made[one.id] != one.quote.snippet) for one in here]
+        _note(writer, "additions", name, "changed", estimate(changed, papers))
+        scores = {
+            one.id: {"hits": c.hits, "surplus": c.surplus, "misses": c.misses}
+            for one in here
+            for c in (counted[name][one.id][True],)
+        }
+        writer.write_scores(SET, name, "content-SARI", scores)
+        if name in found.made:
+            _guarded(here, found.made[name], found.seconds[name], name, writer)
+    _steps(snippets, found, writer)
+    _compare(snippets, counted, writer)
+
+
+def _counts(snippets: Sequence[Snippet], texts: Mapping[str, str]) -> dict[str, dict[bool, Additions]]:
+    return {
+        one.id: {
+            known: additions(one.quote.snippet, texts[one.id], one.gold, one.surface if known else None)
+            for known in (True, False)
+        }
+        for one in snippets
+        if one.id in texts
+    }
+
+
+def _note(writer: RunWriter, level: str, system: str, measured: str, value: Estimate) -> None:
+    writer.metrics.append(Metric(SET, level, system, "all", measured, value.mean, value.low, value.high, value.n))
+
+
+def _guarded(
+    here: Sequence[Snippet], made: Mapping[str, StandaloneQuote], seconds: Sequence[float], name: str, writer: RunWriter
+) -> None:
+    papers = [one.paper for one in here]
+    whole = [float(original(made[one.id].spans) == one.quote.snippet) for one in here]
+    sentences = [
+        float(len(sentence_spans(kept(made[one.id].spans))) == len(sentence_spans(one.quote.snippet))) for one in here
+    ]
+    refused = [float(bool(made[one.id].refused)) for one in here]
+    for measured, values in (("bytes kept", whole), ("sentences kept", sentences), ("something refused", refused)):
+        _note(writer, "guard", name, measured, estimate(values, papers))
+    if seconds:
+        _note(writer, "guard", name, "seconds", estimate(list(seconds), list(range(len(seconds)))))
+    writer.write_rows(
+        (
+            {
+                "id": one.id,
+                "text": made[one.id].text,
+                "gold": one.gold,
+                "questions": [[q.question, q.answer] for q in made[one.id].questions],
+                "refused": made[one.id].refused,
+            }
+            for one in here
+        ),
+        SET,
+        name,
+        "made.jsonl",
+    )
+
+
+def _steps(snippets: Sequence[Snippet], found: Measured, writer: RunWriter) -> None:
+    """Questions a model asked against those of people, by keywords: F1 over all, as the public code has it."""
+    for name, made in found.made.items():
+        if not name.startswith("predicted Q") or not made:
+            continue
+        here = [one for one in snippets if one.id in made]
+        rows = []
+        for one in here:
+            asked = [q.question for q in made[one.id].questions]
+            wanted = [q.question for q in one.questions]
+            right = sum(any(_same(a, b) for b in wanted) for a in asked)
+            met = sum(any(_same(a, b) for a in asked) for b in wanted)
+            rows.append((right, len(asked), met, len(wanted)))
+
+        def question_f1(places: Sequence[int], rows: Sequence[tuple[int, ...]] = tuple(rows)) -> float:
+            right, asked, met, wanted = (sum(rows[place][i] for place in places) for i in range(4))
+            precision, recall = right / max(1, asked), met / max(1, wanted)
+            return 2 * precision * recall / (precision + recall) if right else 0.0
+
+        _note(writer, "questions", name, "question F1", estimate_of(question_f1, [one.paper for one in here]))
+
+
+def _same(one: str, other: str) -> bool:
+    a, b = set(stems(one)), set(stems(other))
+    return bool(a | b) and len(a & b) / len(a | b) > 0.5
+
+
+def measure_retrieval(
+    snippets: Sequence[Snippet], passages: Sequence[SourcePassage], within: Within, writer: RunWriter
+) -> None:
+    """Share of the gold evidence among the three passages that a gold question finds in the pool; also without the
+    snippet's own abstract and paragraph, which the prompt has anyway."""
+    for by in RANKINGS:
+        for measured, own in ((f"evidence R@{RETRIEVED}", True), (f"evidence R@{RETRIEVED} beside the prompt", False)):
+            values, papers = list[float](), list[str]()
+            for one in snippets:
+                shown = () if own else (one.quote.lead, one.quote.paragraph)
+                for question in one.questions:
+                    wanted = {paragraph for paragraph in question.evidence if paragraph not in shown}
+                    ranked = within.rank(question.question, len(passages), by)
+                    top = [passages[place].text for place in ranked if passages[place].text not in shown][:RETRIEVED]
+                    values += [float(paragraph in top) for paragraph in wanted]
+                    papers += [one.paper] * len(wanted)
+            _note(writer, "retrieval", by, measured, estimate(values, papers))
+
+
+def _compare(
+    snippets: Sequence[Snippet], counted: Mapping[str, Mapping[str, Mapping[bool, Additions]]], writer: RunWriter
+) -> None:
+    """Every arm against the title baseline, and those with a model against their own end-to-end, paired."""
+    pairs = [(AGAINST, name) for name in counted if name not in BASELINES]
+    direct = [name for name in counted if name.startswith("end to end")]
+    pairs += [(one, name) for one in direct[:1] for name in counted if name not in (*BASELINES, one)]
+    tests = []
+    for before, after in pairs:
+        here = [one for one in snippets if one.id in counted[before] and one.id in counted[after]]
+        if len(here) < 5:
+            continue
+        papers = [one.paper for one in here]
+        rows = [[counted[name][one.id][True] for one in here] for name in (before, after)]
+
+        def difference(places: Iterable[int], rows: Sequence[Sequence[Additions]] = tuple(rows)) -> float:
+            chosen = list(places)
+            return f1(rows[1][place] for place in chosen) - f1(rows[0][place] for place in chosen)
+
+        value = estimate_of(difference, papers, resamples=1000)
+        tests.append((before, after, value, paired(rows[0], rows[1], papers)))
+    corrected = holm([p for *_, p in tests])
+    writer.tests += [
+        Test(SET, "additions", "content-SARI", before, after, value.mean, value.low, value.high, p, p_holm)
+        for (before, after, value, p), p_holm in zip(tests, corrected, strict=True)
+    ]

@@ -1,0 +1,149 @@
+"""The part of the service that makes a quote readable away from its page: on demand, kept, never before a turn.
+
+How it is made is `server.evidence.standalone`'s business. What was made is found again by everything it depended on:
+the group by which the collection is reached, the collection's version, the place, the model, the prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from typing import TYPE_CHECKING
+
+from server.chat.acting import Acting, acting
+from server.chat.collections import checked_name
+from server.chat.conversations import MAX_QUERY_CHARS, clean
+from server.chat.documents import MAX_ID_CHARS
+from server.chat.errors import InvalidRequest, NotFound, Unavailable
+from server.chat.models import salted
+from server.chat.translated import in_thread, store_errors
+from server.chat.turns import CHARS_PER_TOKEN
+from server.chat.types import SpanView, StandaloneQuestion, StandaloneView
+from server.evidence.asking import Asker, AskingFailed
+from server.evidence.source import SourceQuote, quote_of
+from server.evidence.standalone import (
+    SNIPPET_CHARS,
+    StandaloneMethod,
+    StandalonePlan,
+    StandaloneQuote,
+    make_standalone,
+    passage_of,
+)
+from server.store import standalone, turns
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+    from server.evidence.within import Within
+
+
+class StandaloneMixin(Acting):
+    """Quotes that stand alone."""
+
+    @acting("ask")
+    async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
+        """What a turn quotes from its source `n`: the sentence that is cited first, or the passage. Raises NotFound."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        with store_errors():
+            turn = await self.core.database.read(lambda connection: turns.find(connection, key, self.seen))
+        if turn is None:
+            raise NotFound(f"There is no turn {turn_id[:80]!r}.", code="turn_not_found")
+        passages = turn.evidence.passages if turn.evidence else []
+        passage = next((one for one in passages if one.n == n), None)
+        if passage is None:
+            raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
+        cited = next((one for one in (turn.done.citations if turn.done else []) if one.n == n), None)
+        start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
+        return await self.standalone(turn.collection, passage.document_id, start, end, method)
+
+    @acting("ask")
+    async def standalone(
+        self, collection: str, document_id: str, start: int, end: int, method: StandaloneMethod = "insert"
+    ) -> StandaloneView:
+        """`[start, end)` of a document's text made readable alone. A model that fails leaves what rules settle.
+
+        Raises NotFound, InvalidRequest, LimitReached, and Unavailable where turns left no time for it.
+        """
+        name = checked_name(collection) if collection else await self.default_collection()
+        document_id = clean(document_id, MAX_ID_CHARS, "document_id")
+        whose = await self.existing(name)
+        if not 0 <= start < end:
+            raise InvalidRequest("A quote ends behind its start.", code="invalid_quote", param="end")
+        if end - start > SNIPPET_CHARS:
+            raise InvalidRequest(
+                f"The quote has {end - start:,} characters; {SNIPPET_CHARS:,} are allowed. Choose a part of it.",
+                code="quote_too_long",
+                param="end",
+            )
+        core, plan = self.core, StandalonePlan(method)
+        opened = await in_thread(lambda: core.opened.get(name))
+        version, llm = opened.version, self.settings.llm
+        parts = (whose.group, name, version, document_id, start, end, llm.model, llm.remote_name, plan.version)
+        key = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
+        with store_errors():
+            kept = await core.database.read(lambda connection: standalone.find(connection, key))
+        if kept is not None:
+            return StandaloneView.model_validate_json(kept).model_copy(update={"cached": True})
+        await core.limits.demand_tokens(self.principal)
+        self.note("quote.standalone", document_id, collection=name, group=whose.group)
+        quote, within = await in_thread(lambda: self._quote(opened, document_id, start, end))
+        made, whole = await self._made(quote, within, plan, whose.group)
+        view = StandaloneView(
+            document_id=document_id,
+            start=start,
+            end=end,
+            text=made.text,
+            spans=tuple(SpanView(kind=span.kind, text=span.text) for span in made.spans),
+            questions=tuple(
+                StandaloneQuestion(question=one.question, answer=one.answer, passage=passage_of(one, quote))
+                for one in made.questions
+            ),
+            refused=made.refused,
+            model=llm.model,
+        )
+        # Of a version that was replaced meanwhile nothing is kept: a document may have been erased with it.
+        if whole and (await in_thread(lambda: core.opened.get(name))).version == version:
+            text, owner = view.model_dump_json(), self.principal.id
+            with store_errors():
+                await core.database.write(
+                    lambda connection: standalone.keep(connection, key, name, version, document_id, owner, text)
+                )
+        return view
+
+    def _quote(self, opened: Collection, document_id: str, start: int, end: int) -> tuple[SourceQuote, Within]:
+        from server.evidence.within import Within
+
+        document = opened.document(document_id)
+        if end > len(document.text) or not document.text[start:end].strip():
+            raise InvalidRequest("The document has no text there.", code="invalid_quote", param="start")
+        passages = opened.passages(document_id)
+        quote = quote_of(document, passages, start, end)
+        if self.settings.llm.model.casefold() == "none":
+            return quote, Within([])
+        vectors = opened.passage_vectors([one.id for one in passages]) if passages else None
+        return quote, Within([one.text for one in passages], self.core.models.encoder(), vectors)
+
+    async def _made(
+        self, quote: SourceQuote, within: Within, plan: StandalonePlan, group: str
+    ) -> tuple[StandaloneQuote, bool]:
+        """The quote made readable, and whether everything that was to be asked was answered."""
+        core, llm = self.core, self.settings.llm
+        asker = None
+        if llm.model.casefold() != "none":
+            model = salted((await core.models.keeper.engine()).chat_model(), group)
+            asker = Asker(model, llm.total_seconds, core.patience) if model is not None else None
+        try:
+            async with asyncio.timeout(self.settings.server.turn_seconds):
+                return await make_standalone(quote, plan, asker, within), True
+        except TimeoutError as error:
+            raise Unavailable(
+                "There was no time for this beside the questions that are being answered. Try again later.",
+                code="standalone_timeout",
+            ) from error
+        except AskingFailed as error:
+            made = await make_standalone(quote, plan, None, None)
+            return StandaloneQuote(made.text, made.spans, made.questions, str(error)), False
+        finally:
+            if asker is not None and asker.chars:
+                await core.limits.spend(self.principal, math.ceil(asker.chars / CHARS_PER_TOKEN))

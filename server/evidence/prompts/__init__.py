@@ -1,0 +1,1 @@
+"""The prompts of this folder, one Markdown file each."""

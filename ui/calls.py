@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from server.chat import ChatError, ChatService, CollectionSummary, NotFound, Rating
 from ui.conversations import conversations_html
 from ui.examples import examples
-from ui.sources import read
+from ui.sources import read, readable_html
 from ui.templates import render
 from ui.turns import TurnView
 from ui.uploads import jobs_html
@@ -126,6 +126,12 @@ class Calls:
         """`{collection, document, start, end}` → `{html}`."""
         place = _Place.model_validate(data)
         return {"html": str(await read(self._service, place.collection, place.document, place.start, place.end))}
+
+    async def make_readable(self, data: object) -> Answer:
+        """`{collection, document, start, end}` → `{html}` of the quote made readable away from its page."""
+        place = _Place.model_validate(data)
+        made = await self._service.standalone(place.collection, place.document, place.start, place.end)
+        return {"html": str(readable_html(made))}
 
     async def rate(self, data: object) -> Answer:
         """`{turn, rating, reason, comment}` → `{}`; without a rating the old one is taken back."""

@@ -24,6 +24,7 @@ from server.chat import (
     EvidenceEvent,
     PageBox,
     Quotation,
+    StandaloneView,
 )
 from ui.annotations import Highlight
 from ui.safe_html import link_target, render_markdown, render_plain
@@ -31,6 +32,9 @@ from ui.templates import render
 
 AROUND = 20_000
 """Characters of a document shown before and after the cited place."""
+
+QUOTES = 4
+"""Quotes of one source that can be made readable."""
 
 _MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
 _TABLE = re.compile(r"^\|.*\|\n\|(?: --- \|)+(?:\n\|.*\|$)*", re.MULTILINE)
@@ -58,6 +62,14 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotePlace:
+    """A quote of a source that can be made readable: its place in the document."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceView:
     """A passage as the panel shows it."""
 
@@ -73,6 +85,7 @@ class SourceView:
     marked: bool
     score: float
     ranks: list[Rank]
+    quotes: list[QuotePlace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +163,26 @@ def _source(
         marked=bool(highlights),
         score=passage.score,
         ranks=[Rank(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
+        quotes=_quotes(passage, [cite for _, cite in cited] or near),
     )
+
+
+def _quotes(passage: Evidence, found: Sequence[CitationEvent | Quotation]) -> list[QuotePlace]:
+    """The places that are quoted of a passage, in reading order; the passage itself where none is."""
+    places = sorted({(one.start, one.end) for one in found if one.end > one.start})[:QUOTES]
+    return [QuotePlace(start, end) for start, end in places or [(passage.start, passage.end)]]
+
+
+def readable_html(made: StandaloneView) -> Markup:
+    """A quote made readable: what was added in brackets and underlined, what was removed struck through."""
+    parts, before = list[tuple[str, str, str]](), ""
+    for span in made.spans:
+        beside = before == "added" or (span.kind == "added" and parts and not parts[-1][2][-1:].isspace())
+        gap = " " if beside and (span.kind == "added" or span.text[:1].isalnum() or span.text[:1] in "([") else ""
+        parts.append((span.kind, gap, span.text))
+        before = span.kind
+    original = "".join(span.text for span in made.spans if span.kind != "added")
+    return render("readable.html", made=made, parts=parts, original=original)
 
 
 def sources_html(

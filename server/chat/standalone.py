@@ -78,7 +78,7 @@ class StandaloneMixin(Acting):
             )
         core, plan = self.core, StandalonePlan(method)
         opened = await in_thread(lambda: core.opened.get(name))
-        version, llm = opened.version, self.settings.llm
+        version, llm = opened.version, self.core.settings.llm
         parts = (whose.group, name, version, document_id, start, end, llm.model, llm.remote_name, plan.version)
         key = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
         with store_errors():
@@ -87,8 +87,8 @@ class StandaloneMixin(Acting):
             return StandaloneView.model_validate_json(kept).model_copy(update={"cached": True})
         await core.limits.demand_tokens(self.principal)
         self.note("quote.standalone", document_id, collection=name, group=whose.group)
-        quote, within = await in_thread(lambda: self._quote(opened, document_id, start, end))
-        made, whole = await self._made(quote, within, plan, whose.group)
+        quote, within = await in_thread(lambda: self._standalone_quote(opened, document_id, start, end))
+        made, whole = await self._make_standalone(quote, within, plan, whose.group)
         view = StandaloneView(
             document_id=document_id,
             start=start,
@@ -111,7 +111,9 @@ class StandaloneMixin(Acting):
                 )
         return view
 
-    def _quote(self, opened: Collection, document_id: str, start: int, end: int) -> tuple[SourceQuote, Within]:
+    def _standalone_quote(
+        self, opened: Collection, document_id: str, start: int, end: int
+    ) -> tuple[SourceQuote, Within]:
         from server.evidence.within import Within
 
         document = opened.document(document_id)
@@ -119,22 +121,22 @@ class StandaloneMixin(Acting):
             raise InvalidRequest("The document has no text there.", code="invalid_quote", param="start")
         passages = opened.passages(document_id)
         quote = quote_of(document, passages, start, end)
-        if self.settings.llm.model.casefold() == "none":
+        if self.core.settings.llm.model.casefold() == "none":
             return quote, Within([])
         vectors = opened.passage_vectors([one.id for one in passages]) if passages else None
         return quote, Within([one.text for one in passages], self.core.models.encoder(), vectors)
 
-    async def _made(
+    async def _make_standalone(
         self, quote: SourceQuote, within: Within, plan: StandalonePlan, group: str
     ) -> tuple[StandaloneQuote, bool]:
         """The quote made readable, and whether everything that was to be asked was answered."""
-        core, llm = self.core, self.settings.llm
+        core, llm = self.core, self.core.settings.llm
         asker = None
         if llm.model.casefold() != "none":
             model = salted((await core.models.keeper.engine()).chat_model(), group)
             asker = Asker(model, llm.total_seconds, core.patience) if model is not None else None
         try:
-            async with asyncio.timeout(self.settings.server.turn_seconds):
+            async with asyncio.timeout(self.core.settings.server.turn_seconds):
                 return await make_standalone(quote, plan, asker, within), True
         except TimeoutError as error:
             raise Unavailable(

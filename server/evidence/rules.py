@@ -269,13 +269,22 @@ def _content(word: str) -> bool:
     return word not in FUNCTION_WORDS and word not in ("author", "paper", "refer", "mean", "stand", "use")
 
 
-def addition(snippet: str, answer: str) -> str:
-    """What of an answer is put in brackets: without the question's echo (`X stands for …`), brackets and full stop."""
+def addition(snippet: str, answer: str, at: int | None = None) -> str:
+    """What of an answer is put in brackets at a place: without the question's echo (`X stands for …`), the words it
+    stands behind, brackets and full stop."""
     text = _CITED.sub("", answer).replace("[", "(").replace("]", ")")
     text = regex.sub(r"\s+([.,;:)])", r"\1", " ".join(text.split()))
     echo = _WHAT_IT_MEANS.match(text) or _ECHO.match(text)
     if echo and (_WHAT_IT_MEANS.match(text) or set(stems(echo.group())) <= set(stems(snippet)) | set(_VERBS)):
         text = text[echo.end() :]
+    before = [match.group().casefold() for match in _WORD.finditer(snippet[:at])][-4:] if at else []
+    begun = _WORD.findall(text.casefold())
+    skip = begun[:1] in (["the"], ["this"], ["their"])
+    for length in range(len(before), 0, -1):
+        same = before[-length:] == begun[skip : skip + length] and _content(before[-length])
+        if same and len(begun) > skip + length:
+            text = text[list(_WORD.finditer(text))[skip + length].start() :]
+            break
     return shortened(text).rstrip(" .;:,")
 
 

@@ -157,7 +157,7 @@ def _inserted(
     kept = list[QuoteAnswer]()
     for answer in answers:
         at = rules.anchor(quote.snippet, answer.question, answer.answer)
-        text = rules.addition(quote.snippet, answer.answer)
+        text = rules.addition(quote.snippet, answer.answer, at)
         if at is None or not set(stems(text)) - known:
             continue
         if reason := addition_refused(text, quote.snippet, _texts(answer.evidence)):
@@ -236,7 +236,7 @@ async def _pairs(asker: Asker, quote: SourceQuote, plan: StandalonePlan) -> list
         at = rules.anchor(quote.snippet, f"“{match[1]}”") if match else None
         if match is None or at is None or match[1].casefold() not in quote.snippet.casefold():
             continue
-        text = rules.addition(quote.snippet, match[2])
+        text = rules.addition(quote.snippet, match[2], at)
         if set(stems(text)) - set(stems(quote.snippet)):
             found.append(Finding(f"What is “{match[1]}”?", match[2], "", at, text, evidence))
     return found

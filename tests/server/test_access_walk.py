@@ -217,6 +217,10 @@ def at(url: str, **more: Any) -> Build:
     return lambda world, who: (url.format(**world.ids, **NAMES), more)
 
 
+def at_source(world: World, who: str) -> Asked:
+    return "/v1/standalone", {"json": {"turn_id": world.ids["turn"], "n": 1}}
+
+
 def fresh_conversation(world: World, who: str) -> Asked:
     mine = who.startswith(("alpha", "root"))
     return f"/v1/conversations/{world.conversation(who) if mine else world.ids['conversation']}", {}
@@ -275,6 +279,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at("/v1/chat/completions", json={"model": NAMES["collection"], "messages": MESSAGES})
     ),
     "POST /v1/search": (OF_ALPHA, at("/v1/search", json={"query": "wood", "collection": NAMES["collection"]})),
+    "POST /v1/standalone": (of_a_row(), at_source),
     "GET /v1/conversations": (EVERYBODY, at("/v1/conversations?query=wood")),
     "POST /v1/conversations": (EVERYBODY, new_conversation),
     "GET /v1/conversations/{conversation_id}": (of_a_row(), at("/v1/conversations/{conversation}")),
@@ -417,6 +422,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "welcome": {"id": "{collection}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
+    "make_readable": {"collection": "{collection}", "document": "uploads/{uploaded}", "start": 0, "end": 20},
 }
 
 
@@ -424,6 +430,8 @@ def told(data: Any, world: World) -> Any:
     """`data` with its `{names}` filled in."""
     if isinstance(data, dict):
         return {told(name, world): told(value, world) for name, value in data.items()}
+    if isinstance(data, int):
+        return data
     return data.format(**world.ids, **NAMES)
 
 

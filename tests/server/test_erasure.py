@@ -84,6 +84,10 @@ def test_a_document_leaves_every_file(place: Place) -> None:
         client.post("/v1/feedback", json={"turn_id": turn, "rating": "up", "comment": f"Right: {SECRET}"})
     copied = place.conversation()
     place.ask(copied, f"Is this so: {SECRET}")
+    with place.running.client() as client:
+        made = client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()
+        assert made["cached"] is False
+        assert client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()["cached"] is True
     assert place.holding(SECRET)
     assert place.holding("plimsworth")
 

@@ -48,6 +48,17 @@ The alarm beeps when the kettle is dry. To turn the alarm off, hold the lid butt
 | Seal | four years |
 """
 
+VALVE = """# Steam
+
+## Set the valve
+
+However, we set the SRV to 4 bar (see Table 2).
+
+## Parts of the boiler
+
+The safety release valve (SRV) opens by itself.
+"""
+
 WARRANTY = """# Warranty
 
 ## Claim a repair
@@ -87,6 +98,7 @@ ANSWERS = {
     "How often": "Descale the kettle every three months [[Descale the kettle every]]. It also sings in the morning.",
     "turn": "Hold the lid button for five seconds [[hold the lid button]].",
     "form": "Send the form W-17 with the receipt [[form W-17]].",
+    "bar": "We set the SRV to 4 bar [[set the SRV to 4]].",
     "glaze": POISONED_ANSWER,
     "saucer": "The saucer is made of oak [[made of oak]].",
     "story": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(120)),
@@ -131,7 +143,7 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
     home, documents = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("documents")
     (home / "models").symlink_to(model_home / "models")
-    for name, text in {"kettle.md": DESCALING, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
+    for name, text in {"kettle.md": DESCALING, "valve.md": VALVE, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
         (documents / name).write_text(text, encoding="utf-8")
     canvas = Canvas(str(documents / "pump.pdf"), pagesize=(420, 594))
     for n, line in enumerate(("The pump of the kettle.", "The pump is oiled once a year.", "It is turned by hand.")):

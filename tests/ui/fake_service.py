@@ -36,6 +36,8 @@ from server.chat import (
     RewriteEvent,
     SectionView,
     Settings,
+    SpanView,
+    StandaloneView,
     StoredTurn,
     SupportEvent,
     TokenEvent,
@@ -311,6 +313,16 @@ class FakeService(ChatService):
             if text.id == document_id:
                 return text.document()
         raise NotFound("This document is not in the collection any more.")
+
+    async def standalone(
+        self, collection: str, document_id: str, start: int, end: int, method: str = "insert"
+    ) -> StandaloneView:
+        quote = (await self.document(collection, document_id)).text[start:end]
+        spans = (SpanView(kind="kept", text=quote), SpanView(kind="added", text="in <b>this</b> document"))
+        return StandaloneView(
+            document_id=document_id, start=start, end=end, text=f"{quote} [in <b>this</b> document]", spans=spans,
+            questions=(), model="none",
+        )  # fmt: skip
 
     async def job(self, job_id: str) -> Job:
         self.looks += 1

@@ -48,6 +48,12 @@ def test_a_conversation_is_opened_with_its_turns_and_sources(service: FakeServic
     assert "<mark" in opened["turns"][0]["sources"]
 
 
+def test_a_quote_made_readable_is_escaped(service: FakeService) -> None:
+    html = call(service, "make_readable", {"collection": "docs", "document": "a.md", "start": 0, "end": 16})["html"]
+    assert "Hold the button. <ins>[in &lt;b&gt;this&lt;/b&gt; document]</ins>" in html
+    assert "<b>" not in html
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [

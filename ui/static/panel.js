@@ -21,6 +21,12 @@ anaphora.on("sources", ({ html, about, cite, open }) => {
   const changed = part("about").textContent !== about;
   part("about").textContent = about;
   anaphora.patch(body, html || empty);
+  body.querySelectorAll(".readable").forEach((one) => {
+    const button = one.querySelector('[data-action="readable"]');
+    button.hidden = false;
+    button.setAttribute("aria-expanded", "false");
+    showReadable(one.querySelector(".readable-body"));
+  });
   if (changed) {
     body.scrollTop = 0;
     body.querySelectorAll(".selected").forEach((old) => old.classList.remove("selected"));
@@ -38,8 +44,41 @@ async function read(place) {
   if (mark) mark.scrollIntoView({ block: "center" });
   else reader.querySelector(".reader-body").scrollTop = 0;
 }
+// A quote made readable, below its source; it stays while the sources are drawn anew.
+const readable = new Map();
+async function makeReadable(button) {
+  const box = button.parentElement.querySelector(".readable-body"), place = box.dataset.place;
+  button.disabled = true;
+  button.setAttribute("aria-busy", "true");
+  const { collection, document: id, start, end } = button.dataset;
+  const answer = await anaphora.call(server, "make_readable", { collection, document: id, start: Number(start), end: Number(end) });
+  button.disabled = false;
+  button.removeAttribute("aria-busy");
+  if (!answer) return;
+  readable.set(place, answer.html);
+  const now = body.querySelector(`[data-place="${CSS.escape(place)}"]`);
+  if (now) showReadable(now);
+}
+function showReadable(box) {
+  const html = readable.get(box.dataset.place);
+  if (!html) return;
+  anaphora.patch(box, html);
+  const button = box.parentElement.querySelector('[data-action="readable"]');
+  button.hidden = true;
+  button.setAttribute("aria-expanded", "true");
+}
 element.addEventListener("click", (event) => {
   const target = event.target.closest("[data-action]");
+  if (target?.dataset.action === "readable") return makeReadable(target);
+  if (target?.dataset.action === "copy-readable")
+    return navigator.clipboard.writeText(target.dataset.text).then(() => anaphora.toast("Copied."), () => anaphora.toast("The browser does not let this page copy."));
+  if (target?.dataset.action === "original") {
+    const box = target.closest(".readable-body"), shown = target.getAttribute("aria-pressed") === "true";
+    target.setAttribute("aria-pressed", String(!shown));
+    box.querySelector('[data-part="original"]').hidden = shown;
+    box.querySelector('[data-part="readable"]').hidden = !shown;
+    return;
+  }
   if (event.target === reader || target?.dataset.action === "close-reader") return reader.close();
   if (target?.dataset.action !== "read" || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();

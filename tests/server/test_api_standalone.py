@@ -1,0 +1,184 @@
+"""`POST /v1/standalone`: on demand, kept for its group and version alone, and never in the way of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from server.chat.admission import Admission
+from server.chat.patience import Patience
+from server.metrics import Metrics
+from testing.openai_server import FakeOpenAIServer
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.serving import MakeSettings, Running, Serve
+
+PAGE = """# Boilers
+
+## Valve
+
+However, we set the SRV to 4 bar (see Table 2). It never opens below that.
+
+## Parts
+
+The safety release valve (SRV) opens by itself.
+"""
+QUOTE = "However, we set the SRV to 4 bar (see Table 2)."
+READABLE = "we [the authors of “Boilers”] set the SRV [safety release valve] to 4 bar."
+
+
+@pytest.fixture
+def client(settings_for: MakeSettings, serve: Serve) -> Iterator[httpx.Client]:
+    with prepared(serve(settings_for("none"))) as client:
+        yield client
+
+
+@contextmanager
+def prepared(running: Running) -> Iterator[httpx.Client]:
+    with running.client() as client:
+        job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", PAGE.encode())}).json()
+        assert running.finished(job["id"]).state == "done"
+        yield client
+
+
+def place(client: httpx.Client, quote: str = QUOTE) -> dict[str, Any]:
+    document = "uploads/boilers.md"
+    text = client.get(f"/v1/collections/docs/documents/{document}").json()["text"]
+    start = text.index(quote)
+    return {"document_id": document, "start": start, "end": start + len(quote)}
+
+
+def test_a_quote_is_made_readable_without_a_model_and_found_again(client: httpx.Client) -> None:
+    asked = place(client)
+    first = client.post("/v1/standalone", json=asked).json()
+    assert first["text"] == READABLE
+    assert "".join(span["text"] for span in first["spans"] if span["kind"] != "added") == QUOTE
+    assert {span["kind"] for span in first["spans"]} == {"kept", "added", "removed"}
+    assert [one["question"] for one in first["questions"]] == ["Who is speaking?", "What does SRV stand for?"]
+    assert (first["cached"], first["model"], first["refused"]) == (False, "none", "")
+    taken = []
+    for _ in range(5):
+        began = time.perf_counter()
+        again = client.post("/v1/standalone", json=asked).json()
+        taken.append(time.perf_counter() - began)
+    assert again == {**first, "cached": True}
+    assert min(taken) < 0.05
+
+
+def test_the_quote_of_a_turn_is_that_of_its_source(client: httpx.Client) -> None:
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    asked = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How is the SRV set?"})
+    turn = client.get(f"/v1/turns/{asked.headers['x-turn-id']}").json()
+    cited = turn["done"]["citations"][0]
+    made = client.post("/v1/standalone", json={"turn_id": turn["id"], "n": cited["n"]}).json()
+    assert (made["document_id"], made["start"], made["end"]) == (
+        cited["document_id"], cited["start"], cited["end"]
+    )  # fmt: skip
+    assert client.post("/v1/standalone", json={"turn_id": turn["id"], "n": 99}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"document_id": "uploads/gone.md"}, 404),
+        ({"start": 50, "end": 50}, 400),
+        ({"end": 10**6, "start": 10**6 - 5}, 400),
+        ({"start": 0, "end": 9000}, 400),
+        ({"turn_id": "x", "n": 1}, 400),
+        ({"document_id": ""}, 400),
+        ({"collection": "nothing"}, 404),
+    ],
+)
+def test_what_is_no_quote_is_refused(client: httpx.Client, change: dict[str, Any], status: int) -> None:
+    assert client.post("/v1/standalone", json={**place(client), **change}).status_code == status
+
+
+def test_what_was_kept_goes_with_the_version_it_was_made_of(client: httpx.Client) -> None:
+    asked = place(client)
+    client.post("/v1/standalone", json=asked)
+    changed = PAGE.replace("safety release valve", "steam return vent")
+    job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", changed.encode())}).json()
+    while client.get(f"/v1/jobs/{job['id']}").json()["state"] in ("queued", "running"):
+        time.sleep(0.05)
+    made = client.post("/v1/standalone", json=asked).json()
+    assert "[steam return vent]" in made["text"]
+    assert made["cached"] is False
+
+
+def test_a_model_asks_and_answers_and_a_lost_one_leaves_the_rules(settings_for: MakeSettings, serve: Serve) -> None:
+    def said(request: dict[str, Any]) -> list[str]:
+        system = request["messages"][0]["content"]
+        if "Ask what they must know" in system:
+            return ["What is 4 bar?\n"]
+        return ["It never opens below that."] if "explain one thing" in system else ["ok"]
+
+    with FakeOpenAIServer(pieces=said) as llm:
+        running = serve(settings_for(llm.url))
+        with prepared(running) as client:
+            asked = place(client)
+            first = client.post("/v1/standalone", json=asked).json()
+            assert "4 bar [It never opens below that]" in first["text"]
+            count = len(llm.requests)
+            assert client.post("/v1/standalone", json=asked).json()["cached"] is True
+            assert len(llm.requests) == count
+            llm.status = 500
+            other = place(client, "It never opens below that.")
+            lost = client.post("/v1/standalone", json=other).json()
+            assert "could not be asked" in lost["refused"]
+            assert client.post("/v1/standalone", json=other).json()["cached"] is False
+
+
+def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
+    async def main() -> list[str]:
+        happened: list[str] = []
+        admission = Admission(2, 2, Metrics())
+        patience = Patience(admission, remote=False)
+        turn = admission.enter()
+
+        async def call() -> str:
+            happened.append("begun")
+            try:
+                await asyncio.sleep(0.1)
+            except asyncio.CancelledError:
+                happened.append("broken off")
+                raise
+            return "said"
+
+        asked = asyncio.create_task(patience(call))
+        await asyncio.sleep(0.03)
+        assert happened == []
+        turn.release()
+        await asyncio.sleep(0.03)
+        second = admission.enter()
+        await asyncio.sleep(0.03)
+        happened.append("turn over")
+        second.release()
+        happened.append(await asked)
+        return happened
+
+    assert asyncio.run(main()) == ["begun", "broken off", "turn over", "begun", "said"]
+
+
+def test_one_that_is_given_up_is_broken_off_and_leaves_the_place() -> None:
+    async def main() -> str:
+        patience = Patience(Admission(1, 1, Metrics()), remote=False)
+
+        async def never() -> str:
+            await asyncio.Event().wait()
+            return ""
+
+        async def soon() -> str:
+            return "soon"
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(patience(never), 0.05)
+        return await asyncio.wait_for(patience(soon), 1)
+
+    assert asyncio.run(main()) == "soon"

@@ -79,6 +79,8 @@ def standalone(
         measure(snippets, found, writer)
         measure_retrieval(snippets, passages, within, writer)
         writer.notes.append(f"The model is {settings.llm.model}; {len(passages)} passages are searched (pooled).")
+        if found.problem:
+            writer.notes.append(f"The model was asked no more: {found.problem}")
         reached = {arm.name: len(found.made[arm.name]) for arm in chosen if arm.prompted}
         if reached and min(reached.values()) < len(snippets):
             writer.notes.append(f"In the time given the model was asked about {min(reached.values())} snippets.")

@@ -23,7 +23,7 @@ from evaluation.metrics.significance import Estimate, estimate, estimate_of, hol
 from evaluation.reports.runs import Metric, RunWriter, Test
 from evaluation.sets.rows import json_rows, optional, present, text
 from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import Asker
+from server.evidence.asking import Asker, AskingFailed
 from server.evidence.source import SourcePassage, SourceQuote
 from server.evidence.spans import kept, original
 from server.evidence.standalone import (
@@ -237,6 +237,8 @@ class Measured:
 
     made: dict[str, dict[str, StandaloneQuote]] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    problem: str = ""
+    """Why the model was asked no more before the time was over."""
 
 
 async def make_all(
@@ -253,17 +255,18 @@ async def make_all(
     for done, snippet in enumerate(snippets):
         progress("making readable", done, len(snippets))
         for arm in chosen:
-            if arm.prompted and time.monotonic() > until:
+            if arm.prompted and (found.problem or time.monotonic() > until):
                 continue
             began = time.monotonic()
             quote = replace(snippet.quote, passages=snippet.whole) if arm.plan.whole else snippet.quote
-            found.made[arm.name][snippet.id] = await make_standalone(
-                quote,
-                arm.plan,
-                asker if arm.prompted else None,
-                None if arm.plan.whole else within,
-                given(arm, snippet),
-            )
+            asking, place = asker if arm.prompted else None, None if arm.plan.whole else within
+            try:
+                made = await make_standalone(quote, arm.plan, asking, place, given(arm, snippet))
+            except AskingFailed as error:
+                # What was measured until then is worth its run; the same name goes on.
+                found.problem = str(error)
+                continue
+            found.made[arm.name][snippet.id] = made
             found.seconds[arm.name].append(time.monotonic() - began)
     progress("making readable", len(snippets), len(snippets))
     return found

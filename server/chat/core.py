@@ -14,8 +14,8 @@ from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ServiceModels
-from server.chat.pictures import PictureCache
 from server.chat.patience import Patience
+from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.turns import TurnContext
 from server.chat.uploads import Uploads

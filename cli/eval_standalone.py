@@ -16,7 +16,7 @@ from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out,
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
-    from evaluation.standalone import Measured, Snippet, StandaloneArm
+    from evaluation.standalone import Snippet, StandaloneArm, StandaloneMeasured
     from server.engines import Engine
 
 
@@ -66,7 +66,9 @@ def standalone(
         engine = stack.enter_context(open_engine(settings)) if asked else None
         until = time.monotonic() + 60 * minutes if minutes else math.inf
 
-        async def made(snippets: list[Snippet], chosen: list[StandaloneArm], engine: Engine | None) -> Measured:
+        async def made(
+            snippets: list[Snippet], chosen: list[StandaloneArm], engine: Engine | None
+        ) -> StandaloneMeasured:
             chat_model = engine.chat_model() if engine else None
             asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
             try:

@@ -58,7 +58,7 @@ def standalone(
         from cli.shared.resources import fetch_models
         from server.chat.models import Models
         from server.engines import open_engine
-        from server.evidence.asking import Asker
+        from server.evidence.asking import QuoteAsker
 
         encoder = None
         with ExitStack() as stack:
@@ -71,7 +71,7 @@ def standalone(
 
             async def make() -> dict[str, dict[str, Any]]:
                 chat_model = engine.chat_model() if engine is not None else None
-                asker = Asker(chat_model, settings.llm.total_seconds) if chat_model is not None else None
+                asker = QuoteAsker(chat_model, settings.llm.total_seconds) if chat_model is not None else None
                 at_once = settings.llm.parallel if asker is not None else 1
                 try:
                     return await make_quotes(

@@ -23,7 +23,7 @@ from evaluation.metrics.significance import Estimate, estimate, estimate_of, hol
 from evaluation.reports.runs import Metric, RunWriter, Test
 from evaluation.sets.rows import json_rows, optional, present, text
 from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import Asker, AskingFailed
+from server.evidence.asking import AskingFailed, QuoteAsker
 from server.evidence.source import SourcePassage, SourceQuote
 from server.evidence.spans import kept, original
 from server.evidence.standalone import (
@@ -206,7 +206,7 @@ def given(arm: StandaloneArm, snippet: Snippet) -> StandaloneGiven:
     return StandaloneGiven(asked, evidence, answers)
 
 
-class RememberedAsker(Asker):
+class RememberedAsker(QuoteAsker):
     """Asks the same only once: arms share steps, and a run that is gone on with shares them with itself."""
 
     def __init__(self, chat_model: Any, journal: Path, seconds: float = 600.0) -> None:
@@ -222,7 +222,7 @@ class RememberedAsker(Asker):
                 self._known[row["asked"]] = row["said"]
 
     async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
-        """As `Asker.ask`."""
+        """As `QuoteAsker.ask`."""
         key = json.dumps([prompt, system, dict(parts), tokens], ensure_ascii=False, sort_keys=True)
         if key not in self._known:
             self._known[key] = said = await super().ask(prompt, parts, tokens, system)
@@ -232,7 +232,7 @@ class RememberedAsker(Asker):
 
 
 @dataclass(slots=True)
-class Measured:
+class StandaloneMeasured:
     """What the arms made of the snippets that were reached."""
 
     made: dict[str, dict[str, StandaloneQuote]] = field(default_factory=dict)
@@ -245,13 +245,13 @@ async def make_all(
     snippets: Sequence[Snippet],
     chosen: Sequence[StandaloneArm],
     within: Within,
-    asker: Asker | None,
+    asker: QuoteAsker | None,
     *,
     until: float,
     progress: Callable[[str, int, int], None],
-) -> Measured:
+) -> StandaloneMeasured:
     """Every arm over the snippets, all arms of one before the next, until the time is over (`time.monotonic`)."""
-    found = Measured({arm.name: {} for arm in chosen}, {arm.name: [] for arm in chosen})
+    found = StandaloneMeasured({arm.name: {} for arm in chosen}, {arm.name: [] for arm in chosen})
     for done, snippet in enumerate(snippets):
         progress("making readable", done, len(snippets))
         for arm in chosen:
@@ -272,7 +272,7 @@ async def make_all(
     return found
 
 
-def measure(snippets: Sequence[Snippet], found: Measured, writer: RunWriter) -> None:
+def measure(snippets: Sequence[Snippet], found: StandaloneMeasured, writer: RunWriter) -> None:
     """Write figures, intervals and paired tests of everything that was made, and of the baselines, into the run."""
     texts = {name: {one.id: baseline(name, one) for one in snippets} for name in BASELINES}
     texts |= {arm: {key: one.text for key, one in made.items()} for arm, made in found.made.items() if made}
@@ -342,7 +342,7 @@ def _guarded(
     )
 
 
-def _steps(snippets: Sequence[Snippet], found: Measured, writer: RunWriter) -> None:
+def _steps(snippets: Sequence[Snippet], found: StandaloneMeasured, writer: RunWriter) -> None:
     """Questions a model asked against those of people, by keywords: F1 over all, as the public code has it."""
     for name, made in found.made.items():
         if not name.startswith("predicted Q") or not made:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evaluation.errors import BadRow
 from evaluation.sets.rows import json_rows, optional, present, text
 from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import Asker
+from server.evidence.asking import QuoteAsker
 from server.evidence.source import SourcePassage, SourceQuote
 from server.evidence.standalone import StandalonePlan, StandaloneQuote, make_standalone, passage_of
 from server.evidence.within import Within
@@ -97,7 +97,7 @@ async def make_quotes(
     plan: StandalonePlan,
     label: str,
     *,
-    asker: Asker | None,
+    asker: QuoteAsker | None,
     encoder: Encoder | None = None,
     at_once: int = 1,
     advance: Callable[[], None] = lambda: None,

@@ -21,7 +21,7 @@ from server.chat.models import salted
 from server.chat.translated import in_thread, store_errors
 from server.chat.turns import CHARS_PER_TOKEN
 from server.chat.types import SpanView, StandaloneQuestion, StandaloneView
-from server.evidence.asking import Asker, AskingFailed
+from server.evidence.asking import AskingFailed, QuoteAsker
 from server.evidence.source import SourceQuote, quote_of
 from server.evidence.standalone import (
     SNIPPET_CHARS,
@@ -134,7 +134,7 @@ class StandaloneMixin(Acting):
         asker = None
         if llm.model.casefold() != "none":
             model = salted((await core.models.keeper.engine()).chat_model(), group)
-            asker = Asker(model, llm.total_seconds, core.patience) if model is not None else None
+            asker = QuoteAsker(model, llm.total_seconds, core.patience) if model is not None else None
         try:
             async with asyncio.timeout(self.core.settings.server.turn_seconds):
                 return await make_standalone(quote, plan, asker, within), True

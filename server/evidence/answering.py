@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import regex
 
-from server.evidence.asking import Asker
+from server.evidence.asking import QuoteAsker
 from server.evidence.source import SourcePassage, SourceQuote, clipped
 from server.turn.events import Evidence
 from server.turn.support import SupportScorer
@@ -59,7 +59,7 @@ def shown_texts(quote: SourceQuote, variant: str) -> list[str]:
 
 
 async def prompted_answer(
-    asker: Asker, quote: SourceQuote, question: str, passages: Sequence[SourcePassage], variant: str
+    asker: QuoteAsker, quote: SourceQuote, question: str, passages: Sequence[SourcePassage], variant: str
 ) -> QuoteAnswer | None:
     """What a model answers; None where it says that the document does not say. Raises AskingFailed."""
     shown, room = list[str](), WHOLE_CHARS

@@ -36,7 +36,7 @@ async def _at_once(call: Callable[[], Awaitable[str]]) -> str:
     return await call()
 
 
-class Asker:
+class QuoteAsker:
     """Asks `chat_model`, each time for at most so many tokens and `seconds`."""
 
     def __init__(self, chat_model: BaseChatModel, seconds: float = 120.0, patiently: Patiently = _at_once) -> None:

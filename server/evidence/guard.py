@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 
 import regex
 
-from server.evidence.spans import Edit, Span, apply, kept, original, untouchable
+from server.evidence.spans import Edit, QuoteSpan, apply, kept, original, untouchable
 from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
@@ -114,7 +114,7 @@ def addition_refused(added: str, quote: str, evidence: EvidenceTexts) -> str:
     return evidence.lacks(added)
 
 
-def spans_refused(quote: str, spans: Sequence[Span], evidence: EvidenceTexts) -> str:
+def spans_refused(quote: str, spans: Sequence[QuoteSpan], evidence: EvidenceTexts) -> str:
     """Why these spans may not stand in for `quote`; empty where they may."""
     if original(spans) != quote:
         return "The words of the quote were changed outside brackets."
@@ -153,7 +153,7 @@ def _removal_refused(removed: str, replaced: bool) -> str:
     return f"Words were removed that are no discourse marker, figure or table (“{plain[:60]}”)."
 
 
-def read_rewrite(quote: str, rewrite: str) -> tuple[list[Span], str]:
+def read_rewrite(quote: str, rewrite: str) -> tuple[list[QuoteSpan], str]:
     """A free rewrite as spans of the quote, and why it is refused (then without spans).
 
     Words outside brackets must be the quote's, in their order; case, blanks and punctuation are taken from the quote.

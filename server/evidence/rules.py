@@ -49,7 +49,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:['’\-][\p{L}\p{M}\p{N}_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class QuoteFinding:
     """A question and its answer from the document: where it goes (a place in the quote), what is put there, and the
     words that say so."""
 
@@ -116,9 +116,9 @@ def _in_order(letters: Sequence[str], initials: Sequence[str]) -> int:
     return found
 
 
-def find(quote: SourceQuote) -> list[Finding]:
+def find(quote: SourceQuote) -> list[QuoteFinding]:
     """What the rules settle, in the order of the quote; at most one addition in a place."""
-    taken: dict[int, Finding] = {}
+    taken: dict[int, QuoteFinding] = {}
     for one in (*_acronyms(quote), *_first_person(quote), *_definitions(quote)):
         taken.setdefault(one.at, one)
     return sorted(taken.values(), key=lambda one: one.at)
@@ -132,7 +132,7 @@ def _texts(quote: SourceQuote) -> Iterator[tuple[str, str]]:
         yield passage.id, passage.text
 
 
-def _acronyms(quote: SourceQuote) -> Iterator[Finding]:
+def _acronyms(quote: SourceQuote) -> Iterator[QuoteFinding]:
     here = long_forms(quote.snippet)
     known: dict[str, tuple[str, str, str]] = {}
     for passage, text in _texts(quote):
@@ -148,10 +148,10 @@ def _acronyms(quote: SourceQuote) -> Iterator[Finding]:
         long, passage, text = known[short]
         at = place_behind(quote.snippet, match.end())
         if at is not None and long.casefold() not in said:
-            yield Finding(f"What does {short} stand for?", long, passage, at, long, text)
+            yield QuoteFinding(f"What does {short} stand for?", long, passage, at, long, text)
 
 
-def _first_person(quote: SourceQuote) -> Iterator[Finding]:
+def _first_person(quote: SourceQuote) -> Iterator[QuoteFinding]:
     title = " ".join(quote.title.split())
     if not words(title) or title.casefold() in quote.snippet.casefold():
         return
@@ -165,11 +165,11 @@ def _first_person(quote: SourceQuote) -> Iterator[Finding]:
             if at is None or any(start < match.end() <= end for start, end in open_places):
                 continue
             shortened = addition if len(addition.split()) <= LONGEST else " ".join(addition.split()[:LONGEST])
-            yield Finding(question, title, "", at, shortened, f"the authors of “{title}”")
+            yield QuoteFinding(question, title, "", at, shortened, f"the authors of “{title}”")
             return
 
 
-def _definitions(quote: SourceQuote) -> Iterator[Finding]:
+def _definitions(quote: SourceQuote) -> Iterator[QuoteFinding]:
     for term, end in _terms(quote.snippet):
         pattern = regex.compile(rf"(?<![\p{{L}}\p{{N}}]){regex.escape(term)}{_DEFINES}")
         if pattern.search(quote.snippet):
@@ -183,7 +183,7 @@ def _definitions(quote: SourceQuote) -> Iterator[Finding]:
             if found and not set(stems(found[0])) <= set(stems(quote.snippet)):
                 at = place_behind(quote.snippet, end)
                 if at is not None:
-                    yield Finding(f"What is {term}?", found[0], passage, at, found[0], found[1])
+                    yield QuoteFinding(f"What is {term}?", found[0], passage, at, found[0], found[1])
                 break
 
 
@@ -312,7 +312,7 @@ def removals(snippet: str) -> list[Edit]:
 _ALONE = frozenset(("however", "thus", "therefore", "moreover", "furthermore", "hence", "but", "and"))
 
 
-def insertions(snippet: str, findings: Sequence[Finding]) -> list[Edit]:
+def insertions(snippet: str, findings: Sequence[QuoteFinding]) -> list[Edit]:
     """The edits that put each finding behind its place, and take out what may go."""
     gone = removals(snippet)
     edits = [Edit(one.at, one.at, one.addition) for one in findings]

@@ -31,7 +31,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:['’\-./:][\p{L}\p{M}\p{N}_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class QuoteSpan:
     """A stretch of a changed quote; an added one is without its brackets."""
 
     kind: SpanKind
@@ -75,44 +75,44 @@ def place_behind(text: str, at: int) -> int | None:
     return at
 
 
-def apply(text: str, edits: Iterable[Edit]) -> list[Span]:
+def apply(text: str, edits: Iterable[Edit]) -> list[QuoteSpan]:
     """The spans that edits make of a text. Edits do not overlap; of additions in one place the first comes first."""
-    spans: list[Span] = []
+    spans: list[QuoteSpan] = []
     at = 0
     for edit in sorted(edits, key=lambda one: (one.start, one.end)):
         if edit.start < at:
             raise ValueError(f"edits overlap at {edit.start}")
-        spans += [Span("kept", text[at : edit.start]), Span("removed", text[edit.start : edit.end])]
-        spans.append(Span("added", edit.added))
+        spans += [QuoteSpan("kept", text[at : edit.start]), QuoteSpan("removed", text[edit.start : edit.end])]
+        spans.append(QuoteSpan("added", edit.added))
         at = edit.end
-    spans.append(Span("kept", text[at:]))
+    spans.append(QuoteSpan("kept", text[at:]))
     return joined(spans)
 
 
-def joined(spans: Iterable[Span]) -> list[Span]:
+def joined(spans: Iterable[QuoteSpan]) -> list[QuoteSpan]:
     """The same without empty spans, and with neighbours of one kind in one; additions stay apart."""
-    found: list[Span] = []
+    found: list[QuoteSpan] = []
     for span in spans:
         if not span.text:
             continue
         if found and found[-1].kind == span.kind != "added":
-            found[-1] = Span(span.kind, found[-1].text + span.text)
+            found[-1] = QuoteSpan(span.kind, found[-1].text + span.text)
         else:
             found.append(span)
     return found
 
 
-def original(spans: Sequence[Span]) -> str:
+def original(spans: Sequence[QuoteSpan]) -> str:
     """The quote as it stands in its document."""
     return "".join(span.text for span in spans if span.kind != "added")
 
 
-def kept(spans: Sequence[Span]) -> str:
+def kept(spans: Sequence[QuoteSpan]) -> str:
     """What is left of the quote outside the brackets."""
     return "".join(span.text for span in spans if span.kind == "kept")
 
 
-def bracketed(spans: Sequence[Span]) -> str:
+def bracketed(spans: Sequence[QuoteSpan]) -> str:
     """The quote as it is shown and copied: additions in brackets, what was removed left out."""
     text, after_addition = "", False
     for span in spans:
@@ -126,7 +126,7 @@ def bracketed(spans: Sequence[Span]) -> str:
             if text[-1:].isspace():
                 # What was removed had a blank on either side, or a full stop behind it.
                 text = text.rstrip() if _CLOSES.match(span.text) else text
-                span = Span("kept", span.text.removeprefix(" "))
+                span = QuoteSpan("kept", span.text.removeprefix(" "))
             text += span.text
             after_addition = False
     return text

@@ -24,11 +24,11 @@ from server.evidence.answering import (
     prompted_answer,
     shown_texts,
 )
-from server.evidence.asking import Asker, prompts_version
+from server.evidence.asking import QuoteAsker, prompts_version
 from server.evidence.guard import EvidenceTexts, addition_refused, read_rewrite, spans_refused
-from server.evidence.rules import Finding
+from server.evidence.rules import QuoteFinding
 from server.evidence.source import SourcePassage, SourceQuote
-from server.evidence.spans import Edit, Span, apply, bracketed
+from server.evidence.spans import Edit, QuoteSpan, apply, bracketed
 from server.evidence.within import Within
 from text.words import stems
 
@@ -81,7 +81,7 @@ class StandaloneQuote:
     """A quote made readable. `text` is how it is shown; `refused` says what the guard turned down, and why."""
 
     text: str
-    spans: tuple[Span, ...]
+    spans: tuple[QuoteSpan, ...]
     questions: tuple[QuoteAnswer, ...]
     refused: str = ""
     retrieved: Mapping[str, tuple[SourcePassage, ...]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class StandaloneQuote:
 async def make_standalone(
     quote: SourceQuote,
     plan: StandalonePlan,
-    asker: Asker | None = None,
+    asker: QuoteAsker | None = None,
     within: Within | None = None,
     given: StandaloneGiven | None = None,
 ) -> StandaloneQuote:
@@ -138,12 +138,12 @@ async def make_standalone(
 
 def unchanged(quote: SourceQuote, refused: str = "") -> StandaloneQuote:
     """The quote as it is."""
-    return StandaloneQuote(quote.snippet, (Span("kept", quote.snippet),), (), refused)
+    return StandaloneQuote(quote.snippet, (QuoteSpan("kept", quote.snippet),), (), refused)
 
 
 def _inserted(
     quote: SourceQuote,
-    settled: Sequence[Finding],
+    settled: Sequence[QuoteFinding],
     answers: Sequence[QuoteAnswer],
     retrieved: Mapping[str, tuple[SourcePassage, ...]],
 ) -> StandaloneQuote:
@@ -164,7 +164,7 @@ def _inserted(
             reasons[reason] = None
             continue
         known |= set(stems(text))
-        findings.append(Finding(answer.question, answer.answer, answer.passage, at, text, ""))
+        findings.append(QuoteFinding(answer.question, answer.answer, answer.passage, at, text, ""))
         kept.append(answer)
     chosen = findings[:ADDITIONS]
     spans = apply(quote.snippet, rules.insertions(quote.snippet, chosen))
@@ -183,7 +183,7 @@ def _texts(texts: Iterable[str]) -> EvidenceTexts:
     return EvidenceTexts(texts)
 
 
-def _as_answers(findings: Sequence[Finding]) -> tuple[QuoteAnswer, ...]:
+def _as_answers(findings: Sequence[QuoteFinding]) -> tuple[QuoteAnswer, ...]:
     return tuple(QuoteAnswer(one.question, one.answer, one.passage, (one.evidence,)) for one in findings)
 
 
@@ -204,7 +204,7 @@ def _retrieved(quote: SourceQuote, question: str, plan: StandalonePlan, within: 
     return found
 
 
-async def _questions(asker: Asker, quote: SourceQuote, settled: Sequence[Finding]) -> list[str]:
+async def _questions(asker: QuoteAsker, quote: SourceQuote, settled: Sequence[QuoteFinding]) -> list[str]:
     """What a model asks, without what rules have settled and what is not to be asked."""
     said = await asker.ask("questions", {"snippet": quote.snippet}, QUESTION_TOKENS)
     found = list[str]()
@@ -225,12 +225,12 @@ async def _questions(asker: Asker, quote: SourceQuote, settled: Sequence[Finding
     return found[:QUESTIONS]
 
 
-async def _pairs(asker: Asker, quote: SourceQuote, plan: StandalonePlan) -> list[Finding]:
+async def _pairs(asker: QuoteAsker, quote: SourceQuote, plan: StandalonePlan) -> list[QuoteFinding]:
     """End to end: a model names words of the quote and what they mean, from what it is shown of the document."""
     parts = {"document": document_text(quote, plan.variant), "snippet": quote.snippet}
     said = await asker.ask("pairs", parts, 2 * QUESTION_TOKENS)
     evidence = "\n\n".join(shown_texts(quote, plan.variant))
-    found = list[Finding]()
+    found = list[QuoteFinding]()
     for line in said.splitlines()[:QUESTIONS]:
         match = _PAIR.match(line)
         at = rules.anchor(quote.snippet, f"“{match[1]}”") if match else None
@@ -238,17 +238,17 @@ async def _pairs(asker: Asker, quote: SourceQuote, plan: StandalonePlan) -> list
             continue
         text = rules.addition(quote.snippet, match[2], at)
         if set(stems(text)) - set(stems(quote.snippet)):
-            found.append(Finding(f"What is “{match[1]}”?", match[2], "", at, text, evidence))
+            found.append(QuoteFinding(f"What is “{match[1]}”?", match[2], "", at, text, evidence))
     return found
 
 
 async def _prompted(
-    asker: Asker,
+    asker: QuoteAsker,
     quote: SourceQuote,
     plan: StandalonePlan,
-    settled: Sequence[Finding],
+    settled: Sequence[QuoteFinding],
     answers: Sequence[QuoteAnswer],
-) -> tuple[list[Span] | None, str]:
+) -> tuple[list[QuoteSpan] | None, str]:
     """A free rewrite as spans, or why it is refused."""
     known = (*_as_answers(settled), *answers)
     lines = [f"{one.question if 'Q' in plan.rewriter_sees else ''} {one.answer}".strip() for one in known]
@@ -264,7 +264,7 @@ async def _prompted(
     said = await asker.ask("rewrite", parts, len(quote.snippet) // 2 + 200)
     text = regex.sub(r"^\W*Rewritten\s*:\s*", "", said.strip(), flags=regex.IGNORECASE).strip('"“”')
 
-    def judged() -> tuple[list[Span] | None, str]:
+    def judged() -> tuple[list[QuoteSpan] | None, str]:
         spans, reason = read_rewrite(quote.snippet, text)
         if not reason:
             texts = [

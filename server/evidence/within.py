@@ -1,4 +1,4 @@
-"""Finding texts within one document: BM25 and, where there is an encoder, vectors, fused by rank.
+"""QuoteFinding texts within one document: BM25 and, where there is an encoder, vectors, fused by rank.
 
 A document is small, so everything is held in memory and nothing is kept. Which texts (passages, sentences) and what is
 asked for is left to whoever searches.

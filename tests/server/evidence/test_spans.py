@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.evidence.spans import Edit, Span, apply, bracketed, kept, original, place_behind, untouchable
+from server.evidence.spans import Edit, QuoteSpan, apply, bracketed, kept, original, place_behind, untouchable
 
 
 @given(
@@ -32,7 +32,8 @@ def test_additions_are_shown_in_brackets_behind_their_words() -> None:
 
 def test_brackets_of_ours_never_make_a_link() -> None:
     assert (
-        bracketed([Span("kept", "CNN"), Span("added", "network"), Span("kept", "(small)")]) == "CNN [network] (small)"
+        bracketed([QuoteSpan("kept", "CNN"), QuoteSpan("added", "network"), QuoteSpan("kept", "(small)")])
+        == "CNN [network] (small)"
     )
 
 

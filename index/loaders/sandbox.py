@@ -39,7 +39,7 @@ from typing import Any
 from index.documents import Document, PlacedText, Section
 from index.errors import IndexingCancelled, LoadError
 from index.loaders.files import Layout
-from index.loaders.pdf.drawing import PageMissing, PagePicture
+from index.loaders.pictures import PageMissing, PagePicture
 
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from index.errors import LoadError
-from index.loaders.pdf.drawing import PageMissing, PagePicture
+from index.loaders.pictures import PageMissing, PagePicture
 from index.loaders.sandbox import Limits, shared_pool
 from index.passages import boxes_of
 from server.chat.acting import Acting, acting

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from index.loaders.pdf.drawing import PagePicture
+from index.loaders.pictures import PagePicture
 from server.chat.pictures import PictureCache
 
 

@@ -5,24 +5,11 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
-from typing import NamedTuple
 
 from index.errors import LoadError
 from index.loaders.pdf.loading import opened_pdf
 
 _MOST_PIXELS = 8_000_000
-
-
-class PagePicture(NamedTuple):
-    """A page as PNG; its size in points is what boxes count in."""
-
-    png: bytes
-    width: float
-    height: float
-
-
-class PageMissing(LoadError):
-    """A document has no such page."""
 
 
 def drawn(path: Path, page: int, width: int, max_bytes: int) -> dict[str, object]:

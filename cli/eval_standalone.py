@@ -16,7 +16,8 @@ from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out,
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
-    from evaluation.standalone import Snippet, StandaloneArm, StandaloneMeasured
+    from evaluation.sets.snippets import Snippet
+    from evaluation.standalone import StandaloneArm, StandaloneMeasured
     from server.engines import Engine
 
 
@@ -38,7 +39,8 @@ def standalone(
     With --model none the arms that need no language model. What a model said is kept: the same --name goes on.
     """
     from evaluation.errors import EvaluationError
-    from evaluation.standalone import RememberedAsker, load_snippets, make_all, measure, measure_retrieval
+    from evaluation.sets.snippets import load_snippets
+    from evaluation.standalone import RememberedAsker, make_all, measure, measure_retrieval
     from evaluation.standalone import arms as every_arm
     from server.engines import open_engine
     from server.evidence.within import Within

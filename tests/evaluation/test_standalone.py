@@ -8,7 +8,8 @@ import math
 from pathlib import Path
 
 from evaluation.reports.runs import create_run, read_run
-from evaluation.standalone import BASELINES, arms, load_snippets, make_all, measure, measure_retrieval
+from evaluation.sets.snippets import load_snippets
+from evaluation.standalone import BASELINES, arms, make_all, measure, measure_retrieval
 from server.evidence.within import Within
 from server.settings import Settings
 from testing.encoder import WordEncoder

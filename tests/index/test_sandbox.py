@@ -46,7 +46,7 @@ def workers() -> Callable[[], list[psutil.Process]]:
         return [
             child
             for child in psutil.Process().children()
-            if child.pid not in before and "index.loaders.sandbox" in " ".join(child.cmdline())
+            if child.pid not in before and "index.loaders.parser_worker" in " ".join(child.cmdline())
         ]
 
     return new
@@ -121,7 +121,7 @@ def test_asking_for_the_end_kills_the_parser_at_once(tmp_path: Path, workers: Wo
     ],
 )
 def test_a_parser_has_no_network_no_processes_and_writes_nothing(attempt: str, tmp_path: Path) -> None:
-    program = f"from index.loaders.sandbox import _confine, Limits; _confine(Limits()); {attempt}; print('done')"
+    program = f"from index.loaders.parser_worker import _confine, Limits; _confine(Limits()); {attempt}; print('done')"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, env=_paths())
     assert "done" not in done.stdout
     assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_text()

@@ -1,0 +1,124 @@
+"""The program that opens files: started by `index.loaders.sandbox`, which says what goes over the pipes, and confined.
+
+Whatever a file makes of this process, all that it can do is answer, or end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from index.documents import Document, Section
+from index.errors import LoadError
+from index.loaders.files import Layout
+from index.loaders.sandbox import Limits
+
+_MEBIBYTE = 1 << 20
+_DOCUMENT, _SECTION = (attrgetter(*(field.name for field in fields(kind))) for kind in (Document, Section))
+
+
+def _serve(limits: Limits) -> None:
+    """Answer requests on standard input until it ends."""
+    # The commonest format is at hand before the first file's time begins.
+    from index.loaders import markdown  # noqa: F401
+
+    replies = os.fdopen(os.dup(1), "wb")
+    # What a parser prints is nobody's reply.
+    os.dup2(2, 1)
+    _confine(limits)
+    replies.write(b"{}\n")
+    replies.flush()
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        for path, document_id in request["files"]:
+            _allow_seconds(limits.seconds)
+            # A MemoryError is not caught: this process is of no use after it.
+            if request["draw"]:
+                reply = _picture(Path(path), request["draw"], float(request["max_file_mb"]))
+            else:
+                reply = _reply(
+                    Path(path), document_id, float(request["max_file_mb"]), limits.layout, request["regions"]
+                )
+            replies.write(reply + b"\n")
+            replies.flush()
+
+
+def _reply(path: Path, document_id: str, max_file_mb: float, layout: Layout, regions: bool) -> bytes:
+    from index.loaders.files import load
+
+    warnings: list[str] = []
+    reply: dict[str, Any] = {"warnings": warnings}
+    try:
+        reply["documents"] = load(path, document_id, max_file_mb, warnings.append, layout)
+        if regions and path.suffix.lower() == ".pdf" and layout == "auto":
+            from index.loaders.pdf import extracting
+
+            reply["regions"] = extracting.regions(path, int(max_file_mb * _MEBIBYTE))
+    except LoadError as error:
+        return json.dumps({"error": str(error)}).encode()
+    return json.dumps(reply, default=_values).encode()
+
+
+def _picture(path: Path, draw: tuple[int, int], max_file_mb: float) -> bytes:
+    from index.loaders.pdf.drawing import drawn
+
+    try:
+        return json.dumps(drawn(path, *draw, int(max_file_mb * _MEBIBYTE))).encode()
+    except LoadError as error:
+        return json.dumps({"error": str(error)}).encode()
+
+
+def _values(one: Document | Section) -> tuple[Any, ...]:
+    """What it is made of, in order: far faster than `asdict`."""
+    found: tuple[Any, ...] = (_DOCUMENT if isinstance(one, Document) else _SECTION)(one)
+    return found
+
+
+def _confine(limits: Limits) -> None:
+    """Bound what this process can do. What a system lacks is passed over: the parent's clock holds everywhere."""
+    _leave_network()
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_AS, limits.memory_mb * _MEBIBYTE), (resource.RLIMIT_FSIZE, 0),
+                       (resource.RLIMIT_CORE, 0)):  # fmt: skip
+        with suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
+
+
+def _allow_seconds(seconds: float) -> None:
+    """Let this process end by itself where its parent was killed while it was at work."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + 2 * seconds) + 2, hard))
+
+
+def _leave_network() -> None:
+    """Enter a network namespace without any device, where the kernel lets us; refuse Python's sockets everywhere."""
+    import ctypes
+
+    new_net, new_user = 0x40000000, 0x10000000
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        if libc.unshare(new_net) != 0:
+            libc.unshare(new_net | new_user)
+
+    def refuse(event: str, _: object) -> None:
+        if event.startswith(("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")):
+            raise PermissionError(f"a parser may not use {event}")
+
+    sys.addaudithook(refuse)
+
+
+if __name__ == "__main__":
+    _serve(Limits(**json.loads(sys.argv[1])))

@@ -156,9 +156,7 @@ class GatedRewriter:
         needed = made.needs_history
         if self.threshold is None or needed is None or needed >= self.threshold:
             return made
-        return Rewrite(
-            question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed, vector=made.vector
-        )
+        return Rewrite(question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed)
 
 
 def fragment(settings: Settings, setting: CalibrationSetting) -> str:

@@ -279,7 +279,7 @@ def _encoded(
     for question in questions:
         rewrite = search.rewriter.rewrite(question.conversation, question.text)
         plan = search.plan(question.text, question.conversation, rewrite, _alone(system, question, rewrites))
-        yield from (query.text for query in plan.legs.queries if query.dense > 0 and query.vector is None)
+        yield from (query.text for query in plan.legs.queries if query.dense > 0)
 
 
 def _rank(

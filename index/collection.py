@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from index.documents import Document
 from index.encoders import CachedQueries, Encoder, Vectors
@@ -25,7 +24,6 @@ from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo, FileRecord
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
 from index.versions import CollectionFolder
-from text.vectors import PROBE, QuestionVector, same_space, space_of
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
 
@@ -212,7 +210,7 @@ class Collection:
         alike are encoded and searched once, and all new texts are encoded in one call. Equal scores
         keep the order of the rankings, so the same call on the same version answers the same.
         """
-        queries = [self._fitting(query) for query in queries if query.text.strip()]
+        queries = [query for query in queries if query.text.strip()]
         if k < 1 or depth < 1 or not queries:
             return []
         vectors = self._encode(queries)
@@ -231,19 +229,9 @@ class Collection:
         with self._reading() as generation:
             return _search(generation, queries, vectors, k, where, depth, rrf_k)
 
-    def _encode(self, queries: Sequence[Query]) -> dict[_Dense, Vectors]:
-        dense = [query for query in queries if query.dense > 0]
-        texts = list(dict.fromkeys(_clean(query.text) for query in dense if query.vector is None))
-        known: dict[_Dense, Vectors] = dict(zip(texts, self._queries.encode(texts), strict=True)) if texts else {}
-        return known | {query.vector: query.vector.values for query in dense if query.vector is not None}
-
-    def _fitting(self, query: Query) -> Query:
-        """The query, without its dense ranking where its vector is of another space than the passages'."""
-        if query.vector is None or query.dense <= 0:
-            return query
-        [probe] = self._queries.encode([PROBE])
-        fits = query.vector.values.shape == probe.shape and same_space(query.vector.space, space_of(probe))
-        return query if fits else replace(query, dense=0.0)
+    def _encode(self, queries: Sequence[Query]) -> dict[str, Vectors]:
+        texts = list(dict.fromkeys(_clean(query.text) for query in queries if query.dense > 0))
+        return dict(zip(texts, self._queries.encode(texts), strict=True)) if texts else {}
 
     def document(self, document_id: str) -> Document:
         """A document with its whole text; raises DocumentNotFound."""
@@ -327,14 +315,10 @@ def _folder(root: Path, name: str) -> CollectionFolder:
         raise CollectionNotFound(str(error)) from error
 
 
-_Dense: TypeAlias = str | QuestionVector
-"""What a dense ranking is by: a text, or a vector that was brought along."""
-
-
 def _search(
     generation: Generation,
     queries: Sequence[Query],
-    vectors: dict[_Dense, Vectors],
+    vectors: dict[str, Vectors],
     k: int,
     where: Where | None,
     depth: int,
@@ -348,17 +332,16 @@ def _search(
     strength = 0.0
     for query in queries:
         text = _clean(query.text)
-        by: _Dense = query.vector or text
         if query.documents > 0:
             strength = max(strength, query.documents)
         factor = 1.0
-        if query.clarity > 0 and by in dense:
-            factor = clarity(dense[by].scores[:CLARITY_RANK], query.clarity)
+        if query.clarity > 0 and text in dense:
+            factor = clarity(dense[text].scores[:CLARITY_RANK], query.clarity)
         found = spoken if query.documents > 0 else rankings
         if query.lexical > 0:
             found.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
-            found.append((f"{query.name}/dense", factor * query.dense, dense[by].rows))
+            found.append((f"{query.name}/dense", factor * query.dense, dense[text].rows))
     ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
     best = fuse(rankings, rrf_k, k, ranked)
     passages = generation.passages([fused.id for fused in best])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from index.documents import Metadata, MetadataValue
-from text.vectors import QuestionVector
 
 PassageKind: TypeAlias = Literal["section", "sentence", "proposition"]
 
@@ -62,8 +61,7 @@ class Query:
     `clarity` above 0 both weights follow how clearly the text points at something in the collection
     (`index.fusion.clarity`): up when a few passages stand out, down when none does. With `documents` above 0
     the query finds no passages: its rankings say which documents are spoken of (`index.fusion.subject`), which
-    weighs at most `documents` times as much as all that finds passages. With a `vector` the dense ranking is by it and
-    not by the text's own; where the collection's encoder makes vectors of another space, there is none.
+    weighs at most `documents` times as much as all that finds passages.
     """
 
     text: str
@@ -72,7 +70,6 @@ class Query:
     dense: float = 1.0
     clarity: float = 0.0
     documents: float = 0.0
-    vector: QuestionVector | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

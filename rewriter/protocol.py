@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from rewriter.conversation import Conversation
-from text.vectors import QuestionVector
 
 Decision: TypeAlias = Literal["keep", "rewrite", "expand", "refused", "failed"]
 """keep: the typed question stands alone. rewrite: `text` replaces it. expand: `text` is the typed question
@@ -31,7 +30,6 @@ class Rewrite:
     `reason` explains a refusal or failure to a person. `seconds` is wall time. `expansion` holds the
     terms that decision `expand` appended, in the order of the conversation. `needs_history` is the
     calibrated probability that the question cannot be understood alone, None from a rewriter without one.
-    `vector` is that of the question that is meant, made without an encoder; None from a rewriter that gives none.
     """
 
     text: str
@@ -42,7 +40,6 @@ class Rewrite:
     reason: str = ""
     expansion: tuple[Term, ...] = ()
     needs_history: float | None = None
-    vector: QuestionVector | None = field(default=None, compare=False, repr=False)
 
 
 @runtime_checkable

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.errors import RunError, TrainingError
+from text.files import replacing
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -25,8 +28,19 @@ def read_tokenizer(path: Path) -> Tokenizer:
         raise RunError(f"{path} is no tokenizer ({error}). Train or copy the rewriter again.") from error
 
 
-def fetched_tokenizer(base: str) -> Path:
-    """The `tokenizer.json` of a folder or of a hub id; raises TrainingError."""
+def put_tokenizer(base: str, folder: Path, callback: Callable[[str], None]) -> None:
+    """Copy the `tokenizer.json` of `base`, a folder or a hub id, into a run's folder, unless it lies there already.
+
+    Raises TrainingError.
+    """
+    if (folder / TOKENIZER).is_file():
+        return
+    callback(f"opening {base}")
+    with replacing(folder / TOKENIZER) as draft:
+        shutil.copyfile(_fetched(base), draft)
+
+
+def _fetched(base: str) -> Path:
     local = Path(base) / TOKENIZER
     if Path(base).is_dir():
         return local

@@ -127,9 +127,6 @@ class LegsSettings(_Group):
     typed: LegWeights = _leg(2, 3, "The question as typed.")
     rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where it wrote one.")
     expanded: LegWeights = _leg(2, 0.5, "The question with the words the rewriter added, or kept as it is.")
-    meant: LegWeights = _leg(
-        0, 2, "The vector of the question that is meant, from a rewriter that gives one; by words, as `expanded`."
-    )
     users: LegWeights = _leg(0, 0.25, "The last user turns before the question, and the question.")
     exchange: LegWeights = _leg(2, 0.25, "The previous question, its answer, and the question.")
     opening: LegWeights = _leg(1, 0.5, "The question the conversation began with, and the question.")
@@ -144,6 +141,13 @@ class LegsSettings(_Group):
     clarity: float = Field(
         12.0, ge=0, description="How strongly the typed question's weights follow how clearly it points at passages."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_kept(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "meant" in values:
+            raise ValueError("no rewriter gives a vector any more, so `meant` weighs nothing: take it out")
+        return values
 
 
 class RetrievalSettings(_Group):

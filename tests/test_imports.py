@@ -38,7 +38,6 @@ MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
     "rewriter/reranking/model.py": {"torch"},
     "rewriter/terms/judging.py": {"torch"},
-    "rewriter/terms/meaning.py": {"torch"},
     "rewriter/terms/model.py": {"torch"},
     "rewriter/terms/training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},

@@ -45,7 +45,6 @@ _LEGS = {
     "typed": "typed question",
     "rewritten": "question in full",
     "expanded": "question with words added",
-    "meant": "question as understood",
     "users": "your last questions",
     "exchange": "previous exchange",
     "opening": "your first question",

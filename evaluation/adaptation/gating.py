@@ -58,7 +58,7 @@ def curve(
         question = one.example.question
         made = always.rewrite(one.conversation, question)
         p = chance(made)
-        left = Rewrite(question, "keep", confidence=1 - p, needs_history=p, vector=made.vector)
+        left = Rewrite(question, "keep", confidence=1 - p, needs_history=p)
         chances.append(p)
         found = [_precision(search, collection, one, rewrite) for rewrite in (made, left)]
         rewritten.append(found[0])

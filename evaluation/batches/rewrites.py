@@ -20,7 +20,6 @@ from evaluation.errors import BadRow, EvaluationError, RewriterUnusable
 from rewriter.conversation import Conversation
 from rewriter.protocol import Decision, Rewrite, Rewriter, Term
 from server.turn.search import rewrite_within
-from text.vectors import QuestionVector
 
 GIVE_UP_AFTER = 20
 """Failures in a row from the beginning of a run after which the language model is taken to be unusable."""
@@ -29,8 +28,7 @@ DECISIONS: tuple[Decision, ...] = get_args(Decision)
 
 @dataclass(frozen=True, slots=True)
 class RewriteRecord:
-    """One rewritten question. `input` is a hash of all that the rewrite depended on; `vector` is as `QuestionVector`
-    writes it, empty where the rewriter gave none."""
+    """One rewritten question. `input` is a hash of all that the rewrite depended on."""
 
     id: str
     question: str
@@ -44,7 +42,6 @@ class RewriteRecord:
     input: str
     expansion: tuple[Term, ...] = ()
     needs_history: float | None = None
-    vector: str = ""
 
     @classmethod
     def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> RewriteRecord:
@@ -62,7 +59,6 @@ class RewriteRecord:
             input=fingerprint(query, rewriter),
             expansion=rewrite.expansion,
             needs_history=rewrite.needs_history,
-            vector="" if rewrite.vector is None else rewrite.vector.as_text(),
         )
 
     def line(self) -> str:
@@ -80,7 +76,6 @@ class RewriteRecord:
             self.reason,
             self.expansion,
             self.needs_history,
-            QuestionVector.of_text(self.vector) if self.vector else None,
         )
 
 
@@ -106,8 +101,6 @@ def parse_record(line: str) -> RewriteRecord:
     expansion = row.get("expansion") or ()
     if not isinstance(expansion, list | tuple) or not all(isinstance(term, dict) for term in expansion):
         raise ValueError('its "expansion" is no list of terms')
-    if vector := str(row.get("vector") or ""):
-        QuestionVector.of_text(vector)
     return RewriteRecord(
         id=row["id"],
         question=str(row.get("question", "")),
@@ -121,7 +114,6 @@ def parse_record(line: str) -> RewriteRecord:
         input=str(row.get("input", "")),
         expansion=tuple(Term(str(term.get("text", "")), _number(term, "score") or 0.0) for term in expansion),
         needs_history=_number(row, "needs_history"),
-        vector=vector,
     )
 
 

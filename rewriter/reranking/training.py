@@ -16,9 +16,8 @@ from rewriter.reranking.base import ONNX, WEIGHTS, pretrained
 from rewriter.reranking.data import PairReader, RankedGroup, RerankFeatures
 from rewriter.reranking.model_part import RerankerModelPart
 from rewriter.reranking.rows import RerankExample, read_rows
-from rewriter.tokenizer_file import TOKENIZER, fetched_tokenizer
+from rewriter.tokenizer_file import TOKENIZER, put_tokenizer
 from rewriter.training.recipe import Recipe, Stage
-from text.files import replacing
 
 if TYPE_CHECKING:
     from rewriter.reranking.model import RankingModel
@@ -41,11 +40,7 @@ class RerankerFamily:
         from rewriter.reranking.model import RankingModel
 
         part = _part(recipe)
-        if not (folder / TOKENIZER).is_file():
-            callback(f"opening {part.base}")
-            tokenizer = fetched_tokenizer(part.base)
-            with replacing(folder / TOKENIZER) as draft:
-                shutil.copyfile(tokenizer, draft)
+        put_tokenizer(part.base, folder, callback)
         encoder = pretrained(part.base)
         body = encoder.base_model
         body.embeddings.word_embeddings.weight.requires_grad = False

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from rewriter.terms.scoring import INPUTS, MEANING, OUTPUTS
+from rewriter.terms.scoring import INPUTS, OUTPUTS
 from text.extras import need_extra
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def write_onnx(model: TermModel, path: Path) -> None:
 
     model.eval()
     example = torch.ones(2, 8, dtype=torch.int64)
-    outputs = [*OUTPUTS, MEANING] if model.meaning_weight else list(OUTPUTS)
     by_token = (*INPUTS, "terms")
     with TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -37,9 +36,9 @@ def write_onnx(model: TermModel, path: Path) -> None:
             dynamo=False,
             opset_version=OPSET,
             input_names=list(INPUTS),
-            output_names=outputs,
+            output_names=list(OUTPUTS),
             dynamic_axes={
-                name: {0: "n", 1: "longest"} if name in by_token else {0: "n"} for name in (*INPUTS, *outputs)
+                name: {0: "n", 1: "longest"} if name in by_token else {0: "n"} for name in (*INPUTS, *OUTPUTS)
             },
         )
         quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)

@@ -18,16 +18,12 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Held-out logits with their labels: of stems `(n,)`, the best of each stem's words, and of questions `(m,)`.
-
-    `meanings` are the vectors of what is meant `(m, width)`, none from a model without a third head.
-    """
+    """Held-out logits with their labels: of stems `(n,)`, the best of each stem's words, and of questions `(m,)`."""
 
     terms: Floats
     wanted: Bools
     gate: Floats
     needed: Bools
-    meanings: npt.NDArray[np.float32]
 
     def terms_at(self, threshold: float) -> tuple[float, float, float]:
         """Precision, recall and F1 of the stems appended at a probability."""
@@ -45,12 +41,10 @@ class Judgement:
 
 def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
     """The logits of labelled readings, as they will be served."""
-    terms, wanted, gates, meanings = list[float](), list[bool](), list[float](), list[npt.NDArray[np.float32]]()
+    terms, wanted, gates = list[float](), list[bool](), list[float]()
     for item in items:
         [scores] = scorer.score([item.reading])
         gates.append(scores.gate)
-        if scores.meaning is not None:
-            meanings.append(scores.meaning)
         best: dict[str, tuple[float, bool]] = {}
         for word, is_wanted, value in zip(item.reading.words, item.wanted, scores.words.tolist(), strict=True):
             best[word.stem] = max(best.get(word.stem, (-1e9, False)), (value, is_wanted))
@@ -61,7 +55,6 @@ def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
         np.array(wanted, np.bool_),
         np.array(gates, np.float64),
         np.array([item.needs_history for item in items], np.bool_),
-        np.array(meanings, np.float32),
     )
 
 

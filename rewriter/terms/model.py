@@ -5,13 +5,14 @@ Serving runs the exported ONNX file (`rewriter.terms.scoring`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from rewriter.terms.meaning import bare, meaning_loss, normalised
+from rewriter.errors import TrainingError
 from rewriter.terms.reading import TYPES
 
 if TYPE_CHECKING:
@@ -42,36 +43,16 @@ def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 class TermModel(nn.Module):
-    """An encoder, a linear layer over every token ("append this word") and one over the first ("history needed").
+    """An encoder, a linear layer over every token ("append this word") and one over the first ("history needed")."""
 
-    With a `meaning_weight` above 0 also the vector of the question that is meant: a weighted mean over the tokens and
-    a linear layer, which begin as the plain mean, so as the encoder's own vector of all that is read.
-    """
-
-    def __init__(
-        self,
-        encoder: Any,
-        *,
-        dropout: float = 0.1,
-        positive: float = 3.0,
-        gate_weight: float = 0.5,
-        meaning_weight: float = 0.0,
-    ) -> None:
+    def __init__(self, encoder: Any, *, dropout: float = 0.1, positive: float = 3.0, gate_weight: float = 0.5) -> None:
         super().__init__()
         width = int(encoder.config.hidden_size)
         self.encoder = encoder
         self.dropout = nn.Dropout(dropout)
         self.term = nn.Linear(width, 1)
         self.gate = nn.Linear(width, 1)
-        self.positive, self.gate_weight, self.meaning_weight = positive, gate_weight, meaning_weight
-        self.pool: Tensor | None = None
-        """Vectors `(passages, width)` that the third head learns to rank as the written question does."""
-        if meaning_weight:
-            self.attend = nn.Linear(width, 1)
-            self.meaning = nn.Linear(width, width)
-            nn.init.zeros_(self.attend.weight)
-            nn.init.eye_(self.meaning.weight)
-            nn.init.zeros_(self.meaning.bias)
+        self.positive, self.gate_weight = positive, gate_weight
 
     def forward(
         self,
@@ -82,30 +63,19 @@ class TermModel(nn.Module):
         last: Tensor | None = None,
         word_labels: Tensor | None = None,
         gate_labels: Tensor | None = None,
-        written: Tensor | None = None,
     ) -> Any:
-        """Logits of the tokens `(n, longest)` and of the gate `(n,)`, and with a third head the vectors of what is
-        meant `(n, width)`, normalised; the `loss` of a whole `batch`."""
+        """Logits of the tokens `(n, longest)` and of the gate `(n,)`; the `loss` of a whole `batch`."""
         states = self.encoder(input_ids=ids, token_type_ids=types, attention_mask=mask, return_dict=False)[0]
         hidden = self.dropout(states)
         # Sums over a whole history need more digits than half precision has.
         tokens, gate = self.term(hidden)[..., 0].float(), self.gate(hidden[:, 0])[..., 0].float()
-        meant = self._meant(states, mask) if self.meaning_weight else None
         if first is None or last is None or word_labels is None or gate_labels is None:
-            return (tokens, gate) if meant is None else (tokens, gate, meant)
+            return tokens, gate
         loss = self.gate_weight * nn.functional.binary_cross_entropy_with_logits(gate, gate_labels)
         if (words := last > 0).any():
             logits, weight = word_means(tokens, first, last)[words], torch.tensor(self.positive, device=tokens.device)
             loss = loss + nn.functional.binary_cross_entropy_with_logits(logits, word_labels[words], pos_weight=weight)
-        if meant is not None and written is not None and self.pool is not None:
-            self.pool = self.pool.to(meant.device)
-            with torch.autocast(meant.device.type, enabled=False):
-                loss = loss + self.meaning_weight * meaning_loss(meant, written, self.pool)
         return {"loss": loss}
-
-    def _meant(self, states: Tensor, mask: Tensor) -> Tensor:
-        weights = (self.attend(states)[..., 0].float() + (mask - 1) * 1e4).softmax(-1)
-        return normalised(self.meaning((weights[:, None] @ states.float())[:, 0]))
 
 
 def word_means(tokens: Tensor, first: Tensor, last: Tensor) -> Tensor:
@@ -114,13 +84,29 @@ def word_means(tokens: Tensor, first: Tensor, last: Tensor) -> Tensor:
     return (sums.gather(1, last) - sums.gather(1, first)) / (last - first).clamp(min=1)
 
 
+def _without_pooling(base: str, **options: Any) -> Any:
+    from transformers import AutoModel
+    from transformers.utils.logging import get_verbosity, set_verbosity
+
+    said = get_verbosity()
+    # It reports the pooling layer that is left out, which is as it should be.
+    set_verbosity(logging.ERROR)
+    try:
+        return AutoModel.from_pretrained(base, add_pooling_layer=False, **options)
+    except (OSError, ValueError, TypeError) as error:
+        raise TrainingError(f"cannot load the encoder {base!r} to train from: {error}") from error
+    finally:
+        set_verbosity(said)
+
+
 def pretrained(base: str, frozen: int = 0) -> Any:
     """A BERT-like encoder from a folder or of a hub id, with a type for every kind of text.
 
     The vectors of words stay as they are: a few thousand questions would only move the words that they hold.
     With `frozen` above 0 so do all embeddings and so many layers, which halves the cost of a step.
+    Raises TrainingError.
     """
-    encoder = bare(base, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = _without_pooling(base, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     old = encoder.embeddings.token_type_embeddings.weight.data
     types = nn.Embedding(TYPES, old.shape[1])
     # Apart from the beginning, since frozen layers never learn to tell them apart, and by no more than words are.

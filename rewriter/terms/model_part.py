@@ -14,7 +14,7 @@ class TermModelPart(ModelPart):
 
     `longer_answers` is the share of answers that get further sentences of their dialog, since people's systems talk
     longer than the dialogs do. `dropout` stands before the heads only. `positive` is the weight of words to be appended
-    over those that are not, `gate_weight` that of the second head's loss, `meaning_weight` that of the third's.
+    over those that are not, `gate_weight` that of the second head's loss.
     """
 
     family: Literal["terms"]
@@ -27,8 +27,6 @@ class TermModelPart(ModelPart):
     dropout: float = Field(0.1, ge=0, lt=1)
     positive: float = Field(3.0, gt=0)
     gate_weight: float = Field(0.5, ge=0)
-    meaning_weight: float = Field(0.0, ge=0)
-    """Above 0 a third head gives the vector of the question that is meant, as `base` would of the written one."""
     longer_answers: float = Field(0.25, ge=0, lt=1)
     shifted: float = Field(0.15, ge=0, lt=1)
     """So many questions more, of all there are, stand alone after the conversation of another dialog."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rewriter.terms.model import TermModel
 
 WEIGHTS = "model.pt"
-THIRD_HEAD = ("attend.", "meaning.")
-"""What the names of the third head's parameters begin with."""
 PACKAGED = "packaged"
 _WORDS = "encoder.embeddings.word_embeddings.weight"
 
@@ -28,8 +26,7 @@ _WORDS = "encoder.embeddings.word_embeddings.weight"
 def restore(model: TermModel, start: str) -> None:
     """Put the weights of a finished rewriter into `model`, which was made from the same encoder.
 
-    `start` is its folder, or `packaged`. The vectors of words stay those of `model`: no training moves them. A third
-    head that it has not begins afresh, and one that `model` has not is left out. Raises
+    `start` is its folder, or `packaged`. The vectors of words stay those of `model`: no training moves them. Raises
     TrainingError where the weights cannot be read or belong to another encoder, MissingExtra without `onnx`.
     """
     import torch
@@ -42,13 +39,15 @@ def restore(model: TermModel, start: str) -> None:
             weights: dict[str, Any] = torch.load(folder / WEIGHTS, weights_only=True, map_location="cpu")
         else:
             weights = {name: torch.tensor(value) for name, value in multiplied_out(folder / MODEL)}
-        own = model.state_dict()
-        weights[_WORDS] = own[_WORDS]
-        third = {name for name in {*own, *weights} if name.startswith(THIRD_HEAD)}
-        kept = {name: own[name] for name in third & own.keys() - weights.keys()}
-        model.load_state_dict({name: weights[name] for name in weights.keys() - (third - own.keys())} | kept)
+        weights[_WORDS] = model.state_dict()[_WORDS]
+        model.load_state_dict(two_heads(weights))
     except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
         raise TrainingError(
             f"the weights in {folder} cannot be gone on from ({error}): "
             "is it a finished term rewriter, made from the same encoder?"
         ) from error
+
+
+def two_heads(weights: dict[str, Any]) -> dict[str, Any]:
+    """The weights without the third head that older rewriters may have."""
+    return {name: value for name, value in weights.items() if not name.startswith(("attend.", "meaning."))}

@@ -18,10 +18,7 @@ from rewriter.protocol import Rewrite, Term
 from rewriter.terms.reading import ConversationReader, Reading, Word
 from rewriter.terms.scoring import MODEL, TermScorer
 from rewriter.tokenizer_file import TOKENIZER
-from text.vectors import QuestionVector
 
-SPACE = "space"
-"""In `rewriter.json`: the name of the space that the third head's vectors live in."""
 MOST = 12
 """Stems that are appended at most, the likeliest first."""
 
@@ -98,25 +95,16 @@ class TermRewriter:
 
     A word is appended from probability `threshold` on, where the gate opens.
     `needs_history` of its rewrites is calibrated. Below the gate's threshold a question is kept, with the
-    gate's certainty as confidence. With the name of a `space` its rewrites of follow-ups bring the vector of the
-    question that is meant. Raises RunError where the folder's files are missing or damaged.
+    gate's certainty as confidence. Raises RunError where the folder's files are missing or damaged.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        gate: RewriteGate,
-        threshold: float,
-        *,
-        space: str = "",
-        seconds: float = 2.0,
-        threads: int = 1,
+        self, folder: Path, gate: RewriteGate, threshold: float, *, seconds: float = 2.0, threads: int = 1
     ) -> None:
         self._reader = ConversationReader.open(folder / TOKENIZER)
         self._scorer = TermScorer(folder / MODEL, self._reader.vocabulary, threads)
         self._gate = gate
         self._threshold = threshold
-        self._space = space
         self._seconds = seconds
 
     @property
@@ -138,12 +126,7 @@ class TermRewriter:
         if needs >= self._gate.threshold:
             chances = [probability(logit) for logit in scores.words]
             terms = choose(conversation, reading, chances, self._threshold)
-        vector = None
-        if self._space and scores.meaning is not None:
-            vector = QuestionVector(scores.meaning, self._space)
-        made = Rewrite(
-            question, "keep", 1 - needs, seconds=time.perf_counter() - started, needs_history=needs, vector=vector
-        )
+        made = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, needs_history=needs)
         if not terms:
             return made
         text = " ".join([question, *(term.text for term in terms)])
@@ -161,11 +144,4 @@ def load(folder: Path, description: Mapping[str, Any], serving: Serving) -> Term
         ) from error
     if serving.threshold is not None:
         gate = replace(gate, threshold=serving.threshold)
-    return TermRewriter(
-        folder,
-        gate,
-        threshold,
-        space=str(description.get(SPACE) or ""),
-        seconds=serving.timeout_seconds,
-        threads=serving.threads,
-    )
+    return TermRewriter(folder, gate, threshold, seconds=serving.timeout_seconds, threads=serving.threads)

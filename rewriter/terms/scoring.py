@@ -18,22 +18,16 @@ from rewriter.terms.reading import TYPES, Reading
 MODEL = "model.onnx"
 INPUTS = ("ids", "types", "mask")
 OUTPUTS = ("terms", "gate")
-MEANING = "meaning"
-"""A third output, which a model may have or not."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Logits: of the reading's words `(words,)`, each the mean over its tokens, and that history is needed.
-
-    `meaning` is the vector of the question that is meant, `(width,)` float32, where the model gives one.
-    """
+    """Logits: of the reading's words `(words,)`, each the mean over its tokens, and that history is needed."""
 
     words: Floats
     gate: float
-    meaning: npt.NDArray[np.float32] | None = None
 
 
 class TermScorer:
@@ -64,20 +58,19 @@ class TermScorer:
         options = self._options()
         with _terminated(options, seconds) as late:
             try:
-                tokens, gates, *meant = self._session.run(self._outputs, _feed(readings), options)
+                tokens, gates = self._session.run(list(OUTPUTS), _feed(readings), options)
             except Exception as error:  # the library raises bare exceptions of its own
                 if late.is_set():
                     raise RunError(f"marking terms took longer than {seconds:g} s") from error
                 raise RunError(f"the term model failed: {error}") from error
-        meanings = meant[0] if meant else [None] * len(readings)
-        rows = zip(np.asarray(tokens, np.float64), np.ravel(gates), meanings, readings, strict=True)
-        return [Scores(_word_means(row, reading), float(gate), meaning) for row, gate, meaning, reading in rows]
+        rows = zip(np.asarray(tokens, np.float64), np.ravel(gates), readings, strict=True)
+        return [Scores(_word_means(row, reading), float(gate)) for row, gate, reading in rows]
 
     def _check(self, path: Path, vocabulary: int) -> None:
         """Run the model on the last token of the tokenizer's vocabulary: one too few, and they do not fit."""
         inputs, outputs = ({item.name for item in of()} for of in (self._session.get_inputs, self._session.get_outputs))
-        self._outputs = [*OUTPUTS, MEANING] if MEANING in outputs else list(OUTPUTS)
-        if (inputs, outputs) != (set(INPUTS), set(self._outputs)):
+        # Older models may give a third, which nothing asks for.
+        if inputs != set(INPUTS) or not outputs.issuperset(OUTPUTS):
             raise RunError(f"{path} is no model of a term rewriter: train or copy the rewriter again")
         try:
             self.score([Reading((vocabulary - 1,), (TYPES - 1,), ())])

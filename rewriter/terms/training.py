@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +13,12 @@ from rewriter.load import REWRITERS
 from rewriter.terms.data import Labelled, TermFeatures
 from rewriter.terms.model_part import TermModelPart
 from rewriter.terms.reading import ConversationReader
-from rewriter.terms.restoring import THIRD_HEAD, WEIGHTS, restore
-from rewriter.terms.rewriter import SPACE
+from rewriter.terms.restoring import WEIGHTS, restore, two_heads
 from rewriter.terms.scoring import MODEL, TermScorer
-from rewriter.tokenizer_file import TOKENIZER, fetched_tokenizer
+from rewriter.tokenizer_file import TOKENIZER, put_tokenizer
 from rewriter.training.recipe import Recipe, Stage
-from text.files import replacing
-from text.vectors import PROBE, space_of
 
 if TYPE_CHECKING:
-    from rewriter.terms.meaning import QuestionTeacher
     from rewriter.terms.model import TermModel
     from rewriter.training.mixture import Mixture
 
@@ -49,34 +43,20 @@ class TermFamily:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
         import torch
 
-        from rewriter.terms.meaning import POOL, QuestionTeacher
         from rewriter.terms.model import TermModel, pretrained
 
         part = _part(recipe)
-        if not (folder / TOKENIZER).is_file():
-            callback(f"opening {part.base}")
-            tokenizer = fetched_tokenizer(part.base)
-            with replacing(folder / TOKENIZER) as draft:
-                shutil.copyfile(tokenizer, draft)
+        put_tokenizer(part.base, folder, callback)
         torch.manual_seed(recipe.seed)
         model = TermModel(
             pretrained(part.base, part.frozen),
             dropout=part.dropout,
             positive=part.positive,
             gate_weight=part.gate_weight,
-            meaning_weight=part.meaning_weight,
         )
         if part.start:
             restore(model, part.start)
-        teacher: QuestionTeacher | None = None
-        if part.meaning_weight:
-            callback("encoding what is to be ranked")
-            teacher = QuestionTeacher(part.base, folder / TOKENIZER)
-            ranked = mixture.passages()
-            if len(ranked) > POOL:
-                ranked = random.Random(f"{recipe.seed}:pool").sample(ranked, POOL)
-            model.pool = teacher.vectors(ranked)
-        return TermTraining(model, part, ConversationReader.open(folder / TOKENIZER), recipe.seed, teacher)
+        return TermTraining(model, part, ConversationReader.open(folder / TOKENIZER), recipe.seed)
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
@@ -91,8 +71,8 @@ class TermFamily:
         encoder: Any = AutoModel
         weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
         bare = encoder.from_config(AutoConfig.from_pretrained(folder), add_pooling_layer=False)
-        model = TermModel(bare, meaning_weight=float(any(name.startswith(THIRD_HEAD) for name in weights)))
-        model.load_state_dict(weights)
+        model = TermModel(bare)
+        model.load_state_dict(two_heads(weights))
         write_onnx(model, folder / MODEL)
         return {}, [folder / TOKENIZER, folder / MODEL]
 
@@ -104,8 +84,7 @@ class TermFamily:
         dev: Sequence[RewriteExample],
         test: Sequence[RewriteExample],
     ) -> tuple[dict[str, Any], dict[str, float]]:
-        """Precision, recall and F1 of the appended stems, F1 and AUC of the gate, cosine of the third head's vectors to
-        those of the written questions; all on both sides together."""
+        """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
         from rewriter.terms.judging import judge
 
         reader = ConversationReader.open(folder / TOKENIZER)
@@ -121,27 +100,15 @@ class TermFamily:
             "gate_f1": judged.gate_f1(gate),
             "gate_auc": judged.gate_auc(),
         }
-        if judged.meanings.size:
-            from rewriter.terms.meaning import QuestionTeacher
-
-            written = QuestionTeacher(part.base, folder / TOKENIZER).vectors([item.rewrite for item in held_out.items])
-            found["meaning_cosine"] = float((judged.meanings * written.numpy()).sum(-1).mean())
         return {"gate": gate.as_dict()}, {name: round(value, 4) for name, value in found.items()}
 
 
 class TermTraining:
     """A term rewriter in training."""
 
-    def __init__(
-        self,
-        model: TermModel,
-        part: TermModelPart,
-        reader: ConversationReader,
-        seed: int,
-        teacher: QuestionTeacher | None = None,
-    ) -> None:
+    def __init__(self, model: TermModel, part: TermModelPart, reader: ConversationReader, seed: int) -> None:
         self.model = model
-        self._part, self._reader, self._seed, self._teacher = part, reader, seed, teacher
+        self._part, self._reader, self._seed = part, reader, seed
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> TermFeatures:
         """Labelled readings."""
@@ -151,17 +118,14 @@ class TermTraining:
         """As `rewriter.terms.model.batch`."""
         from rewriter.terms.model import batch
 
-        rows = batch(items)
-        if self._teacher is not None:
-            rows["written"] = self._teacher.vectors([item.rewrite for item in items])
-        return rows
+        return batch(items)
 
     def groups(self, stage: Stage) -> list[dict[str, Any]]:
         """The heads begin from nothing and learn faster; norms and biases do not decay."""
         groups: dict[tuple[float, float], list[Any]] = {}
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
-                head = name.startswith(("term.", "gate.", "attend."))
+                head = name.startswith(("term.", "gate."))
                 rate = self._part.head_learning_rate if head else stage.learning_rate
                 groups.setdefault((rate, stage.weight_decay if parameter.ndim > 1 else 0.0), []).append(parameter)
         return [{"params": params, "lr": rate, "weight_decay": decay} for (rate, decay), params in groups.items()]
@@ -172,8 +136,7 @@ class TermTraining:
 
         torch.save(self.model.state_dict(), folder / WEIGHTS)
         self.model.encoder.config.to_json_file(folder / CONFIG)
-        space = {} if self._teacher is None else {SPACE: space_of(self._teacher.vectors([PROBE])[0].numpy())}
-        return {"threshold": self._part.threshold} | space
+        return {"threshold": self._part.threshold}
 
 
 def _part(recipe: Recipe) -> TermModelPart:

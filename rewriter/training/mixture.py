@@ -7,7 +7,6 @@ side, in every stage and every run.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -88,30 +87,12 @@ class Mixture:
                 yield example.rewrite
                 yield from (message.text for message in example.history)
 
-    def passages(self) -> list[str]:
-        """Texts to rank, each once: answers of the first stage's conversations, and what the recipe's files hold."""
-        texts = {message.text for one in self.train(0) for message in one.history if message.role == "assistant"}
-        for name in self._recipe.passages:
-            path = self._found(name)
-            try:
-                with path.open(encoding="utf-8") as lines:
-                    found = [str(json.loads(line)["text"]) for line in lines if line.strip()]
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise ExampleError(f"{path} cannot be read ({error!r}): give JSONL whose rows have `text`.") from error
-            self._hashes[name, None] = TrainingSource(name, sha256(path), len(found))
-            texts.update(found)
-        return sorted(text for text in texts if text.strip())
-
-    def _found(self, name: str) -> Path:
-        path = self._root / name
-        if not path.is_file():
-            raise ExampleError(f"There is no file {path}; recipes take their paths from the folder of --data.")
-        return path
-
     def _part(self, part: DataPart) -> list[Any]:
         key = (part.path, part.limit)
         if key not in self._read:
-            path = self._found(part.path)
+            path = self._root / part.path
+            if not path.is_file():
+                raise ExampleError(f"There is no file {path}; recipes take their paths from the folder of --data.")
             self._read[key] = _first(family(self._recipe.model.family).read(path), part.limit, self._recipe.seed)
             self._hashes[key] = TrainingSource(part.path, sha256(path), len(self._read[key]))
         return self._read[key]

@@ -89,8 +89,6 @@ class Recipe(_Part):
     model: SerializeAsAny[ModelPart]
     stage: tuple[Stage, ...] = Field(min_length=1)
     dev: tuple[DataPart, ...] = ()
-    passages: tuple[str, ...] = ()
-    """JSONL files whose `text` a rewriter that gives vectors learns to rank, beside the answers in conversations."""
     dev_examples: int = Field(600, ge=1)
     lora: LoraPart | None = None
     seed: int = 13
@@ -124,7 +122,7 @@ class Recipe(_Part):
         """
         data = (DataPart(path=path, hold_out=0.05),)
         stages = tuple(stage.model_copy(update={"data": data}) for stage in self.stage)
-        return self.model_copy(update={"stage": stages, "dev": (), "passages": ()})
+        return self.model_copy(update={"stage": stages, "dev": ()})
 
 
 def read_adapting(name_or_path: str, path: str, changes: dict[str, Any] | None = None) -> Recipe:

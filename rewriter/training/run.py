@@ -127,21 +127,26 @@ def export(folder: Path, callback: Callable[[str], None] = print, kind: RunKind 
 def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
     """Note what a new run was asked for; raises RecipeError where another one lies in `folder`."""
     wanted, path = recipe.model_dump_json(indent=2), folder / "recipe.json"
-    if path.is_file() and path.read_text("utf-8") != wanted:
+    if path.is_file() and not _holds(json.loads(path.read_text("utf-8")), json.loads(wanted)):
         raise RecipeError(
             f"{folder.name} was begun with another recipe. Name this run otherwise, or delete the folder to start over."
         )
     for n in range(len(recipe.stage)):
         mixture.train(n)
     mixture.held_out("dev")
-    if recipe.passages:
-        mixture.passages()
     data = json.dumps([asdict(source) for source in mixture.sources()], indent=2)
     hashes = folder / "data.json"
     if hashes.is_file() and hashes.read_text("utf-8") != data:
         raise RecipeError(f"The data of {folder.name} changed since the run began. Give this run another name.")
     path.write_text(wanted, "utf-8")
     hashes.write_text(data, "utf-8")
+
+
+def _holds(kept: Any, wanted: Any) -> bool:
+    """Whether a noted recipe says all that is wanted; an older one may have settings that are gone."""
+    if not isinstance(wanted, dict):
+        return bool(kept == wanted)
+    return isinstance(kept, dict) and all(_holds(kept.get(key), value) for key, value in wanted.items())
 
 
 def _finish(

@@ -53,9 +53,8 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
     """The typed question always; its history and its rewritten form where there are any.
 
     The first question of a conversation stands alone, and so does one that the rewriter kept and is
-    sure of. A vector of the question that is meant is a leg of its own, at no further cost. Weights
-    follow the rewriter's belief that the question needs its history, where it has one; else a rewrite's
-    weight follows its confidence. Further forms of a rewrite weigh less by their rank.
+    sure of. Weights follow the rewriter's belief that the question needs its history, where it has one; else a
+    rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank.
     """
     if not conversation:
         return Legs((Query(question, "typed"),), question)
@@ -71,8 +70,6 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
         queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
         for n, text in enumerate(rewrite.alternatives, start=2):
             queries.append(_query(f"rewritten {n}", text, weights.rewritten, belief, share=share / n))
-    if rewrite.vector is not None:
-        queries.append(replace(_query("meant", rewrite.text, weights.meant, belief), vector=rewrite.vector))
     queries += _history(conversation, question, weights, belief)
     return Legs(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
 

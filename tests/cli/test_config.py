@@ -85,6 +85,7 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("[server]\nport = 99999\n", ["server.port", "file anaphora.toml", "65535"]),
         ("[server]\nprot = 1\n", ["server.prot", "file anaphora.toml"]),
+        ("[retrieval.legs.meant]\ndense = 2\n", ["retrieval.legs (file anaphora.toml)", "`meant`", "take it out"]),
         ("[server\n", ["anaphora.toml", "TOML"]),
     ],
 )

@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from index.collection import Collection, delete_collection, list_collections
 from index.documents import Document, Section
-from index.encoders import Encoder, Vectors
+from index.encoders import Encoder
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, DocumentNotFound, InvalidName
 from index.indexer import delete_documents, index_documents
 from index.query import Query
@@ -22,7 +21,6 @@ from index.stores.exact import OpenMatrix
 from index.versions import CollectionFolder
 from testing.encoder import WordEncoder
 from tests.index.conftest import document
-from text.vectors import PROBE, QuestionVector, space_of
 
 
 @pytest.fixture
@@ -405,32 +403,3 @@ def test_meaning_finds_what_words_do_not(tmp_path: Path, documents: list[Documen
     hits = collection.search([Query("Can I get my money back?", "typed")], k=1)
     assert hits[0].passage.document_id == "refund"
     assert hits[0].ranks == {"typed/dense": 1}
-
-
-def meant(text: str, words: WordEncoder) -> QuestionVector:
-    """The vector that a rewriter would bring for a question which means `text`."""
-    values, probe = words.encode([text, PROBE])
-    return QuestionVector(values, space_of(probe))
-
-
-def test_a_vector_that_is_brought_along_is_searched_by_without_encoding(
-    collection: Collection, words: WordEncoder
-) -> None:
-    vector = meant("is the application fee refundable", words)
-    collection.search([Query("fax", vector=vector)])
-    words.encoded = []
-    hits = collection.search([Query("and that?", "meant", lexical=0.0, vector=vector)])
-    assert hits[0].passage.document_id == "refund"
-    assert hits[0].ranks == {"meant/dense": 1}
-    assert words.encoded == []
-
-
-def test_a_vector_of_another_encoder_is_left_out(collection: Collection, words: WordEncoder) -> None:
-    class Mirrored(WordEncoder):
-        def encode(self, texts: Sequence[str]) -> Vectors:
-            return -super().encode(texts)
-
-    for other in (Mirrored(), WordEncoder(dimension=32)):
-        vector = meant("is the application fee refundable", other)
-        hits = collection.search([Query("loan", "typed"), Query("loan", "meant", vector=vector)])
-        assert hits[0].ranks == {"typed/bm25": 1, "meant/bm25": 1, "typed/dense": 1}

@@ -16,7 +16,7 @@ from filelock import FileLock
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import ExampleError, RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
-from rewriter.load import Serving, load_rewriter
+from rewriter.load import Serving, load_rewriter, write_description
 from rewriter.terms.data import Labelled, label, lengthened, shifted
 from rewriter.terms.model_part import TermModelPart
 from rewriter.terms.reading import ConversationReader
@@ -24,7 +24,6 @@ from rewriter.training import Recipe, export, read_recipe, train
 from rewriter.training.mixture import Mixture
 from rewriter.training.recipe import read_adapting
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
-from text.vectors import PROBE, same_space, space_of
 
 HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))
 
@@ -54,17 +53,6 @@ def examples(base: Path, data: Path) -> list[RewriteExample]:
 @pytest.fixture(scope="module")
 def finished(data: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(recipe(base), data, tmp_path_factory.mktemp("run"))
-
-
-@pytest.fixture(scope="module")
-def meaning(data: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a third head, which ranks texts of a file too."""
-    (data / "passages.jsonl").write_text(json.dumps({"text": "the fee of the lamp office"}) + "\n", "utf-8")
-    return run(with_meaning(base), data, tmp_path_factory.mktemp("meaning"))
-
-
-def with_meaning(base: Path, passages: tuple[str, ...] = ("passages.jsonl",)) -> Recipe:
-    return recipe(base, meaning_weight=1.0).model_copy(update={"passages": passages})
 
 
 def run(chosen: Recipe, data: Path, folder: Path, stop_at: int = 0) -> Path:
@@ -147,62 +135,38 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
     assert losses(tmp_path) == pytest.approx(losses(finished), abs=1e-4)
 
 
-def test_the_third_head_gives_the_vector_of_the_written_question(meaning: Path, base: Path) -> None:
-    from rewriter.terms.meaning import QuestionTeacher
+def test_an_older_run_with_a_third_head_serves_and_is_exported_again(finished: Path, tmp_path: Path) -> None:
+    import onnx
+    import torch
 
-    teacher = QuestionTeacher(str(base), base / "tokenizer.json")
-    made = load_rewriter(meaning).rewrite(HISTORY, "how do i renew it")
-    assert made.vector is not None
-    assert same_space(made.vector.space, space_of(teacher.vectors([PROBE])[0].numpy()))
-    asked, thing, other = teacher.vectors(
-        ["how do i renew it", "how do i renew the passport", "how do i renew the lamp"]
-    ).numpy()
-    near = float(made.vector.values @ thing)
-    assert np.linalg.norm(made.vector.values) == pytest.approx(1, abs=1e-3)
-    assert near > max(float(made.vector.values @ other), float(asked @ thing))
-    metrics = json.loads((meaning / "rewriter.json").read_text())["metrics"]
-    assert metrics["meaning_cosine"] > 0.8
-    assert load_rewriter(meaning).rewrite(Conversation(), "how do i renew it").vector is None
-
-
-def test_a_rewriter_with_two_heads_gives_no_vector(finished: Path) -> None:
-    assert load_rewriter(finished).rewrite(HISTORY, "how do i renew it").vector is None
-
-
-@pytest.mark.parametrize("kept", ["model.pt", "model.onnx"])
-def test_a_third_head_is_gone_on_from_begun_or_left_out(
-    finished: Path, meaning: Path, base: Path, tmp_path: Path, kept: str
-) -> None:
-    from rewriter.terms.model import TermModel, pretrained
-    from rewriter.terms.restoring import restore
-
-    for begun in (finished, meaning):
-        folder = tmp_path / begun.name
-        folder.mkdir()
-        shutil.copyfile(begun / kept, folder / kept)
-        for weight in (0.0, 1.0):
-            model = TermModel(pretrained(str(base)), meaning_weight=weight)
-            fresh = {name: value.clone() for name, value in model.state_dict().items()}
-            restore(model, str(folder))
-            moved = {name for name, value in model.state_dict().items() if not value.equal(fresh[name])}
-            assert "term.weight" in moved
-            assert ("meaning.weight" in moved) == (begun == meaning and weight > 0)
-
-
-def test_the_export_of_a_third_head_is_made_again(meaning: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(meaning, tmp_path / "copy"))
-    (folder / "model.onnx").unlink()
+    folder = Path(shutil.copytree(finished, tmp_path / "older"))
+    model = onnx.load(folder / "model.onnx")
+    model.graph.node.append(onnx.helper.make_node("Identity", ["gate"], ["meaning"]))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("meaning", onnx.TensorProto.FLOAT, ["n"]))
+    onnx.save(model, folder / "model.onnx")
+    weights = torch.load(folder / "model.pt", weights_only=True)
+    torch.save(weights | {"meaning.weight": torch.eye(16)}, folder / "model.pt")
+    description = json.loads((folder / "rewriter.json").read_text())
+    write_description(folder, description, [folder / "tokenizer.json", folder / "model.onnx"])
+    before = load_rewriter(folder).rewrite(HISTORY, "how do i renew it")
     export(folder, lambda _: None)
-    vectors = [load_rewriter(one).rewrite(HISTORY, "how do i renew it").vector for one in (folder, meaning)]
-    assert all(vector is not None for vector in vectors)
-    assert vectors[0].values == pytest.approx(vectors[1].values, abs=1e-5)
+    after = load_rewriter(folder).rewrite(HISTORY, "how do i renew it")
+    expected = load_rewriter(finished).rewrite(HISTORY, "how do i renew it")
+    assert (before.text, after.text) == (expected.text, expected.text)
+    assert before.needs_history == after.needs_history == expected.needs_history
 
 
-def test_passages_that_cannot_be_read_are_told(data: Path, base: Path, tmp_path: Path) -> None:
-    (data / "untold.jsonl").write_text('{"title": "a row without text"}\n', "utf-8")
-    for file in ("untold.jsonl", "missing.jsonl"):
-        with pytest.raises(ExampleError, match=file):
-            run(with_meaning(base, (file,)), data, tmp_path / file)
+def test_a_run_goes_on_though_its_recipe_notes_settings_that_are_gone(
+    finished: Path, data: Path, base: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "older"))
+    noted = json.loads((folder / "recipe.json").read_text())
+    noted["passages"], noted["model"]["meaning_weight"] = [], 0.0
+    (folder / "recipe.json").write_text(json.dumps(noted))
+    (folder / "rewriter.json").unlink()
+    with pytest.raises(RecipeError, match="another recipe"):
+        run(recipe(base, positive=4.0), data, folder)
+    assert run(recipe(base), data, folder) == folder
 
 
 @pytest.mark.parametrize("kept", ["model.pt", "model.onnx"])
@@ -251,7 +215,6 @@ def test_adapting_reads_the_given_rows_alone_and_keeps_what_is_set() -> None:
     on = read_adapting("t5-small-data", "rows.jsonl", changes)
     assert {part.path for stage in on.stage for part in stage.data} == {"rows.jsonl"}
     assert not on.dev
-    assert not named.model_copy(update={"passages": ("passages.jsonl",)}).on("rows.jsonl").passages
     assert [stage.model_dump(exclude={"data"}) for stage in on.stage] == [
         stage.model_dump(exclude={"data"}) for stage in named.stage
     ]

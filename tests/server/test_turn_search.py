@@ -1,10 +1,7 @@
-import numpy as np
-
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite, Term
 from server.settings import LegsSettings, LegWeights
 from server.turn.search import HISTORY_CHARS, build_legs
-from text.vectors import QuestionVector
 
 TALK = Conversation(
     (
@@ -108,16 +105,3 @@ def test_further_forms_of_a_rewrite_are_legs_that_weigh_less():
     rewrite = Rewrite("Can I renew by fax?", "rewrite", 0.5, alternatives=("Is fax possible?", "Renewal by fax?"))
     weights = [query.dense for query in legs_of(rewrite).queries if query.name.startswith("rewritten")]
     assert weights == [2.0, 1.0, 2.0 / 3]
-
-
-def test_the_vector_of_what_is_meant_is_a_leg_that_follows_the_belief():
-    vector = QuestionVector(np.ones(4, dtype=np.float32) / 2, "0f")
-    weights = LegsSettings(meant=LegWeights(lexical=0, dense=2, leaning=1))
-    by_belief = {}
-    for belief in (0.5, 1.0):
-        rewrite = Rewrite("and by fax?", "keep", 0.5, needs_history=belief, vector=vector)
-        [by_belief[belief]] = [query for query in legs_of(rewrite, weights).queries if query.name == "meant"]
-    assert by_belief[0.5].vector is vector
-    assert (by_belief[0.5].lexical, by_belief[0.5].dense) == (0, 2)
-    assert by_belief[1.0].dense > 2
-    assert "meant" not in [query.name for query in legs_of(Rewrite("and by fax?", "keep", 0.5)).queries]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -19,7 +18,6 @@ from evaluation.batches.rewrites import RewriteRecord, WrittenRewrites, finished
 from evaluation.errors import EvaluationError, RewriterUnusable
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite
-from text.vectors import QuestionVector
 
 HISTORY = Conversation((Message("user", "How do I appeal?"), Message("assistant", "Send form DS-7.")))
 QUERIES = [QueryLine("a", HISTORY, "and by fax?"), QueryLine("b", Conversation(), "What is a form?")]
@@ -99,19 +97,6 @@ def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(RewriteRecord.of(QUERIES[0], made, "t5").line(), encoding="utf-8")
     assert read_records(path)["a"].rewrite() == made
-
-
-def test_the_vector_of_a_rewrite_is_kept_and_a_damaged_one_refused(tmp_path: Path) -> None:
-    vector = QuestionVector(np.array([0.6, -0.8], dtype=np.float32), "8f")
-    line = RewriteRecord.of(QUERIES[0], Rewrite("and by fax?", "keep", vector=vector), "t5").line()
-    path = tmp_path / "r.jsonl"
-    path.write_text(line, encoding="utf-8")
-    kept = read_records(path)["a"].rewrite().vector
-    assert kept is not None
-    assert (kept.space, kept.values.tolist()) == ("8f", pytest.approx([0.6, -0.8], abs=1e-3))
-    path.write_text(line.replace("8f:", "8f:?"), encoding="utf-8")
-    with pytest.raises(EvaluationError, match="line 1"):
-        read_records(path)
 
 
 def test_written_rewrites_are_found_by_conversation_and_question() -> None:

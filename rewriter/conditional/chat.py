@@ -15,13 +15,13 @@ from rewriter.conditional.model_part import ChatModelPart
 from rewriter.conditional.training import Conditional, ConditionalFamily
 from rewriter.errors import TrainingError
 from rewriter.tokenizer_file import TOKENIZER
+from rewriter.training.families import Texts
 from rewriter.training.recipe import ModelPart, Recipe
 from text.files import replacing
 
 if TYPE_CHECKING:
     from rewriter.conditional.bases import Base
     from rewriter.conditional.chat_form import ChatForm
-    from rewriter.training.mixture import Mixture
 
 
 class ChatFamily(ConditionalFamily):
@@ -30,7 +30,7 @@ class ChatFamily(ConditionalFamily):
     settings: type[ModelPart] = ChatModelPart
     about = "It teaches a chat model to keep or rewrite follow-up questions as the rewriter's prompt wants it."
 
-    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> ChatTraining:
+    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> ChatTraining:
         """The base, as it is, with fresh low-rank weights."""
         from rewriter.conditional.bases import open_chat
 

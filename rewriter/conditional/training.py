@@ -15,13 +15,13 @@ from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate
 from rewriter.load import REWRITERS, Serving
 from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
+from rewriter.training.families import Texts
 from rewriter.training.recipe import ModelPart, Recipe, Stage
 from text.files import replacing
 
 if TYPE_CHECKING:
     from rewriter.conditional.bases import Base
     from rewriter.conditional.features import ConditionalFeatures
-    from rewriter.training.mixture import Mixture
 
 END = "end.json"
 
@@ -37,7 +37,7 @@ class ConditionalFamily:
         """Questions with their stand-alone form."""
         return read_examples(path)
 
-    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Conditional:
+    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> Conditional:
         """The base model, with the run's own tokenizer, which is made where there is none."""
         from rewriter.conditional.bases import open_base, open_tokenizer
 
@@ -48,7 +48,7 @@ class ConditionalFamily:
             end = str(json.loads((folder / END).read_text("utf-8")))
         else:
             callback("making the vocabulary" if part.base.startswith("config:") else f"opening {part.base}")
-            tokenizer, end = open_tokenizer(part, mixture.texts, recipe.seed)
+            tokenizer, end = open_tokenizer(part, texts, recipe.seed)
             (folder / END).write_text(json.dumps(end), "utf-8")
             with replacing(saved) as draft:
                 tokenizer.save(str(draft))

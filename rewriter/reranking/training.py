@@ -17,11 +17,11 @@ from rewriter.reranking.data import PairReader, RankedGroup, RerankFeatures
 from rewriter.reranking.model_part import RerankerModelPart
 from rewriter.reranking.rows import RerankExample, read_rows
 from rewriter.tokenizer_file import TOKENIZER, put_tokenizer
+from rewriter.training.families import Texts
 from rewriter.training.recipe import Recipe, Stage
 
 if TYPE_CHECKING:
     from rewriter.reranking.model import RankingModel
-    from rewriter.training.mixture import Mixture
 
 
 class RerankerFamily:
@@ -35,7 +35,7 @@ class RerankerFamily:
         """Questions with passages to rank."""
         return read_rows(path)
 
-    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> RerankerTraining:
+    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> RerankerTraining:
         """The cross-encoder that training begins with, its lower layers frozen where the recipe says so."""
         from rewriter.reranking.model import RankingModel
 

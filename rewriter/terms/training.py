@@ -16,11 +16,11 @@ from rewriter.terms.reading import ConversationReader
 from rewriter.terms.restoring import WEIGHTS, restore, two_heads
 from rewriter.terms.scoring import MODEL, TermScorer
 from rewriter.tokenizer_file import TOKENIZER, put_tokenizer
+from rewriter.training.families import Texts
 from rewriter.training.recipe import Recipe, Stage
 
 if TYPE_CHECKING:
     from rewriter.terms.model import TermModel
-    from rewriter.training.mixture import Mixture
 
 CONFIG = "config.json"
 
@@ -39,7 +39,7 @@ class TermFamily:
         """Questions with their stand-alone form."""
         return read_examples(path)
 
-    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> TermTraining:
+    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> TermTraining:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
         import torch
 

@@ -1,32 +1,21 @@
 """What a family brings to be trained, of rewriters or of cross-encoders; recipes, data, runs, checkpoints and cards are
 the same for all.
 
-A new family is a class with the methods of `Family` and its name below. None of it may import torch before it is
-asked to open a model, since recipes are read to be listed, too.
+A new family is a class with the methods of `Family` and its name in `rewriter.training.recipe`. None of it may import
+torch before it is asked to open a model, since recipes are read to be listed, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
-from rewriter.errors import RecipeError
+from rewriter.load import RunKind
+from rewriter.training.recipe import ModelPart, Recipe, Stage, load_family
 
-if TYPE_CHECKING:
-    from rewriter.load import RunKind
-    from rewriter.training.mixture import Mixture
-    from rewriter.training.recipe import ModelPart, Recipe, Stage
-
-FAMILIES = {
-    "chat": "rewriter.conditional.chat:ChatFamily",
-    "causal": "rewriter.conditional.training:ConditionalFamily",
-    "reranker": "rewriter.reranking.training:RerankerFamily",
-    "t5": "rewriter.conditional.training:ConditionalFamily",
-    "terms": "rewriter.terms.training:TermFamily",
-}
-"""Family → `module:class`; how a rewriter is served stands in `rewriter.load`, a cross-encoder in `index.rerank`."""
+Texts: TypeAlias = Callable[[], Iterable[str]]
+"""Gives every text that is trained on, for a vocabulary."""
 
 
 class TrainingExample(Protocol):
@@ -84,7 +73,7 @@ class Family(Protocol):
     def read(self, path: Path) -> Iterable[TrainingExample]:
         """The examples of a data file; raises ExampleError."""
 
-    def open(self, recipe: Recipe, mixture: Mixture, folder: Path, callback: Callable[[str], None]) -> Trainable:
+    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> Trainable:
         """The model that a run begins with, the same whenever it is asked for. Writes `tokenizer.json` into `folder`.
 
         Raises RecipeError, TrainingError.
@@ -110,7 +99,4 @@ class Family(Protocol):
 
 def family(name: str) -> Family:
     """The family of that name; raises RecipeError."""
-    if name not in FAMILIES:
-        raise RecipeError(f"There is no family {name!r}; there are {', '.join(FAMILIES)}.")
-    module, _, attribute = FAMILIES[name].partition(":")
-    return cast("Family", getattr(import_module(module), attribute)())
+    return cast("Family", load_family(name)())

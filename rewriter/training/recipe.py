@@ -9,14 +9,22 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from rewriter.errors import RecipeError
-from rewriter.training.families import family
 
 PACKAGE = "rewriter.recipes"
+FAMILIES = {
+    "chat": "rewriter.conditional.chat:ChatFamily",
+    "causal": "rewriter.conditional.training:ConditionalFamily",
+    "reranker": "rewriter.reranking.training:RerankerFamily",
+    "t5": "rewriter.conditional.training:ConditionalFamily",
+    "terms": "rewriter.terms.training:TermFamily",
+}
+"""Family → `module:class`; how a rewriter is served stands in `rewriter.load`, a cross-encoder in `index.rerank`."""
 
 
 class _Part(BaseModel):
@@ -100,7 +108,7 @@ class Recipe(_Part):
             return model
         model = {"family": "t5"} | model
         try:
-            return family(str(model["family"])).settings.model_validate(model)
+            return load_family(str(model["family"])).settings.model_validate(model)
         except RecipeError as error:
             raise ValueError(str(error)) from error
 
@@ -123,6 +131,13 @@ class Recipe(_Part):
         data = (DataPart(path=path, hold_out=0.05),)
         stages = tuple(stage.model_copy(update={"data": data}) for stage in self.stage)
         return self.model_copy(update={"stage": stages, "dev": ()})
+
+
+def load_family(name: str) -> Any:
+    """The class of a family, a `rewriter.training.families.Family`; raises RecipeError."""
+    if name not in FAMILIES:
+        raise RecipeError(f"There is no family {name!r}; there are {', '.join(FAMILIES)}.")
+    return resolve_name(FAMILIES[name])
 
 
 def read_adapting(name_or_path: str, path: str, changes: dict[str, Any] | None = None) -> Recipe:

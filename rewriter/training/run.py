@@ -83,7 +83,7 @@ def _stages(
     clock = _Clock(folder)
     tell = clock.telling(callback)
     _begin(recipe, mixture, folder)
-    trainable = family(recipe.model.family).open(recipe, mixture, folder, tell)
+    trainable = family(recipe.model.family).open(recipe, mixture.texts, folder, tell)
     dev = trainable.features(mixture.held_out("dev"), train=False)
     for n, stage in enumerate(recipe.stage):
         place = folder / "stages" / stage.name

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from server.chat import ChatError, ChatService, CollectionSummary, NotFound, Rating
+from server.chat import ChatError, ChatService, CollectionSummary, ConversationDetail, NotFound, Rating
 from ui.conversations import conversations_html
 from ui.examples import examples
 from ui.sources import read, readable_html
@@ -38,6 +38,10 @@ class _Search(_Asked):
 
 class _Named(_Asked):
     id: str
+
+
+class _Version(_Named):
+    turn: str
 
 
 class _Rename(_Named):
@@ -76,7 +80,14 @@ class Calls:
 
     async def open_conversation(self, data: object) -> Answer:
         """`{id}` → `{id, title, collection, own, turns: [{turn, html, sources}]}`; `own`: it may be gone on with."""
-        detail = await self._service.conversation(_Named.model_validate(data).id)
+        return self._opened(await self._service.conversation(_Named.model_validate(data).id))
+
+    async def show_version(self, data: object) -> Answer:
+        """`{id, turn}` → as `open_conversation`, with that version of the turn and what followed it."""
+        asked = _Version.model_validate(data)
+        return self._opened(await self._service.show_version(asked.id, asked.turn))
+
+    def _opened(self, detail: ConversationDetail) -> Answer:
         own, ratable = detail.own or self._service.may("change_any"), self._service.may("rate")
         views = [TurnView.of(turn, ratable=ratable, own=own) for turn in detail.messages]
         turns = [{"turn": view.id, "html": str(view.html()), "sources": str(view.sources_html())} for view in views]

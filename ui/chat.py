@@ -93,6 +93,8 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
         if view.state == "running":
             view.stop()
             view.id = await _last_turn(service, conversation)
+        if asked.instead_of and view.id:
+            view.versions = (await service.stored_turn(view.id)).versions
         yield picture(asked, conversation, view, final=True)
         return
     except ChatError as error:

@@ -116,6 +116,8 @@ class TurnView:
         """Whether whoever looks may rate it."""
         self.own = True
         """Whether whoever looks may ask it anew."""
+        self.versions: Sequence[str] = ()
+        """The versions of the turn, oldest first."""
 
     @classmethod
     def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True) -> TurnView:
@@ -128,6 +130,7 @@ class TurnView:
                 view.add(event)
         view.text = view.text or stored.answer
         view.state = "running" if stored.status == "pending" else stored.status
+        view.versions = stored.versions
         return view
 
     def add(self, event: Event) -> None:
@@ -246,6 +249,21 @@ def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Which of how many versions a turn is, and its neighbours' ids (empty where there is none)."""
+
+    number: int
+    of: int
+    before: str
+    after: str
+
+
+def _version(view: TurnView) -> Version:
+    ids, at = view.versions, view.versions.index(view.id or "")
+    return Version(at + 1, len(ids), ids[at - 1] if at else "", ids[at + 1] if at + 1 < len(ids) else "")
+
+
 class _Shown:
     """What the template asks of a turn."""
 
@@ -264,6 +282,7 @@ class _Shown:
         self.sources = len(view.passages)
         self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"
         self.ratable, self.own = view.ratable, view.own
+        self.version = _version(view) if view.id in view.versions and len(view.versions) > 1 else None
         self.total = view.done.seconds.get("total") if view.done else None
         self.rating = view.feedback.rating if view.feedback else ""
         self.reason = view.feedback.reason if view.feedback else ""

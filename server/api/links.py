@@ -41,6 +41,12 @@ LINKS: dict[tuple[str, str, str], tuple[_Following, ...]] = {
             _SAME_CONVERSATION,
             {"question": "And by fax?", "regenerate_of": "$response.header.X-Turn-Id"},
         ),
+        (
+            "/v1/conversations/{conversation_id}/versions",
+            "post",
+            _SAME_CONVERSATION,
+            {"turn_id": "$response.header.X-Turn-Id"},
+        ),
         ("/v1/conversations/{conversation_id}/export", "get", _SAME_CONVERSATION, {}),
         ("/v1/conversations/{conversation_id}", "delete", _SAME_CONVERSATION, {}),
     ),

@@ -80,11 +80,13 @@ class ConversationMixin(Acting):
             )
 
     @acting("read")
-    async def conversation(self, conversation_id: str) -> ConversationDetail:
-        """A conversation with its turns. Raises NotFound."""
+    async def conversation(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
+        """A conversation with the turns that are shown; with `whole` also the others. Raises NotFound."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         with store_errors():
-            detail = await self.core.database.read(lambda connection: conversations.detail(connection, key, self.seen))
+            detail = await self.core.database.read(
+                lambda connection: conversations.detail(connection, key, self.seen, whole=whole)
+            )
         found = _found(detail, "conversation", conversation_id)
         if not found.own:
             self.note("conversation.read", found.id, collection=found.collection)
@@ -107,6 +109,16 @@ class ConversationMixin(Acting):
         return _found(found, "conversation", conversation_id)
 
     @acting("change")
+    async def show_version(self, conversation_id: str, turn_id: str) -> ConversationDetail:
+        """Show another version of a turn, with what followed it. Raises NotFound."""
+        key, turn = (clean(text, MAX_QUERY_CHARS, "turn_id") for text in (conversation_id, turn_id))
+        await self.demand_change(key)
+        with store_errors():
+            done = await self.core.database.write(lambda connection: turns.show(connection, key, turn, self.seen))
+        _found(done or None, "turn", turn_id)
+        return await self.conversation(key)
+
+    @acting("change")
     async def delete_conversation(self, conversation_id: str) -> None:
         """Delete it with its turns, traces and feedback. Raises NotFound."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
@@ -119,7 +131,7 @@ class ConversationMixin(Acting):
     @acting("read")
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
         """A conversation as a file's text. Raises NotFound."""
-        found = await self.conversation(conversation_id)
+        found = await self.conversation(conversation_id, whole=style == "json")
         await self.account("conversation.export", found.id, collection=found.collection)
         return export.as_json(found) if style == "json" else export.as_markdown(found)
 

@@ -251,7 +251,7 @@ class ChatService(ConversationMixin, DocumentMixin, PictureMixin, StandaloneMixi
             talked_about = await self._of_conversation(request.conversation_id, request.regenerate_of)
             collection = collection or talked_about
         elif request.regenerate_of is not None:
-            raise InvalidRequest("Only a turn of a conversation can be replaced.", param="regenerate_of")
+            raise InvalidRequest("Only a turn of a conversation can have versions.", param="regenerate_of")
         collection = collection or await self.default_collection()
         whose = await self.existing(collection)
         checked = request.model_copy(
@@ -266,10 +266,11 @@ class ChatService(ConversationMixin, DocumentMixin, PictureMixin, StandaloneMixi
         return checked, whose
 
     async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> str:
-        """The collection of a conversation that has the turn to be replaced, if one is named."""
+        """The collection of a conversation that has the turn of which a new version is asked for, if one is named."""
         await self.demand_change(conversation_id)
         conversation = await self.conversation(conversation_id)
-        if regenerate_of is not None and regenerate_of not in {turn.id for turn in conversation.messages}:
+        shown = {version for turn in conversation.messages for version in turn.versions}
+        if regenerate_of is not None and regenerate_of not in shown:
             raise NotFound(
                 f"There is no turn {regenerate_of[:80]!r} in this conversation.",
                 code="turn_not_found",

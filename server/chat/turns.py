@@ -192,11 +192,10 @@ class RunningTurn(AsyncIterator[Event]):
         if request.conversation_id is None:
             return remembered(request.history or ())
         conversation_id = request.conversation_id
+        before = request.regenerate_of if self._problem else self.id
         try:
             return await self._context.database.read(
-                lambda connection: turns.history(
-                    connection, conversation_id, self._seen, before=request.regenerate_of, limit=limit
-                )
+                lambda connection: turns.history(connection, conversation_id, self._seen, before=before, limit=limit)
             )
         except StoreError as error:
             raise Unavailable(str(error), code="store_failed") from error

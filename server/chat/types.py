@@ -23,8 +23,8 @@ class TurnRequest(View):
     Either `conversation_id` (the stored turns are the history and this turn is added to them), or
     `history` (nothing is remembered of it but the trace), or neither.
 
-    `regenerate_of` names a stored turn of the conversation whose place the new one takes (retry, or
-    an edited question): that turn and those after it are no longer part of the conversation.
+    `regenerate_of` names a stored turn of the conversation of which this is a new version (retry, or an
+    edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
     metadata. `answer_tokens` may only lower the limit of the settings.
     """

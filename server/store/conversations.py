@@ -9,7 +9,7 @@ import uuid
 
 from server.access import Seen, Whose
 from server.store.records import ConversationDetail, ConversationSummary
-from server.store.turns import of_conversation
+from server.store.turns import of_conversation, set_aside
 
 TITLE_CHARS = 80
 EXCERPT_CHARS = 160
@@ -55,13 +55,18 @@ def summary(connection: sqlite3.Connection, conversation_id: str, seen: Seen) ->
     return ConversationSummary(**row) if row else None
 
 
-def detail(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> ConversationDetail | None:
-    """A conversation with the turns that still belong to it, oldest first."""
+def detail(
+    connection: sqlite3.Connection, conversation_id: str, seen: Seen, *, whole: bool = False
+) -> ConversationDetail | None:
+    """A conversation with the turns that are shown, oldest first; with `whole` also those that are not."""
     found = summary(connection, conversation_id, seen)
     if found is None:
         return None
-    messages = tuple(of_conversation(connection, conversation_id, seen))
-    return ConversationDetail(**found.model_dump(), messages=messages)
+    return ConversationDetail(
+        **found.model_dump(),
+        messages=tuple(of_conversation(connection, conversation_id, seen)),
+        set_aside=tuple(set_aside(connection, conversation_id, seen)) if whole else (),
+    )
 
 
 def listing(connection: sqlite3.Connection, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.store import sessions, standalone
+from server.store import sessions, standalone, turns
 from server.store.conversations import clean_title
 from server.store.records import FileResult
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent
@@ -36,7 +36,7 @@ def erase_document(
     Turns that hold one of its `sentences` without having been given the document go the same way: somebody copied
     them into a question, or a model repeated them from the history.
     """
-    turns = feedback = 0
+    changed = feedback = 0
     tainted = set[str]()
     """Conversations in which the document was read: what came after may lean on the answer."""
     conversations = set[str]()
@@ -47,7 +47,7 @@ def erase_document(
         copied = _holds(said, sentences)
         if not read and not copied and row["conversation_id"] not in tainted:
             continue
-        turns += 1
+        changed += 1
         if read or copied:
             _erase_turn(connection, row, evidence, document_id, sentences)
             if row["conversation_id"]:
@@ -72,13 +72,16 @@ def erase_document(
     standalone.forget_collection(connection, collection)
     _forget_upload(connection, collection, document_id)
     _merge_texts(connection)
-    return Erasure(len(conversations), turns, feedback)
+    return Erasure(len(conversations), changed, feedback)
 
 
 def erase_person(connection: sqlite3.Connection, principal: str) -> Erasure:
     """Take out all that a principal said, rated and was signed in with; a key of it is revoked and loses its name."""
     conversations = connection.execute("DELETE FROM conversations WHERE owner = ?", (principal,)).rowcount
-    turns = connection.execute("DELETE FROM turns WHERE owner = ?", (principal,)).rowcount
+    rows = connection.execute("SELECT conversation_id FROM turns WHERE owner = ?", (principal,)).fetchall()
+    erased = connection.execute("DELETE FROM turns WHERE owner = ?", (principal,)).rowcount
+    left = json.dumps([row["conversation_id"] for row in rows if row["conversation_id"]])
+    turns.mark_shown(connection, "(SELECT value FROM json_each(:left))", {"left": left})
     feedback = connection.execute("DELETE FROM feedback WHERE owner = ?", (principal,)).rowcount
     connection.execute("UPDATE jobs SET owner = '' WHERE owner = ?", (principal,))
     connection.execute("DELETE FROM uploads WHERE owner = ?", (principal,))
@@ -89,7 +92,7 @@ def erase_person(connection: sqlite3.Connection, principal: str) -> Erasure:
         "UPDATE keys SET name = '', revoked = coalesce(revoked, unixepoch()) WHERE 'key:' || id = ?", (principal,)
     )
     _merge_texts(connection)
-    return Erasure(conversations, turns, feedback)
+    return Erasure(conversations, erased, feedback)
 
 
 def said_by(connection: sqlite3.Connection, principal: str) -> list[str]:

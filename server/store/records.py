@@ -48,7 +48,10 @@ class FeedbackRecord(Feedback):
 
 
 class StoredTurn(View):
-    """A turn as it is kept. `done` is there after a good end, `error` after a bad one."""
+    """A turn as it is kept. `done` is there after a good end, `error` after a bad one.
+
+    `parent` is the turn it follows, `versions` are all that follow that one, oldest first, itself among them.
+    """
 
     id: str
     conversation_id: str | None
@@ -64,6 +67,8 @@ class StoredTurn(View):
     done: DoneEvent | None
     error: ErrorEvent | None
     feedback: Feedback | None
+    parent: str | None = None
+    versions: tuple[str, ...] = ()
 
 
 class ConversationSummary(View):
@@ -83,9 +88,13 @@ class ConversationSummary(View):
 
 
 class ConversationDetail(ConversationSummary):
-    """A conversation with its turns, oldest first."""
+    """A conversation with the turns that are shown, oldest first.
+
+    `set_aside` holds the other versions and what followed them, in an export alone.
+    """
 
     messages: tuple[StoredTurn, ...]
+    set_aside: tuple[StoredTurn, ...] = ()
 
 
 class FileResult(View):

@@ -5,6 +5,7 @@ Feedback and traces hang on turns and go with them.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 
@@ -14,10 +15,15 @@ from server.store.records import Feedback, StoredTurn, Trace, TurnStatus
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.own_words import remembered
 
-_TURN = """
-    SELECT t.*, f.rating, f.reason, f.comment, f.created AS rated
-    FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id
-"""
+
+def _turns(seen: Seen) -> str:
+    """The turns there are to be seen, as `t`."""
+    return f"""
+        SELECT t.*, f.rating, f.reason, f.comment, f.created AS rated,
+               (SELECT json_group_array(id) FROM (SELECT v.id FROM turns v WHERE v.conversation_id = t.conversation_id
+                AND v.parent IS t.parent AND {seen.on("v")} ORDER BY v.n)) AS versions
+        FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id WHERE {seen.on("t")}
+    """
 
 
 def begin(
@@ -35,10 +41,11 @@ def begin(
 ) -> bool:
     """Store a turn that is about to be answered.
 
-    `regenerate_of` takes the place of that turn and everything after it. A conversation without a
-    title of its own gets `title` from a turn over its collection. False if the conversation is gone.
+    `regenerate_of` names the turn of which this one is a new version: what follows that one stays with it. A
+    conversation without a title of its own gets `title` from a turn over its collection. False if the conversation is
+    gone.
     """
-    now = time.time()
+    now, parent = time.time(), None
     if conversation_id is not None:
         touched = connection.execute(
             "UPDATE conversations SET updated = ?, "
@@ -47,18 +54,63 @@ def begin(
         )
         if touched.rowcount == 0:
             return False
-        if regenerate_of is not None:
-            connection.execute(
-                "UPDATE turns SET replaced = 1 WHERE conversation_id = ? AND NOT replaced AND "
-                "n >= (SELECT n FROM turns WHERE id = ?)",
-                (conversation_id, regenerate_of),
-            )
+        place = (
+            "SELECT parent FROM turns WHERE id = :old"
+            if regenerate_of is not None
+            else "SELECT id FROM turns WHERE conversation_id = :in AND NOT replaced ORDER BY n DESC LIMIT 1"
+        )
+        row = connection.execute(place, {"old": regenerate_of, "in": conversation_id}).fetchone()
+        parent = row[0] if row else None
     connection.execute(
         "INSERT INTO turns (id, conversation_id, collection, question, search_for, status, created, runner, owner, "
-        "group_name) VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?)",
-        (turn_id, conversation_id, collection, question, search_for, now, runner, whose.owner, whose.group),
+        "group_name, parent) VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)",
+        (turn_id, conversation_id, collection, question, search_for, now, runner, whose.owner, whose.group, parent),
     )
+    if regenerate_of is not None:
+        _show(connection, turn_id)
     return True
+
+
+def show(connection: sqlite3.Connection, conversation_id: str, turn_id: str, seen: Seen) -> bool:
+    """Show the version `turn_id` of a conversation, and what followed it then; False if it is not there to be seen."""
+    found = find(connection, turn_id, seen)
+    if found is None or found.conversation_id != conversation_id:
+        return False
+    _show(connection, turn_id)
+    return True
+
+
+_BEFORE = """
+    WITH RECURSIVE line(id, parent) AS (
+        SELECT id, parent FROM turns WHERE id = :turn
+        UNION ALL SELECT t.id, t.parent FROM turns t JOIN line ON t.id = line.parent
+    )
+"""
+"""A turn and those that it follows."""
+
+
+def _show(connection: sqlite3.Connection, turn_id: str) -> None:
+    """Choose a turn and all that it follows among their versions, and mark what is shown."""
+    connection.execute(
+        f"{_BEFORE} UPDATE turns SET chosen = 1 + (SELECT max(chosen) FROM turns WHERE conversation_id = "
+        "(SELECT conversation_id FROM turns WHERE id = :turn)) WHERE id IN (SELECT id FROM line)",
+        {"turn": turn_id},
+    )
+    mark_shown(connection, "(SELECT conversation_id FROM turns WHERE id = :turn)", {"turn": turn_id})
+
+
+def mark_shown(connection: sqlite3.Connection, conversations: str, values: dict[str, object]) -> None:
+    """Mark what is shown of the conversations that a subquery names: from the first turn on the version chosen last."""
+    first = "SELECT {id} FROM turns t WHERE {where} ORDER BY t.chosen DESC, t.n DESC LIMIT 1"
+    begins = first.format(id="t.id", where="t.conversation_id = c.id AND t.parent IS NULL")
+    follows = first.format(id="t.id", where="t.parent = shown.id")
+    connection.execute(
+        f"WITH RECURSIVE shown(id) AS (SELECT ({begins}) FROM conversations c WHERE c.id IN {conversations} "
+        f"UNION ALL SELECT ({follows}) FROM shown WHERE shown.id IS NOT NULL) "
+        f"UPDATE turns SET replaced = NOT replaced WHERE conversation_id IN {conversations} "
+        "AND replaced = (id IN (SELECT id FROM shown WHERE id IS NOT NULL))",
+        values,
+    )
 
 
 def checkpoint(connection: sqlite3.Connection, turn_id: str, answer: str) -> None:
@@ -104,8 +156,8 @@ def finish(
 
 
 def find(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> StoredTurn | None:
-    """One turn, also if another has taken its place."""
-    row = connection.execute(f"{_TURN} WHERE t.id = :id AND {seen.on('t')}", {"id": turn_id, **seen.values}).fetchone()
+    """One turn, also if another version of it is shown."""
+    row = connection.execute(f"{_turns(seen)} AND t.id = :id", {"id": turn_id, **seen.values}).fetchone()
     return _turn(row) if row else None
 
 
@@ -118,12 +170,20 @@ def owner(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> str | Non
 
 
 def of_conversation(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
-    """The turns that belong to a conversation now, oldest first."""
+    """The turns of a conversation that are shown, oldest first."""
+    return [turn for turn, replaced in _all_of(connection, conversation_id, seen) if not replaced]
+
+
+def set_aside(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
+    """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
+    return [turn for turn, replaced in _all_of(connection, conversation_id, seen) if replaced]
+
+
+def _all_of(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[tuple[StoredTurn, bool]]:
     rows = connection.execute(
-        f"{_TURN} WHERE t.conversation_id = :id AND NOT t.replaced AND {seen.on('t')} ORDER BY t.n",
-        {"id": conversation_id, **seen.values},
+        f"{_turns(seen)} AND t.conversation_id = :id ORDER BY t.n", {"id": conversation_id, **seen.values}
     )
-    return [_turn(row) for row in rows]
+    return [(_turn(row), bool(row["replaced"])) for row in rows]
 
 
 def history(
@@ -131,14 +191,14 @@ def history(
 ) -> Conversation:
     """What was said in a conversation, the newest `limit` messages, oldest first, as `remembered` keeps it.
 
-    `before` names the turn from which on nothing counts. A question that got no answer counts as
+    It is what the turn `before` follows, or all that is shown. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
     """
+    followed = "id <> :turn AND id IN (SELECT id FROM line)" if before else "NOT replaced"
     rows = connection.execute(
-        "SELECT question, answer FROM turns t WHERE conversation_id = :id AND NOT replaced AND status <> 'pending' "
-        f"AND n < coalesce((SELECT n FROM turns WHERE id = :before), 9223372036854775807) AND {seen.on('t')} "
-        "ORDER BY n DESC LIMIT :limit",
-        {"id": conversation_id, "before": before, "limit": limit, **seen.values},
+        f"{_BEFORE} SELECT question, answer FROM turns t WHERE conversation_id = :id AND status <> 'pending' "
+        f"AND {followed} AND {seen.on('t')} ORDER BY n DESC LIMIT :limit",
+        {"id": conversation_id, "turn": before, "limit": limit, **seen.values},
     ).fetchall()
     said = list[Message]()
     for row in reversed(rows):
@@ -194,4 +254,6 @@ def _turn(row: sqlite3.Row) -> StoredTurn:
         done=DoneEvent.model_validate_json(ending) if ending and status != "failed" else None,
         error=ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
         feedback=feedback,
+        parent=row["parent"],
+        versions=tuple(json.loads(row["versions"])) or (row["id"],),
     )

@@ -191,6 +191,7 @@ def filled(world: World, home: Path) -> World:
         # The walk tries to sign in without a key, too; addresses with right keys are not kept out for that.
         world.get(who, "GET", "/v1/models")
     world.ids["conversation"] = world.conversation("alpha reader")
+    world.ids["asked"] = world.ids["turn"]
     rating = {"turn_id": world.ids["turn"], "rating": "down", "comment": WORDS["comment"]}
     world.get("alpha agent", "POST", "/v1/feedback", json=rating)
     world.ids["job"] = world.uploaded("alpha operator", NAMES["collection"], NAMES["uploaded"])
@@ -292,6 +293,12 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/conversations/{conversation_id}/export": (of_a_row(), at("/v1/conversations/{conversation}/export")),
     "POST /v1/conversations/{conversation_id}/turns": (
         of_a_row(403), at("/v1/conversations/{conversation}/turns", json={"question": "What does wood cost?"})
+    ),
+    "POST /v1/conversations/{conversation_id}/versions": (
+        of_a_row(403),
+        lambda world, who: (
+            f"/v1/conversations/{world.ids['conversation']}/versions", {"json": {"turn_id": world.ids["asked"]}}
+        ),
     ),
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
     "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
@@ -419,6 +426,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "watch_jobs": {"jobs": {"{job}": "x"}},
     "stop": {"stream": "stream-of-alpha"},
     "open_conversation": {"id": "{conversation}"},
+    "show_version": {"id": "{conversation}", "turn": "{asked}"},
     "welcome": {"id": "{collection}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},

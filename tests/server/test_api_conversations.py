@@ -60,6 +60,13 @@ def test_a_retried_turn_takes_the_place_of_the_old_one(running: Any) -> None:
         kept = client.get(f"/v1/conversations/{conversation}").json()["messages"]
         assert [turn["id"] for turn in kept] == [new["turn_id"]]
         assert client.get(f"/v1/turns/{old}").status_code == 200
+        assert kept[0]["versions"] == [old, new["turn_id"]]
+        exported = client.get(f"/v1/conversations/{conversation}/export").json()
+        assert [turn["question"] for turn in exported["set_aside"]] == ["How long is leave?", "And by fax?"]
+        shown = client.post(f"/v1/conversations/{conversation}/versions", json={"turn_id": old}).json()
+        assert [turn["question"] for turn in shown["messages"]] == ["How long is leave?", "And by fax?"]
+        missing = client.post(f"/v1/conversations/{conversation}/versions", json={"turn_id": "nothing"})
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "turn_not_found")
         answer = client.post(
             f"/v1/conversations/{conversation}/turns", json={"question": "x", "regenerate_of": "nothing"}
         )

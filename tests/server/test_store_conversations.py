@@ -118,6 +118,47 @@ def test_an_edited_question_takes_the_place_of_all_that_followed(database: Datab
     assert len(database.read_blocking(lambda c: conversations.search(c, "okapi", 10, 0, ALL))) == 1
 
 
+def questions(database: Database, conversation: ConversationSummary) -> list[str]:
+    found = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL))
+    assert found is not None
+    return [turn.question for turn in found.messages]
+
+
+def test_every_version_is_kept_with_what_followed_it(database: Database) -> None:
+    conversation = new(database)
+    first = say(database, conversation, "one?", "zebra")
+    second = say(database, conversation, "two?", "giraffe")
+    third = say(database, conversation, "three?", "3")
+    again = say(database, conversation, "two?", "okapi", replaces=second)
+    say(database, conversation, "four?", "4")
+    assert questions(database, conversation) == ["one?", "two?", "four?"]
+    turn = database.read_blocking(lambda c: turns.find(c, again, ALL))
+    assert turn is not None
+    assert (turn.parent, turn.versions) == (first, (second, again))
+
+    def show(turn_id: str) -> bool:
+        return database.write_blocking(lambda c: turns.show(c, conversation.id, turn_id, ALL))
+
+    assert show(second)
+    assert questions(database, conversation) == ["one?", "two?", "three?"]
+    assert len(database.read_blocking(lambda c: conversations.search(c, "giraffe", 10, 0, ALL))) == 1
+    assert database.read_blocking(lambda c: conversations.search(c, "okapi", 10, 0, ALL)) == []
+    # A version of what followed is remembered, also while another version of the turn before is shown.
+    say(database, conversation, "three, edited?", "3b", replaces=third)
+    assert show(again)
+    assert questions(database, conversation) == ["one?", "two?", "four?"]
+    assert show(second)
+    assert questions(database, conversation) == ["one?", "two?", "three, edited?"]
+    # What a turn has read is what it followed, whatever is shown.
+    heard = database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=again, limit=50))
+    assert [message.text for message in heard.messages] == ["one?", "zebra"]
+    whole = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL, whole=True))
+    assert whole is not None
+    assert [turn.question for turn in whole.set_aside] == ["three?", "two?", "four?"]
+    assert not show("nothing")
+    assert not database.write_blocking(lambda c: turns.show(c, "another", second, ALL))
+
+
 @pytest.mark.parametrize(
     ("query", "hit"),
     [

@@ -311,6 +311,40 @@ def test_what_older_versions_wrote_is_kept_and_seen_by_operators(tmp_path: Path)
         database.close()
 
 
+def test_what_was_replaced_before_there_were_versions_is_a_version(tmp_path: Path) -> None:
+    path = tmp_path / "anaphora.db"
+    rows = [  # Asked, then asked again, then gone on with, then edited: (id, question, replaced).
+        ("a", "one?", 0), ("b", "two?", 1), ("b2", "two?", 1), ("c", "three?", 1), ("e", "two, edited?", 0),
+        ("f", "four?", 0),
+    ]  # fmt: skip
+    with closing(sqlite3.connect(path)) as old:
+        for number, script in _migrations():
+            if number <= 6:
+                old.executescript(script)
+        old.executescript(
+            "PRAGMA user_version = 6; INSERT INTO conversations (id, title, collection, created, updated) "
+            "VALUES ('x', 'old', 'docs', 1.0, 1.0);"
+        )
+        old.executemany(
+            "INSERT INTO turns (id, conversation_id, collection, question, status, answer, created, runner) "
+            "VALUES (?, 'x', 'docs', ?, 'answered', 'yes', 1.0, 'r')",
+            [row[:2] for row in rows],
+        )
+        old.executemany("UPDATE turns SET replaced = 1 WHERE id = ?", [row[:1] for row in rows if row[2]])
+        old.commit()
+    database = Database(path)
+    try:
+        shown = [("a", None, ("a",)), ("e", "a", ("b", "b2", "e")), ("f", "e", ("f",))]
+        found = database.read_blocking(lambda c: turns.of_conversation(c, "x", ALL))
+        assert [(turn.id, turn.parent, turn.versions) for turn in found] == shown
+        database.write_blocking(lambda c: turns.show(c, "x", "b2", ALL))
+        found = database.read_blocking(lambda c: turns.of_conversation(c, "x", ALL))
+        assert [turn.id for turn in found] == ["a", "b2", "c"]
+        assert len(database.read_blocking(lambda c: conversations.search(c, "three", 5, 0, ALL))) == 1
+    finally:
+        database.close()
+
+
 def test_a_read_sees_one_state_whatever_is_written_meanwhile(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
     made = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))

@@ -217,7 +217,9 @@ class FakeService(ChatService):
             return
         summary, turns = self.store[request.conversation_id]
         replaced = [index for index, turn in enumerate(turns) if turn.id == request.regenerate_of]
+        versions: tuple[str, ...] = (turn_id,)
         if replaced:
+            versions = (*turns[replaced[0]].versions, turn_id)
             del turns[replaced[0] :]
         last = events[-1] if events else None
         done = last if isinstance(last, DoneEvent) else None
@@ -238,6 +240,7 @@ class FakeService(ChatService):
                 done=done,
                 error=error,
                 feedback=None,
+                versions=versions,
             )
         )
         title = summary.title or request.question
@@ -258,7 +261,10 @@ class FakeService(ChatService):
         found = [summary for summary, _ in self.store.values() if not query or query.lower() in summary.title.lower()]
         return sorted(found, key=lambda summary: -summary.updated)[offset : offset + limit]
 
-    async def conversation(self, conversation_id: str) -> ConversationDetail:
+    async def stored_turn(self, turn_id: str) -> StoredTurn:
+        return next(turn for _, turns in self.store.values() for turn in turns if turn.id == turn_id)
+
+    async def conversation(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
         if conversation_id not in self.store:
             raise NotFound("This conversation does not exist any more; begin a new one.")
         summary, turns = self.store[conversation_id]

@@ -173,6 +173,18 @@ def test_a_refused_retry_brings_back_what_it_would_have_replaced(visitor: Visito
     conversation = page.url.partition("?c=")[2]
     assert len(site.ask(site.service.conversation(conversation)).messages) == 1
 
+    # Nothing is lost: the first version comes back with what followed it, here and after the page is loaded again.
+    assert page.inner_text(".versions .meta") == "2/2"
+    page.click('[data-action="version"][aria-label="The version before"]')
+    page.wait_for_selector(f'.turn:last-child[data-turn="{before[1]}"]')
+    assert [turn.get_attribute("data-turn") for turn in page.locator(".turn").all()] == before
+    assert page.inner_text(".turn:first-child .versions .meta") == "1/2"
+    page.reload()
+    page.wait_for_selector(f'.turn:last-child[data-turn="{before[1]}"]')
+    page.click('[data-action="version"][aria-label="The version after"]')
+    page.wait_for_selector('.turn:only-child[data-state="answered"]')
+    assert page.inner_text(".versions .meta") == "2/2"
+
 
 def test_a_poisoned_document_and_answer_do_nothing(visitor: Visitor) -> None:
     page = visitor.page

@@ -77,19 +77,37 @@ async function open(id) {
   if (!answer) return fresh();
   part("welcome").replaceChildren();
   turns.replaceChildren();
-  for (const turn of answer.turns) {
-    const article = anaphora.element(turn.html);
-    sources.set(article, turn.sources);
-    turns.appendChild(article);
-  }
+  show(answer.turns);
   here(answer.id, answer.title, answer.collection);
   lend(answer.own);
   showSources(turns.lastElementChild);
   settle();
   toEnd();
 }
+// Draw these turns; those that are there already stay as they are.
+function show(wanted) {
+  const there = new Map([...turns.children].map((article) => [article.dataset.turn, article]));
+  turns.replaceChildren(...wanted.map(({ turn, html, sources: found }) => {
+    const fresh = anaphora.element(html);
+    const article = there.get(turn) || fresh;
+    if (article !== fresh) anaphora.patch(article, fresh.innerHTML);
+    sources.set(article, found);
+    return article;
+  }));
+}
+async function version(id) {
+  if (running) return;
+  const answer = await anaphora.call(server, "show_version", { id: conversation, turn: id });
+  if (!answer || answer.id !== conversation || running) return;
+  show(answer.turns);
+  const article = [...turns.children].find((turn) => turn.dataset.turn === id);
+  showSources(article);
+  article?.querySelector('[data-action="version"]:not(:disabled)')?.focus({ preventScroll: true });
+  say(article?.querySelector(".versions")?.getAttribute("aria-label") || "");
+  anaphora.emit("changed");
+}
 
-// Ask; `place` is the turn whose place the new one takes (retry, edit, other search words).
+// Ask; `place` is the turn of which the new one is a version (retry, edit, other search words).
 function ask(text, { place = null, searchFor = null } = {}) {
   text = text.trim();
   if (!text || running) return;
@@ -183,7 +201,7 @@ function edit(article) {
   row.className = "row";
   const note = document.createElement("span");
   note.className = "note";
-  note.textContent = later ? `Asking again drops the ${later === 1 ? "turn" : later + " turns"} after this one.` : "";
+  note.textContent = later ? `The ${later === 1 ? "turn" : later + " turns"} after this one will stay with the version above.` : "";
   const again = document.createElement("button"), leave = document.createElement("button");
   again.type = leave.type = "button";
   again.className = "button primary";
@@ -235,6 +253,7 @@ const actions = {
   example: (target) => ask(target.querySelector(".text").textContent),
   retry: (target, article) => ask(article.querySelector(".asked").textContent, { place: article }),
   edit: (target, article) => edit(article),
+  version: (target) => version(target.dataset.version),
   search: (target, article) => {
     const words = article.querySelector('[data-enter="search"]').value.trim();
     if (words) ask(article.querySelector(".asked").textContent, { place: article, searchFor: words });

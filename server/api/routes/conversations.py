@@ -59,8 +59,15 @@ class NewTurn(_Strict):
     search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
     regenerate_of: str | None = Field(
-        default=None, description="The turn whose place this one takes; it and those after it are set aside."
+        default=None,
+        description="The turn of which this is a new version; it is set aside with those after it, and kept.",
     )
+
+
+class ShownVersion(_Strict):
+    """The version of a turn to be shown."""
+
+    turn_id: str = Field(description="One of the `versions` of a turn of the conversation.")
 
 
 class ConversationList(BaseModel):
@@ -88,8 +95,14 @@ async def create_conversation(body: NewConversation, service: Service) -> Conver
 
 @router.get("/v1/conversations/{conversation_id}", summary="Read a conversation")
 async def read_conversation(conversation_id: ConversationId, service: Service) -> ConversationDetail:
-    """The conversation with its turns, oldest first."""
+    """The conversation with the turns that are shown, oldest first; each names its other `versions`."""
     return await service.conversation(conversation_id)
+
+
+@router.post("/v1/conversations/{conversation_id}/versions", summary="Show another version of a turn")
+async def show_version(conversation_id: ConversationId, body: ShownVersion, service: Service) -> ConversationDetail:
+    """The version takes its place, and the turns that followed it come back; what was shown is kept."""
+    return await service.show_version(conversation_id, body.turn_id)
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation")
@@ -161,7 +174,7 @@ async def _events(turn: RunningTurn) -> AsyncIterator[bytes]:
 
 @router.get("/v1/turns/{turn_id}", summary="Read a turn")
 async def read_turn(turn_id: TurnId, service: Service) -> StoredTurn:
-    """A turn as it is kept, also one whose place another has taken."""
+    """A turn as it is kept, also one of which another version is shown."""
     return await service.stored_turn(turn_id)
 
 

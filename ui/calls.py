@@ -40,7 +40,7 @@ class _Named(_Asked):
     id: str
 
 
-class _Version(_Named):
+class _Versioned(_Named):
     turn: str
 
 
@@ -84,7 +84,7 @@ class Calls:
 
     async def show_version(self, data: object) -> Answer:
         """`{id, turn}` → as `open_conversation`, with that version of the turn and what followed it."""
-        asked = _Version.model_validate(data)
+        asked = _Versioned.model_validate(data)
         return self._opened(await self._service.show_version(asked.id, asked.turn))
 
     def _opened(self, detail: ConversationDetail) -> Answer:

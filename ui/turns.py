@@ -250,7 +250,7 @@ def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class VersionNumber:
     """Which of how many versions a turn is, and its neighbours' ids (empty where there is none)."""
 
     number: int
@@ -259,9 +259,9 @@ class Version:
     after: str
 
 
-def _version(view: TurnView) -> Version:
+def _version(view: TurnView) -> VersionNumber:
     ids, at = view.versions, view.versions.index(view.id or "")
-    return Version(at + 1, len(ids), ids[at - 1] if at else "", ids[at + 1] if at + 1 < len(ids) else "")
+    return VersionNumber(at + 1, len(ids), ids[at - 1] if at else "", ids[at + 1] if at + 1 < len(ids) else "")
 
 
 class _Shown:

@@ -13,6 +13,7 @@ from cli.eval_answers import answers
 from cli.eval_candidates import candidates
 from cli.eval_check import check
 from cli.eval_pdf import pdf
+from cli.eval_qasper import qasper
 from cli.eval_standalone import standalone
 from cli.shared.evaluating import bench, listed, measured_run, open_form
 from cli.shared.options import By, Data, Every, FailUnder, Name, Out, Run, Sets, overriding
@@ -25,6 +26,7 @@ app.command()(answerability)
 app.command()(candidates)
 app.command()(check)
 app.command()(pdf)
+app.command()(qasper)
 app.command()(standalone)
 
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from evaluation.embeddings import pair_scores
 from evaluation.retrieval import Bench, Progress, index_set, silent
 from evaluation.sets.quotes import placed
 from index.collection import Collection
-from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
+from index.rerank import CrossEncoderReranker, Reranker
 from rewriter.reranking.rows import RankedPassage, RerankExample
 from server.turn.search import TurnSearch
 
@@ -29,7 +30,6 @@ FIRST, FURTHER = 4, 3
 """So many from its top, and so many at random from below."""
 RELEVANT = 2
 """Relevant passages are taken up to so many, those that the search missed last."""
-_BATCH = 4
 
 
 def candidates_of_set(chosen: EvalSet, rewriter: Rewriter, bench: Bench) -> Iterator[RerankExample]:
@@ -99,13 +99,5 @@ def _scores(teacher: Reranker | None, question: Question, passages: Sequence[str
     """What the present cross-encoder says of each under the stand-alone question; nothing where there is none."""
     if not isinstance(teacher, CrossEncoderReranker) or (question.conversation and not question.rewrite):
         return [None] * len(passages)
-    scorer = teacher.scorer
-    asked = scorer.cut(question.rewrite or question.text, QUESTION_TOKENS)[0]
-    cut = [scorer.cut(passage, PASSAGE_TOKENS)[0] for passage in passages]
-    order = sorted(range(len(cut)), key=lambda n: len(cut[n]))
-    scores = [0.0] * len(cut)
-    for start in range(0, len(order), _BATCH):
-        part = order[start : start + _BATCH]
-        for n, score in zip(part, scorer.score(asked, [cut[n] for n in part]).tolist(), strict=True):
-            scores[n] = round(float(score), 3)
-    return scores
+    asked = question.rewrite or question.text
+    return [round(score, 3) for score in pair_scores(teacher, asked, passages)]

@@ -12,9 +12,11 @@ import numpy as np
 
 from index.encoders import Encoder, Vectors
 from index.journal import VectorJournal
-from index.rerank import CrossEncoderReranker, Reranker, Scorer, Scores
+from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker, Scorer, Scores
+from text.asking import QuestionContext, asking
 
 BATCH = 512
+PAIRS = 4
 
 
 class CachedEncoder(AbstractContextManager["CachedEncoder"]):
@@ -92,6 +94,22 @@ def cached_reranker(reranker: Reranker | None, path: Path) -> Iterator[Reranker 
         return
     with CachedScorer(reranker.scorer, reranker.name, path) as scorer:
         yield CrossEncoderReranker(reranker.name, scorer, lengths=reranker.lengths)
+
+
+def pair_scores(reranker: CrossEncoderReranker, question: str, passages: Sequence[str]) -> list[float]:
+    """What a cross-encoder says of a question that stands alone and each passage: logits, in the passages' order."""
+    scorer, lengths = reranker.scorer, reranker.lengths
+    asked = asking(question, QuestionContext(), lengths, scorer.cut) if lengths is not None else question
+    asked = scorer.cut(asked, lengths.total if lengths is not None else QUESTION_TOKENS)[0]
+    cut = [scorer.cut(passage, PASSAGE_TOKENS)[0] for passage in passages]
+    # Passages of like length share a batch, so that little of it is padding.
+    order = sorted(range(len(cut)), key=lambda n: len(cut[n]))
+    scores = [0.0] * len(cut)
+    for start in range(0, len(order), PAIRS):
+        part = order[start : start + PAIRS]
+        for n, score in zip(part, scorer.score(asked, [cut[n] for n in part]).tolist(), strict=True):
+            scores[n] = float(score)
+    return scores
 
 
 def _key(text: str) -> bytes:

@@ -19,7 +19,7 @@ from evaluation.metrics.significance import Estimate, estimate, estimate_of, hol
 from evaluation.reports.runs import Metric, RunWriter, Test
 from evaluation.sets.snippets import SET, Snippet
 from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import AskingFailed, QuoteAsker
+from server.evidence.asking import AskingFailed, QuoteAsker, SaidText
 from server.evidence.source import SourcePassage
 from server.evidence.spans import kept, original
 from server.evidence.standalone import (
@@ -126,22 +126,25 @@ class RememberedAsker(QuoteAsker):
     def __init__(self, chat_model: Any, journal: Path, seconds: float = 600.0) -> None:
         super().__init__(chat_model, seconds)
         self._journal = journal
-        self._known: dict[str, str] = {}
+        self._known: dict[str, SaidText] = {}
         if journal.is_file():
             for line in journal.read_text("utf-8").splitlines():
                 try:
                     row = json.loads(line)
                 except ValueError:
                     continue
-                self._known[row["asked"]] = row["said"]
+                self._known[row["asked"]] = SaidText(row["said"], row.get("logprob", 0.0))
 
-    async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
-        """As `QuoteAsker.ask`."""
+    async def say(
+        self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "", *, logprobs: bool = False
+    ) -> SaidText:
+        """As `QuoteAsker.say`."""
         key = json.dumps([prompt, system, dict(parts), tokens], ensure_ascii=False, sort_keys=True)
         if key not in self._known:
-            self._known[key] = said = await super().ask(prompt, parts, tokens, system)
+            self._known[key] = said = await super().say(prompt, parts, tokens, system, logprobs=logprobs)
             with self._journal.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"asked": key, "said": said}, ensure_ascii=False) + "\n")
+                row = {"asked": key, "said": said.text} | ({"logprob": said.logprob} if logprobs else {})
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
         return self._known[key]
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import regex
 
 from server.evidence.asking import QuoteAsker
-from server.evidence.source import SourcePassage, SourceQuote, clipped
-from server.turn.events import Evidence
+from server.evidence.source import SourcePassage, SourceQuote, clipped, numbered_texts
 from server.turn.support import SupportScorer
 from text.sentences import sentence_spans
 from text.words import stems
@@ -90,15 +89,7 @@ def extracted_answer(
     sources += [(one.id, one.text) for one in passages]
     if not sources:
         return None
-    scorer = SupportScorer(
-        [
-            Evidence(
-                n=n, passage_id=name, document_id="", title="", heading=[], page=None, start=0, end=len(text),
-                text=text, source="", score=0.0, ranks={},
-            )
-            for n, (name, text) in enumerate(sources, 1)
-        ]
-    )  # fmt: skip
+    scorer = SupportScorer(numbered_texts([text for _, text in sources]))
     own, snippet = set(stems(question)), set(stems(quote.snippet))
     best, score = None, MATCHES
     for n, (name, _) in enumerate(sources, 1):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import regex
@@ -20,6 +21,7 @@ from text.unsafe import escape
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
 
 PACKAGE = "server.evidence.prompts"
 _FIELD = regex.compile(r"\{\{(\w+)\}\}")
@@ -36,6 +38,14 @@ async def _at_once(call: Callable[[], Awaitable[str]]) -> str:
     return await call()
 
 
+@dataclass(frozen=True, slots=True)
+class SaidText:
+    """What a model said, and the mean log probability of its tokens, 0 where it does not tell."""
+
+    text: str
+    logprob: float = 0.0
+
+
 class QuoteAsker:
     """Asks `chat_model`, each time for at most so many tokens and `seconds`."""
 
@@ -50,17 +60,25 @@ class QuoteAsker:
     async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
         """What the model says to the prompt of this name (its user's part is `<name>_user`, of the instructions
         `system` if those are another's). Raises AskingFailed."""
+        return (await self.say(prompt, parts, tokens, system)).text
+
+    async def say(
+        self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "", *, logprobs: bool = False
+    ) -> SaidText:
+        """As `ask`; with `logprobs` also how likely it was."""
         from langchain_core.messages import HumanMessage, SystemMessage
 
         escaped = {name: escape(text) for name, text in parts.items()}
         # In one pass, so that what is filled in is never filled again.
         asked = _FIELD.sub(lambda match: escaped.get(match[1], ""), load_prompt(PACKAGE, f"{prompt}_user").text)
         messages = [SystemMessage(load_prompt(PACKAGE, system or prompt).text), HumanMessage(asked)]
-        bounded = self._model.bind(max_tokens=tokens)
+        bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
+        replies: list[BaseMessage] = []
 
         async def request() -> str:
             async with asyncio.timeout(self._seconds):
-                return str((await bounded.ainvoke(messages)).text)
+                replies.append(await bounded.ainvoke(messages))
+                return str(replies[-1].text)
 
         self.requests += 1
         try:
@@ -71,7 +89,9 @@ class QuoteAsker:
             line = (str(error).splitlines() or [""])[0][:200]
             raise AskingFailed(f"The language model could not be asked ({type(error).__name__}: {line}).") from error
         self.chars += len(asked) + len(said)
-        return said.strip()
+        found = (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
+        likely = [float(one["logprob"]) for one in found if one.get("logprob") is not None]
+        return SaidText(said.strip(), sum(likely) / max(1, len(likely)))
 
 
 def prompts_version(*names: str) -> str:

@@ -12,6 +12,7 @@ import regex
 
 from index.documents import Document, Section
 from index.query import Passage
+from server.turn.events import Evidence
 from text.blocks import blocks
 from text.sentences import sentence_spans
 
@@ -89,3 +90,14 @@ def clipped(text: str, chars: int) -> str:
         return text
     ends = [end for _, end in sentence_spans(text[: 2 * chars]) if end <= chars]
     return text[: ends[-1]] if ends else text[:chars].rsplit(" ", 1)[0]
+
+
+def numbered_texts(texts: Sequence[str]) -> list[Evidence]:
+    """Texts as evidence without a source, numbered from 1, to score sentences of them."""
+    return [
+        Evidence(
+            n=n, passage_id="", document_id="", title="", heading=[], page=None, start=0, end=len(text), text=text,
+            source="", score=0.0, ranks={},
+        )
+        for n, text in enumerate(texts, 1)
+    ]  # fmt: skip

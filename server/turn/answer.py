@@ -30,6 +30,14 @@ class Answer:
     dropped_citations: int
     refused: bool
 
+    @property
+    def plain(self) -> str:
+        """The text without its markers."""
+        kept, at = "", 0
+        for one in self.citations:
+            kept, at = kept + self.text[at : one.answer_start].rstrip(" "), one.answer_end
+        return kept + self.text[at:]
+
 
 class AnswerReader:
     """Reads one answer; feed it the model's pieces in order, then finish once."""

@@ -12,6 +12,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from server.turn.kinds import AnswerKind
+
 
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -176,6 +178,10 @@ class DoneEvent(_Event):
     )
     answerable: float | None = Field(
         default=None, description="Calibrated chance that the passages answer the question; None where nobody asked."
+    )
+    answer_kind: AnswerKind | None = Field(
+        default=None,
+        description="Told by the answer's form; None for a courtesy, and where the turn asks back.",
     )
 
 

@@ -35,6 +35,7 @@ from server.turn.events import (
 )
 from server.turn.evidence import Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
+from server.turn.kinds import AnswerKind, answer_kind
 from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
@@ -240,6 +241,7 @@ class _Turn:
         self._watch = watch
         self._turn_id, self._conversation_id = ids
         self._chances: Chances | None = None
+        self._texts: list[str] = []
         self.reader = AnswerReader(())
 
     def prepared(self, search: TurnSearch, searched: Searchable, plan: SearchPlan, where: Where | None) -> _Prepared:
@@ -254,6 +256,7 @@ class _Turn:
             hits, limit=retrieval.evidence, budget=CANDIDATES * budget, document=searched.document
         )
         passages = selection.passages
+        self._texts = [passage.text for passage in passages]
         self._chances = chances(plan, hits)
         # Words that a person chose for the search, or said when asked back, are not asked about.
         may_ask = plan.decision != EDITED and not asked_back(self._conversation)
@@ -358,6 +361,10 @@ class _Turn:
         alternatives: Sequence[Alternative] = (),
     ) -> DoneEvent:
         answer = self.reader.answer()
+        kind: AnswerKind | None = "unanswerable" if status == "refused" else "extractive"
+        if status == "answered":
+            # A courtesy has no evidence, and a question back is no answer.
+            kind = answer_kind(answer.plain, self._texts) if self._texts and not alternatives else None
         return DoneEvent(
             turn_id=self._turn_id,
             conversation_id=self._conversation_id,
@@ -373,6 +380,7 @@ class _Turn:
             warning=warning,
             alternatives=list(alternatives),
             answerable=None if self._chances is None else round(1 - self._chances.refuse, 3),
+            answer_kind=kind,
         )
 
 

@@ -47,6 +47,26 @@ def test_an_answer_streams_with_checked_citations() -> None:
     assert end.warning == ""
 
 
+@pytest.mark.parametrize(
+    ("script", "question", "kind"),
+    [
+        (
+            ["Parental leave lasts [1] ten weeks [1]. It may be taken in two parts [1]."],
+            "How long is leave?",
+            "extractive",
+        ),
+        (["It lasts for ten weeks [1]."], "How long is leave?", "abstractive"),
+        (["Yes, by fax [2]."], "Can I fax it?", "yes/no"),
+        (["<cannot_answer>"], "Who is the mayor?", "unanswerable"),
+        (None, "How long does parental leave last?", "extractive"),
+        (None, "Which university did the mayor attend?", "unanswerable"),
+        (None, "thanks!", None),
+    ],
+)
+def test_the_end_says_what_kind_of_answer_it_was(script: list[str] | None, question: str, kind: str | None) -> None:
+    assert done(play(engine(script), question)).answer_kind == kind
+
+
 def test_tokens_are_passed_on_as_they_come() -> None:
     """The model says its second half only once the first has arrived."""
 

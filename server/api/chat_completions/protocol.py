@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from index.query import Where
 from server.chat import CitationEvent, Evidence, RewriteEvent, SupportEvent
 from server.turn.events import Alternative
+from server.turn.kinds import AnswerKind
 
 
 class _Tolerant(BaseModel):
@@ -87,6 +88,7 @@ class Details(BaseModel):
     warning: str
     alternatives: list[Alternative] = Field(description="What may be meant, where the answer is a question back.")
     answerable: float | None = Field(description="Calibrated chance that the passages answer the question.")
+    answer_kind: AnswerKind | None = Field(description="As in the event `done` of a turn.")
 
 
 class AssistantMessage(BaseModel):

@@ -158,6 +158,7 @@ class Writer:
             warning=done.warning,
             alternatives=done.alternatives,
             answerable=done.answerable,
+            answer_kind=done.answer_kind,
         )
 
 

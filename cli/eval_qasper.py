@@ -1,0 +1,81 @@
+"""`anaphora eval qasper`: finding and reading within papers, by several rankings, with and without a language model."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
+from cli.shared.state import InputError, state_of
+
+if TYPE_CHECKING:
+    from server.engines import Engine
+    from server.evidence.reading import PassageAnswer
+
+
+def qasper(
+    context: typer.Context,
+    data: Data = None,
+    model: LanguageModel = "none",
+    split: Annotated[
+        str, typer.Option(help="`sample`: whole papers; `train`: evidence alone, where recall means nothing.")
+    ] = "sample",
+    arms: Annotated[str, typer.Option(help="Whose first paragraphs are read, by commas.")] = "bm25,reranked",
+    passages: Annotated[str, typer.Option(help="How many paragraphs are read, by commas.")] = "3,5,10",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Questions about papers: recall at a share of the paper, Evidence-F1, and Answer-F1 by kind.
+
+    With --model none the sentence that matches best answers. What a model said is kept: the same --name goes on.
+    """
+    from evaluation import reading
+    from evaluation.sets.qasper import load_papers
+    from evaluation.standalone import RememberedAsker
+    from index.rerank import CrossEncoderReranker
+    from server.engines import open_engine
+
+    if data is None:
+        raise InputError("Say where the data sets are: --data.")
+    wanted = listed(arms)
+    if unknown := set(wanted) - set(reading.ARMS):
+        raise InputError(f"There is no ranking {', '.join(sorted(unknown))}; there are {', '.join(reading.ARMS)}.")
+    depths = sorted(int(one) for one in listed(passages) if one.isdecimal() and int(one) > 0)
+    if not depths:
+        raise InputError("--passages takes numbers above 0, by commas.")
+    state = state_of(context)
+    settings = state.settings(overriding(llm__model=model))
+    papers = load_papers(data, split)[::every]
+    asked = model.casefold() != "none"
+    with (
+        measured_run(state, settings, "qasper", name, out, fail_under, resume=bool(name)) as writer,
+        bench(settings, state, rerank=True) as measuring,
+        ExitStack() as stack,
+    ):
+        reranker = measuring.reading if isinstance(measuring.reading, CrossEncoderReranker) else None
+        ranked = reading.rank_all(papers, measuring.encoder, reranker, measuring.progress)
+        if split == "sample":
+            reading.measure_retrieval(ranked, writer)
+        engine = stack.enter_context(open_engine(settings)) if asked else None
+
+        async def read(engine: Engine | None) -> dict[str, list[list[PassageAnswer]]]:
+            chat_model = engine.chat_model() if engine else None
+            asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
+            try:
+                return await reading.read_all(ranked, wanted, asker, depths[-1], measuring.progress)
+            finally:
+                if engine:
+                    await engine.aclose()
+
+        reading.measure_answers(ranked, asyncio.run(read(engine)), depths, writer)
+        writer.notes.append(
+            f"{len(ranked)} questions about {len(papers)} papers, {sum(bool(one.question.evidence) for one in ranked)} "
+            f"with evidence in the text; answers by {settings.llm.model}, relevance by "
+            f"{reranker.name if reranker else 'nothing'}."
+        )

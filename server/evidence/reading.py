@@ -1,0 +1,77 @@
+"""Reading passages one by one: what each alone answers to a question, and whose answer is given.
+
+A language model is shown one passage as a quotation; without one the sentence that matches the question best is the
+answer, and to a question of yes or no whether that sentence denies. Which passages are read is left to whoever asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import regex
+
+from server.evidence.asking import QuoteAsker
+from server.evidence.source import clipped, numbered_texts
+from server.turn.kinds import AnswerKind, answer_kind, asks_whether
+from server.turn.support import SupportScorer
+from text.words import negations
+
+READ_TOKENS = 40
+PASSAGE_CHARS = 4000
+
+_CANNOT = regex.compile(
+    r"\W*(?:cannot[_ ]answer|unanswerable|no answer|not (?:stated|given|specified|mentioned))\b", regex.I
+)
+_LABEL = regex.compile(r"^\W*answer\s*:\s*", regex.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class PassageAnswer:
+    """What one passage answers; `text` is empty and `confidence`, from 0 to 1, is 0 where it does not."""
+
+    text: str
+    kind: AnswerKind
+    confidence: float
+
+
+NOTHING = PassageAnswer("", "unanswerable", 0.0)
+
+
+async def prompted_reading(asker: QuoteAsker, question: str, passage: str) -> PassageAnswer:
+    """What a model answers from a passage; as confident as its tokens were likely, wholly where it does not tell.
+
+    Raises AskingFailed.
+    """
+    parts = {"passage": clipped(passage, PASSAGE_CHARS), "question": question}
+    said = await asker.say("read", parts, READ_TOKENS, logprobs=True)
+    answer = _LABEL.sub("", said.text.strip().split("\n")[0]).strip()
+    kind = answer_kind(answer, [passage])
+    if kind == "unanswerable" or _CANNOT.match(answer):
+        return NOTHING
+    return PassageAnswer(answer, kind, math.exp(said.logprob))
+
+
+def extracted_readings(question: str, passages: Sequence[str]) -> list[PassageAnswer]:
+    """What each of the passages that were found for a question answers, by their words."""
+    scorer = SupportScorer(numbered_texts(passages))
+    whether = asks_whether(question)
+    found = []
+    for n in range(1, len(passages) + 1):
+        best = max(scorer.matches(question, n), key=lambda match: match.score)
+        if not best.score:
+            found.append(NOTHING)
+        elif whether:
+            denied = bool(negations(best.quote)) != bool(negations(question))
+            found.append(PassageAnswer("No" if denied else "Yes", "yes/no", best.score))
+        else:
+            found.append(PassageAnswer(" ".join(best.quote.split()), "extractive", best.score))
+    return found
+
+
+def chosen(answers: Sequence[PassageAnswer], relevances: Sequence[float]) -> PassageAnswer:
+    """The answer that is likeliest by its passage's relevance (from 0 to 1) and by its own confidence; the earliest of
+    equals."""
+    worth = [relevance * answer.confidence for answer, relevance in zip(answers, relevances, strict=True)]
+    return answers[max(range(len(worth)), key=worth.__getitem__)] if any(worth) else NOTHING

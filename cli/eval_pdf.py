@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from cli.shared.options import Data, Every
 from cli.shared.state import InputError, state_of
 
 
-def pdf(context: typer.Context, data: Data = None, every: Every = 1) -> None:
+def pdf(
+    context: typer.Context,
+    data: Data = None,
+    every: Every = 1,
+    scans: Annotated[
+        bool, typer.Option("--scans", help="Also from pictures of the pages, by Tesseract: seconds a page.")
+    ] = False,
+) -> None:
     """Read the PDFs of the set scisumm, and compare their words with those of the papers' texts."""
     from cli.shared.progress import progress
     from evaluation import extraction
@@ -19,14 +28,14 @@ def pdf(context: typer.Context, data: Data = None, every: Every = 1) -> None:
     state = state_of(context)
     count = len(list(extraction.documents(data))[::every])
     with progress(state.err, "reading", count) as advance:
-        found = extraction.measure(data, state.settings().index.max_file_mb, every, advance)
+        found = extraction.measure(data, state.settings().index.max_file_mb, every, advance, scans=scans)
     rows = [
         (
             arm,
             *(f"{100 * value:.1f}" for value in found.means(arm)),
             f"{found.pages / max(1e-9, found.seconds[arm]):.1f}",
         )
-        for arm in extraction.ARMS
+        for arm in found.overlaps
     ]
     state.out.print(table(("arm", "precision", "recall", "F1", "pages a second"), rows), soft_wrap=True)
     for baseline in ("whole", "cut"):

@@ -35,7 +35,7 @@ def extract(
     left = [path for path in dict.fromkeys(files) if str(path) not in known]
     if len(left) < len(files):
         state.err.print(f"{len(files) - len(left)} of {len(files)} files were read before.")
-    limits = Limits(wanted.parse_seconds, wanted.parse_memory_mb, wanted.pdf.layout)
+    limits = Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump())
 
     def read(path: Path) -> dict[str, Any]:
         return pool.extract(path, wanted.max_file_mb)

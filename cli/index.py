@@ -139,7 +139,7 @@ def index_files(
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
                 retry=given if retry else (),
-                limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb, wanted.pdf.layout),
+                limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump()),
                 pool=pool,
                 store=wanted.vectors,
                 progress=report,

@@ -1,7 +1,7 @@
 """What of a PDF's words is read: token precision, recall and F1 against a text that people made of it.
 
-Three ways are compared: whole pages as they are drawn, the same cut at "References", and by layout. Counting words says
-nothing about their order.
+Three ways are compared: whole pages as they are drawn, the same cut at "References", and by layout; a fourth is by
+layout from pictures of the pages, as a scanner makes them. Counting words says nothing about their order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from evaluation.metrics.significance import Estimate, estimate
@@ -19,6 +20,9 @@ from evaluation.sets.rows import json_rows, present, text
 from index.loaders.sandbox import Limits, ParserPool
 
 ARMS = ("whole", "cut", "layout")
+SCANNED = "scanned"
+"""The arm of pages that are pictures, which takes seconds a page."""
+_SCAN_DPI = 300
 
 _TOKEN = re.compile(r"[a-z0-9]+")
 _REFERENCES = re.compile(r"(?im)^\W*(?:\d+\.?\s*)?references\W*$")
@@ -69,27 +73,55 @@ def cut(words: str) -> str:
     return words[: found[-1].start()] if found else words
 
 
-def measure(data: Path, max_file_mb: float, every: int = 1, advance: Callable[[], None] = lambda: None) -> Extraction:
-    """Read every Nth of the papers of `data/scisumm` in all ways."""
+def measure(
+    data: Path, max_file_mb: float, every: int = 1, advance: Callable[[], None] = lambda: None, *, scans: bool = False
+) -> Extraction:
+    """Read every Nth of the papers of `data/scisumm` in all ways; with `scans` also from pictures of their pages."""
     papers = documents(data)
-    result = Extraction()
-    with ParserPool(Limits(layout="auto")) as auto, ParserPool(Limits(layout="off")) as plain:
+    arms = (*ARMS, SCANNED) if scans else ARMS
+    result = Extraction({arm: [] for arm in arms}, dict.fromkeys(arms, 0.0))
+    with (
+        ParserPool(Limits(ocr_seconds=3600)) as auto,
+        ParserPool(Limits(layout="off")) as plain,
+        TemporaryDirectory() as folder,
+    ):
         for path in list(papers)[::every]:
             read: dict[str, str] = {}
-            for arm, pool in (("layout", auto), ("whole", plain)):
+            ways = [("layout", auto, path), ("whole", plain, path)]
+            if scans:
+                ways.append((SCANNED, auto, _scanned(path, Path(folder) / path.name)))
+            for arm, pool, file in ways:
                 began = time.perf_counter()
-                found = pool.extract(path, max_file_mb)
+                found = pool.extract(file, 8 * max_file_mb if file != path else max_file_mb)
                 result.seconds[arm] += time.perf_counter() - began
                 if found["status"] != "ok":
-                    result.failed.append(f"{path.name}: {found['status']}")
+                    result.failed.append(f"{path.name} ({arm}): {found['status']}")
                 read[arm] = str(found["text"])
-                result.pages += max((region["page"] for region in found["regions"]), default=0)
+                if arm == "layout":
+                    result.pages += max((region["page"] for region in found["regions"]), default=0)
             read["cut"] = cut(read["whole"])
-            for arm in ARMS:
+            for arm in arms:
                 result.overlaps[arm].append(overlap(read[arm], papers[path]))
             advance()
     result.seconds["cut"] = result.seconds["whole"]
     return result
+
+
+def _scanned(path: Path, scan: Path) -> Path:
+    """Write a PDF whose pages are pictures of those of another; where it lies."""
+    import pypdfium2  # type: ignore[import-untyped]
+
+    made = pypdfium2.PdfDocument.new()
+    for page in pypdfium2.PdfDocument(path):
+        width, height = page.get_size()
+        image = pypdfium2.PdfImage.new(made)
+        image.set_bitmap(page.render(scale=_SCAN_DPI / 72, grayscale=True))
+        image.set_matrix(pypdfium2.PdfMatrix().scale(width, height))
+        sheet = made.new_page(width, height)
+        sheet.insert_obj(image)
+        sheet.gen_content()
+    made.save(scan)
+    return scan
 
 
 def documents(data: Path) -> Mapping[Path, str]:

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import which
 
 from index.errors import LoadError
 from index.loaders import SourceFile
@@ -140,7 +141,10 @@ class FileReader:
         except OSError:
             return ""
         # How a PDF is read is of its own: another way of it concerns no other file.
-        read = f" {LAYOUT} {self._pool.limits.layout}" if path.suffix.lower() == ".pdf" else ""
+        limits = self._pool.limits
+        read = f" {LAYOUT} {limits.layout}" if path.suffix.lower() == ".pdf" else ""
+        if read and limits.ocr_seconds and which("tesseract"):
+            read += f" {limits.ocr_languages}"
         return f"{digest} {self._salt}{read}"
 
 

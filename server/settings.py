@@ -47,6 +47,18 @@ class PdfSettings(_Group):
         description="Whether columns, tables, captions and headings are told apart; `off` takes the text of each page "
         "as it is drawn, without places to show. PDFs are read again after changing it.",
     )
+    ocr_seconds: float = Field(
+        300.0,
+        ge=0,
+        description="What recognising the text of pages that are pictures may take for one file, in seconds, where "
+        "Tesseract is installed; pages that are left are named. `0` recognises nothing.",
+    )
+    ocr_languages: str = Field(
+        "eng",
+        pattern=r"^[A-Za-z_]+(\+[A-Za-z_]+)*$",
+        description="Languages in which text is recognised, as Tesseract names them, such as `eng+deu`; their data has "
+        "to be installed.",
+    )
 
 
 class IndexSettings(_Group):

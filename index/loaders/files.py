@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from index.documents import Document
 from index.errors import LoadError
@@ -57,6 +57,7 @@ def load(
     max_file_mb: float = DEFAULT_MAX_FILE_MB,
     warn: Callable[[str], None] | None = None,
     layout: Layout = "auto",
+    **reading: Any,
 ) -> list[Document]:
     """The documents of one file: one, or for `corpus.jsonl` one for each `metadata.doc_id`.
 
@@ -64,7 +65,7 @@ def load(
     `source`. A file above `max_file_mb` MiB (for a corpus: a row) is refused before it is read.
     Raises LoadError, whose message tells what is wrong with the file and what to do. Malformed rows
     of a corpus raise too, unless `warn` is given: then they are left out and told to it. With `layout` "off" the
-    pages of a PDF are read as they are drawn.
+    pages of a PDF are read as they are drawn; `reading` is what else `index.loaders.pdf.load` takes.
     """
     suffix = path.suffix.lower()
     max_bytes = int(max_file_mb * MEBIBYTE)
@@ -77,7 +78,7 @@ def load(
     if suffix == ".pdf":
         from index.loaders import pdf
 
-        return pdf.load(path, document_id, max_bytes, layout, warn or (lambda _: None))
+        return pdf.load(path, document_id, max_bytes, layout, warn or (lambda _: None), **reading)
     documents: list[Document] = import_module(f"index.loaders.{_MODULES[suffix]}").load(path, document_id, max_bytes)
     return documents
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from index.documents import Document, Section
 from index.errors import LoadError
-from index.loaders.files import Layout
 from index.loaders.sandbox import Limits
 
 _MEBIBYTE = 1 << 20
@@ -31,7 +32,14 @@ def _serve(limits: Limits) -> None:
     replies = os.fdopen(os.dup(1), "wb")
     # What a parser prints is nobody's reply.
     os.dup2(2, 1)
-    _confine(limits)
+    tesseract = which("tesseract") or ""
+    _confine(limits, tesseract)
+
+    def working() -> None:
+        """An empty line says that a page is about to be recognised, which takes a while."""
+        replies.write(b"\n")
+        replies.flush()
+
     replies.write(b"{}\n")
     replies.flush()
     for line in sys.stdin.buffer:
@@ -42,24 +50,35 @@ def _serve(limits: Limits) -> None:
             if request["draw"]:
                 reply = _picture(Path(path), request["draw"], float(request["max_file_mb"]))
             else:
-                reply = _reply(
-                    Path(path), document_id, float(request["max_file_mb"]), limits.layout, request["regions"]
-                )
+                reply = _reply(Path(path), document_id, request, limits, tesseract, working)
             replies.write(reply + b"\n")
             replies.flush()
 
 
-def _reply(path: Path, document_id: str, max_file_mb: float, layout: Layout, regions: bool) -> bytes:
+def _reply(
+    path: Path,
+    document_id: str,
+    request: dict[str, Any],
+    limits: Limits,
+    tesseract: str,
+    working: Callable[[], None],
+) -> bytes:
     from index.loaders.files import load
 
     warnings: list[str] = []
     reply: dict[str, Any] = {"warnings": warnings}
-    try:
-        reply["documents"] = load(path, document_id, max_file_mb, warnings.append, layout)
-        if regions and path.suffix.lower() == ".pdf" and layout == "auto":
-            from index.loaders.pdf import extracting
+    reading: dict[str, Any] = {}
+    if path.suffix.lower() == ".pdf":
+        from index.loaders.pdf import extracting
+        from index.loaders.pdf.recognising import Recogniser
 
-            reply["regions"] = extracting.regions(path, int(max_file_mb * _MEBIBYTE))
+        reading["recogniser"] = Recogniser(tesseract, limits.ocr_languages, limits.ocr_seconds, limits.seconds, working)
+        if request["regions"]:
+            reading["keep"] = lambda content: reply.update(regions=extracting.regions(content))
+    try:
+        reply["documents"] = load(
+            path, document_id, float(request["max_file_mb"]), warnings.append, limits.layout, **reading
+        )
     except LoadError as error:
         return json.dumps({"error": str(error)}).encode()
     return json.dumps(reply, default=_values).encode()
@@ -80,9 +99,12 @@ def _values(one: Document | Section) -> tuple[Any, ...]:
     return found
 
 
-def _confine(limits: Limits) -> None:
-    """Bound what this process can do. What a system lacks is passed over: the parent's clock holds everywhere."""
-    _leave_network()
+def _confine(limits: Limits, program: str) -> None:
+    """Bound what this process can do. What a system lacks is passed over: the parent's clock holds everywhere.
+
+    `program` is the one that it may start, under the same limits.
+    """
+    _leave_network(program)
     try:
         import resource
     except ImportError:
@@ -103,7 +125,7 @@ def _allow_seconds(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + 2 * seconds) + 2, hard))
 
 
-def _leave_network() -> None:
+def _leave_network(program: str) -> None:
     """Enter a network namespace without any device, where the kernel lets us; refuse Python's sockets everywhere."""
     import ctypes
 
@@ -113,7 +135,9 @@ def _leave_network() -> None:
         if libc.unshare(new_net) != 0:
             libc.unshare(new_net | new_user)
 
-    def refuse(event: str, _: object) -> None:
+    def refuse(event: str, given: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and program and given[0] == program:
+            return
         if event.startswith(("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")):
             raise PermissionError(f"a parser may not use {event}")
 

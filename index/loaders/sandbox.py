@@ -13,6 +13,7 @@ executed. What a file means is the loaders' business; what becomes of one that w
                                            ← {"png", "width", "height"}, {"missing"} or {"error"}
        "regions": true}                    → (the regions of one file as well)
                                            ← {"documents", "warnings", "regions"} or {"error"}
+                                           ← an empty line before each page of a PDF that is recognised (OCR)
 
 A worker that was killed was at the first file that has no answer.
 """
@@ -45,7 +46,9 @@ _START_SECONDS = 60.0
 # Being woken for each of many small answers costs more than reading them.
 _GATHER_SECONDS = 0.004
 _MEBIBYTE = 1 << 20
-_NEEDED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"})
+_NEEDED = frozenset(
+    {"PATH", "LANG", "LANGUAGE", "TESSDATA_PREFIX", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"}
+)
 
 
 class ParserKilled(LoadError):
@@ -63,12 +66,15 @@ class ParserKilled(LoadError):
 class Limits:
     """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker.
 
-    `layout` says how a PDF is read (`index.loaders.pdf`).
+    `layout` says how a PDF is read (`index.loaders.pdf`), `ocr_seconds` what recognising its pages may take beside
+    that, each page at most `seconds`, and `ocr_languages` in which languages of Tesseract.
     """
 
     seconds: float = 60.0
     memory_mb: int = 2048
     layout: Layout = "auto"
+    ocr_seconds: float = 300.0
+    ocr_languages: str = "eng"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +268,14 @@ class _Worker:
     def _lines(self, names: Sequence[str], cancelled: Callable[[], bool], seconds: float) -> Iterator[bytearray]:
         """The worker's next lines, one for each name, each within so many seconds after the one before."""
         most = self._limits.memory_mb * _MEBIBYTE
-        deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        deadline, latest = now + seconds, now + seconds + self._limits.ocr_seconds
         line, came = bytearray(), 0
         while came < len(names):
             answered = self._selector.select(_POLL_SECONDS)
             if cancelled():
                 raise IndexingCancelled(f"stopped while {names[came]} was read")
-            if not answered and time.monotonic() > deadline:
+            if time.monotonic() > (latest if answered else deadline):
                 raise ParserKilled(f"{names[came]} was given up: reading it takes more than {seconds:g} seconds")
             if not answered:
                 continue
@@ -284,9 +291,13 @@ class _Worker:
             line += piece
             if b"\n" in piece:
                 *lines, line = line.split(b"\n")
-                came += len(lines)
-                yield from lines
-                deadline = time.monotonic() + seconds
+                answers = [one for one in lines if one]
+                came += len(answers)
+                yield from answers
+                now = time.monotonic()
+                if answers:
+                    latest = now + seconds + self._limits.ocr_seconds
+                deadline = min(now + seconds, latest)
 
 
 def _environment() -> dict[str, str]:

@@ -360,7 +360,7 @@ class DocumentMixin(Acting):
             max_file_mb=index.max_file_mb,
             prune=prune,
             retry=retry,
-            limits=Limits(index.parse_seconds, index.parse_memory_mb, index.pdf.layout),
+            limits=Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump()),
             store=index.vectors,
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,

@@ -95,7 +95,7 @@ class PictureMixin(Acting):
                     raise Conflict(
                         "The file has changed since it was indexed. Index the collection again.", code="file_changed"
                     )
-            limits = Limits(index.parse_seconds, index.parse_memory_mb, index.pdf.layout)
+            limits = Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump())
             return shared_pool(limits).draw(path, page, width, index.max_file_mb)
         except OSError as error:
             raise NotFound("The document's file is not there any more.", code="page_not_found") from error

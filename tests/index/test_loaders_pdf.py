@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
+from shutil import which
 
 import pytest
 from reportlab.lib import colors
@@ -14,8 +16,10 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 
 from index.documents import Document
+from index.errors import LoadError
 from index.loaders import load
 from index.loaders.pdf.loading import read
+from index.loaders.pdf.recognising import recognised
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
 
@@ -250,3 +254,83 @@ def test_pages_that_are_pictures_are_named(tmp_path: Path) -> None:
     load(saved(tmp_path, buffer.getvalue()), "made.pdf", warn=warnings.append)
     (warning,) = warnings
     assert "1 of 3 pages are pictures without text (2)" in warning
+
+
+def scanned(pages: int) -> bytes:
+    """A page of two columns as its picture, so many times, behind a page that is text."""
+    import pypdfium2
+
+    sheet = io.BytesIO()
+    canvas = Canvas(sheet, pagesize=A4)
+    canvas.setFont("Helvetica-Bold", 18)
+    canvas.drawString(60, HEIGHT - 70, "The Wheel of the Mill")
+    canvas.setFont("Helvetica", 11)
+    for x, name in ((60, "left"), (320, "right")):
+        for n in range(12):
+            canvas.drawString(x, HEIGHT - 110 - 15 * n, f"The {name} wheel is turned by hand {n + 10}")
+    canvas.save()
+    picture = pypdfium2.PdfDocument(sheet.getvalue())[0].render(scale=200 / 72).to_pil()
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    canvas.drawString(60, 600, "Words of the part that is text.")
+    for _ in range(pages):
+        canvas.showPage()
+        canvas.drawInlineImage(picture, 0, 0, WIDTH, HEIGHT)
+    canvas.save()
+    return buffer.getvalue()
+
+
+@pytest.mark.skipif(which("tesseract") is None, reason="Tesseract is not installed")
+def test_a_scanned_page_is_recognised_in_its_columns(tmp_path: Path) -> None:
+    path = saved(tmp_path, scanned(1))
+    with ParserPool(Limits()) as pool:
+        found = pool.extract(path, 64)
+        (document,) = pool.parse(path, "made.pdf", 64).documents
+    assert found["status"] == "ok"
+    assert document.metadata["recognised_pages"] == 1
+    assert document.text == found["text"]
+    text = " ".join(document.text.split())
+    sides = [[f"The {side} wheel is turned by hand {n + 10}" for n in range(12)] for side in ("left", "right")]
+    left, right = map(" ".join, sides)
+    assert text.index("The Wheel of the Mill") < text.index(left) < text.index(right)
+    title = next(one for one in found["regions"] if one["text"] == "The Wheel of the Mill")
+    assert title["kind"] == "title"
+    assert title["box"] == pytest.approx([60, 57, 239, 74], abs=4)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(ocr_seconds=0), r"recognising text is off \(index.pdf.ocr_seconds = 0\)"),
+        (Limits(ocr_languages="none"), r"could not read them \(none\)|not installed"),
+    ],
+)
+def test_what_is_not_recognised_is_said_with_its_reason(tmp_path: Path, limits: Limits, said: str) -> None:
+    with ParserPool(limits) as pool:
+        found = pool.extract(saved(tmp_path, scanned(1)), 64)
+        assert found["text"] == "Words of the part that is text."
+        assert re.search(f"1 of 2 pages are pictures without text \\(2\\) and were not read; .*{said}", found["status"])
+    with pytest.raises(LoadError, match=r"holds pictures only; Tesseract, .* is not installed: install"):
+        load(saved(tmp_path, pictures_only()), "made.pdf")
+
+
+def pictures_only() -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    canvas.drawInlineImage(Image.new("L", (40, 40), 90), 60, 60, WIDTH - 120, HEIGHT - 120)
+    canvas.save()
+    return buffer.getvalue()
+
+
+def test_recognised_words_stand_on_their_lines() -> None:
+    hocr = """<span class='ocr_line' title="bbox 0 100 90 130; baseline 0 -10; x_size 40; x_descenders 10; x_asc 9">
+      <span class='ocrx_word' id='w1' title='bbox 0 105 30 125; x_wconf 96'><strong>a&amp;b</strong></span>
+      <span class='ocrx_word' id='w2' title='bbox 40 105 60 125; x_wconf 12'>~</span></span>
+     <span class='ocr_header' id='m' title="bbox 0 200 90 230; baseline 0 0; x_size 20; x_descenders 4; x_ascenders 5">
+      <span class='ocrx_word' id='w3' title='bbox 0 210 30 230; x_wconf 90'>next</span></span>"""
+    assert [(one.text, one.x0, one.y0, one.x1, one.y1) for one in recognised(hocr, 0.5)] == [
+        ("a&b", 0, 45, 15, 65),
+        ("next", 0, 107, 15, 117),
+    ]

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from index.loaders.pdf.composing import Mending
-from index.loaders.pdf.loading import read
+from index.loaders.pdf.loading import PdfContent
 from index.loaders.pdf.regions import DROPPED
 
 
-def regions(path: Path, max_bytes: int) -> list[dict[str, Any]]:
-    """Every region in reading order: kind, page from 1, box in points from the top left corner, and text.
-
-    Raises LoadError.
-    """
-    content = read(path, max_bytes)
+def regions(content: PdfContent) -> list[dict[str, Any]]:
+    """Every region in reading order: kind, page from 1, box in points from the top left corner, and text."""
     mending = Mending([region for region in content.regions if region.kind not in DROPPED])
     return [
         {

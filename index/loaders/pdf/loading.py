@@ -1,7 +1,4 @@
-"""The PDF loader: a file to a document, by the regions of its pages.
-
-Pictures of text are not read.
-"""
+"""The PDF loader: a file to a document, by the regions of its pages."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from index.errors import LoadError
 from index.loaders.files import Layout
 from index.loaders.pdf.composing import Heading, compose
 from index.loaders.pdf.glyphs import PageWords, read_page
+from index.loaders.pdf.recognising import Recogniser
 from index.loaders.pdf.regions import Region, heading_key, regions_of
 from index.loaders.pdf.whole import whole_pages
 from index.loaders.reading import clean, one_line, read_bytes, title_from_name
@@ -51,35 +49,43 @@ def load(
     max_bytes: int,
     layout: Layout = "auto",
     warn: Callable[[str], None] = lambda _: None,
+    recogniser: Recogniser = Recogniser(),  # noqa: B008  (frozen)
+    keep: Callable[[PdfContent], None] = lambda _: None,
 ) -> list[Document]:
     """One document; with its layout a section below each heading, else one for each bookmark on each page.
 
-    Raises LoadError for a PDF that is broken, encrypted, or holds pictures only.
+    Pages that are pictures are read by the `recogniser`. `keep` is given what stands in the file, where its layout is
+    read. Raises LoadError for a PDF that is broken, encrypted, or holds nothing that can be read.
     """
     with opened_pdf(path, max_bytes) as pdf:
         pages = len(pdf)
         title = one_line(clean(pdf.get_metadata_value("Title")))
         own = title if _is_title(title) else ""
+        recognised = 0
         if layout == "auto":
             try:
-                found = _content(pdf, path.name)
+                found = _content(pdf, path.name, recogniser)
                 composed = compose(found.regions, found.outline)
             except (ArithmeticError, LookupError, ValueError) as error:
                 warn(f"{path.name}: its layout could not be read ({error!r}); its pages are read as they are drawn")
                 layout = "off"
             else:
                 text, sections, heading = composed.text, composed.sections, composed.title
+                recognised = found.recognised
                 if found.pictures and text.strip():
-                    warn(_unread(path.name, found.pictures, pages))
+                    warn(_unread(path.name, found.pictures, pages, recogniser))
+                keep(found)
         if layout == "off":
             text, sections = whole_pages(pdf, path.name)
             heading = ""
     if not text.strip():
         raise LoadError(
             f"{path.name} has {pages} pages and no text in them: it is scanned or holds pictures only; "
-            "run text recognition (OCR) over it first"
+            + (recogniser.lacking if layout == "auto" and not recognised else "no text was recognised in them")
         )
     metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": pages}
+    if recognised:
+        metadata["recognised_pages"] = recognised
     return [Document(document_id, own or heading or title_from_name(path.name), text, sections, metadata)]
 
 
@@ -91,12 +97,14 @@ class PdfContent:
     outline: list[Heading]
     pictures: list[int]
     """Pages that hold pictures and not a word: nobody has read what they show."""
+    recognised: int = 0
+    """How many pages are pictures whose text was recognised."""
 
 
 def read(path: Path, max_bytes: int) -> PdfContent:
     """The regions of a file. Raises LoadError."""
     with opened_pdf(path, max_bytes) as pdf:
-        return _content(pdf, path.name)
+        return _content(pdf, path.name, Recogniser())
 
 
 @contextmanager
@@ -123,22 +131,28 @@ def _opened(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
         pdf.close()
 
 
-def _content(pdf: PdfDocument, name: str) -> PdfContent:
+def _content(pdf: PdfDocument, name: str, recogniser: Recogniser) -> PdfContent:
     outline = list(_outline(pdf))
     named = {(entry.page + 1, heading_key(entry.words)) for entry in outline}
-    pages = list(_pages(pdf, name))
-    pictures = [n for n, page in enumerate(pages, 1) if page.images and not page.words and not page.aside]
-    return PdfContent(regions_of(pages, named), outline, pictures)
+    pictures: list[int] = []
+    recognised: list[int] = []
+    pages = list(_pages(pdf, name, recogniser, pictures, recognised))
+    return PdfContent(regions_of(pages, named), outline, pictures, len(recognised))
 
 
-def _pages(pdf: PdfDocument, name: str) -> Iterator[PageWords]:
+def _pages(
+    pdf: PdfDocument, name: str, recogniser: Recogniser, pictures: list[int], recognised: list[int]
+) -> Iterator[PageWords]:
+    """The words of each page; the numbers of those that are pictures go into `pictures` or, read, into `recognised`."""
     import pypdfium2
 
-    total = 0
+    total, until = 0, recogniser.until()
     for number in range(len(pdf)):
         try:
             page = pdf[number]
             words = read_page(page, _MAX_CHARACTERS - total)
+            if words.images and not words.words and not words.aside:
+                (recognised if recogniser.read(page, words, until) else pictures).append(number + 1)
             page.close()
         except pypdfium2.PdfiumError as error:
             raise LoadError(
@@ -160,11 +174,11 @@ def _outline(pdf: PdfDocument) -> Iterator[Heading]:
             yield Heading(entry.level, page, words)
 
 
-def _unread(name: str, pictures: Sequence[int], pages: int) -> str:
+def _unread(name: str, pictures: Sequence[int], pages: int, recogniser: Recogniser) -> str:
     shown = ", ".join(map(str, pictures[:_SHOWN])) + (", …" if len(pictures) > _SHOWN else "")
     return (
         f"{name}: {len(pictures)} of {pages} pages are pictures without text ({shown}) and were not read; "
-        "run text recognition (OCR) over the file"
+        + recogniser.lacking
     )
 
 

@@ -72,7 +72,9 @@ def _reply(
         from index.loaders.pdf import extracting
         from index.loaders.pdf.recognising import Recogniser
 
-        reading["recogniser"] = Recogniser(tesseract, limits.ocr_languages, limits.ocr_seconds, limits.seconds, working)
+        # A page ends before the parent's patience does.
+        page_seconds = 0.8 * limits.seconds
+        reading["recogniser"] = Recogniser(tesseract, limits.ocr_languages, limits.ocr_seconds, page_seconds, working)
         if request["regions"]:
             reading["keep"] = lambda content: reply.update(regions=extracting.regions(content))
     try:

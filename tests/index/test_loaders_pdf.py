@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from shutil import which
 
+import psutil
 import pytest
 from reportlab.lib import colors
 from reportlab.lib.pagesizes import A4
@@ -16,7 +17,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 
 from index.documents import Document
-from index.errors import LoadError
+from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
 from index.loaders.pdf.loading import read
 from index.loaders.pdf.recognising import recognised
@@ -312,6 +313,26 @@ def test_what_is_not_recognised_is_said_with_its_reason(tmp_path: Path, limits: 
         assert re.search(f"1 of 2 pages are pictures without text \\(2\\) and were not read; .*{said}", found["status"])
     with pytest.raises(LoadError, match=r"holds pictures only; Tesseract, .* is not installed: install"):
         load(saved(tmp_path, pictures_only()), "made.pdf")
+
+
+@pytest.mark.skipif(which("tesseract") is None, reason="Tesseract is not installed")
+def test_recognising_ends_with_its_worker(tmp_path: Path) -> None:
+    path = saved(tmp_path, scanned(8))
+
+    def recognising() -> list[psutil.Process]:
+        return [one for one in psutil.Process().children(recursive=True) if one.name() == "tesseract"]
+
+    with ParserPool(Limits()) as pool:
+        started: list[psutil.Process] = []
+
+        def seen() -> bool:
+            started.extend(recognising())
+            return bool(started)
+
+        with pytest.raises(IndexingCancelled):
+            pool.parse(path, "made.pdf", 64, seen)
+        psutil.wait_procs(started, timeout=3)
+        assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in started)
 
 
 def pictures_only() -> bytes:

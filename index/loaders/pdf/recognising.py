@@ -6,11 +6,15 @@ of the page and answers through a pipe.
 
 from __future__ import annotations
 
+import ctypes
 import html
+import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 _DPI = 300
 _MOST_PIXELS = 16_000_000
+_PR_SET_PDEATHSIG = 1
 _SURE = 30
 """Words of which Tesseract is less sure, from 0 to 100, are specks."""
 _LINE = re.compile(
@@ -75,11 +80,26 @@ class Recogniser:
         picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + rows.tobytes()
         command = [self.program, "stdin", "stdout", "-l", self.languages, "--dpi", str(round(72 * scale)), "hocr"]
         try:
-            said = subprocess.run(command, input=picture, capture_output=True, timeout=left, check=True).stdout
+            said = subprocess.run(
+                command,
+                input=picture,
+                capture_output=True,
+                timeout=left,
+                check=True,
+                # Its threads wait for each other in circles, which on a busy machine takes several times as long.
+                env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+                preexec_fn=_end_with_worker,
+            ).stdout
         except (OSError, subprocess.SubprocessError):
             return False
         found.words = recognised(said.decode("utf-8", "replace"), 1 / scale)
         return True
+
+
+def _end_with_worker() -> None:
+    """Ask the kernel, where it can, to kill this process with its parent, which may be killed at any moment."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def recognised(hocr: str, scale: float) -> list[PageWord]:

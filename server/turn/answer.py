@@ -8,14 +8,23 @@ text and not on where it was cut. Prompting, timing and errors are left to the p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from textwrap import dedent
 
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
+from server.turn.evidence import led_to
 from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter
 from server.turn.prompt import examples
+from server.turn.sequel import LEADS_IN
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from text.unsafe import showable
+from text.words import stems
+
+LED = 2
+"""Blocks that are added to an answer at most."""
+SAID = 0.5
+"""A block of whose words the answer holds this share is there already."""
 
 AnswerEvent = TokenEvent | CitationEvent | SupportEvent
 
@@ -57,6 +66,7 @@ class AnswerReader:
         self._citations: list[CitationEvent] = []
         self._support: list[SupportEvent] = []
         self._uncited: list[Statement] = []
+        self._led: list[Support] = []
         self._said: set[str] = set()
         self._repeated = False
         self._whole = True
@@ -106,12 +116,32 @@ class AnswerReader:
         """Show a sentence of the evidence as a block quotation with its citation."""
         self._show("\n\n" if self._shown else "")
         start = len(self._shown)
-        self._show("> " + "\n> ".join(showable(found.quote).split("\n")))
+        # Below an item of a list code is indented; alone that would make it code that shows its fences.
+        first, line, more = showable(found.quote).partition("\n")
+        text = dedent(found.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
+        self._show("> " + showable(text).replace("\n", "\n> "))
         end = len(self._shown)
-        self._show(f" [{found.n}]")
+        # Behind a fence or the last bar of a row there is no place for a marker.
+        apart = "\n>\n> " if self._shown.endswith(("```", "~~~", "|")) else " "
+        self._show(f"{apart}[{found.n}]")
         self._add_citation(found.n, found, f"[{found.n}]")
         self._add_support(start, end, (found.n,), 1.0)
         return self._take()
+
+    def complete(self) -> list[AnswerEvent]:
+        """Quote the code, lists and tables that cited sentences lead to, where the answer leaves them out."""
+        added = list[AnswerEvent]()
+        tail = self._shown.rpartition("\n")[2]
+        if LEADS_IN.search(tail) and (best := self._scorer.best(tail, self._evidence)) and best.score >= ATTRIBUTED:
+            self._led.append(best)
+        for sentence in self._led[:LED] if self._whole else ():
+            block = led_to(sentence, self._evidence[sentence.n])
+            words = set(stems(block.quote))
+            if len(words & set(stems(self._shown))) < SAID * len(words):
+                lines = block.quote.lstrip("\n")
+                start = block.end - len(lines)
+                added += self.quote(replace(block, quote=lines, start=start))
+        return added
 
     def answer(self) -> Answer:
         """Everything shown and judged by now."""
@@ -205,6 +235,8 @@ class AnswerReader:
         )
         self._citations.append(event)
         self._events.append(event)
+        if support is not None and support.score >= SUPPORTED and support not in self._led:
+            self._led.append(support)
 
     def _add_support(self, start: int, end: int, cited: Sequence[int], score: float) -> None:
         event = SupportEvent(

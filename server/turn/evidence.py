@@ -21,6 +21,7 @@ from index.pools import SECTION_END, SECTION_START
 from index.query import Hit, Passage
 from server.turn.events import Evidence, PageBox
 from server.turn.prompt import count_tokens
+from server.turn.sequel import ITEM, LEADS_IN, sequel_end
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows
 
@@ -116,8 +117,6 @@ _BESIDE = 0.6
 """A sentence's worth beside one that matches: an answer often stands in the sentence after."""
 _LISTED = 0.9
 """An item's worth where what leads to its list matches."""
-_LEADS_IN = regex.compile(r"[:：][*_\s]*$")
-_ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 
 MATCHES = 0.45
 """Where no sentence scores this much, nothing is quoted; chosen in `docs/citations.md`."""
@@ -126,7 +125,7 @@ CLOSE = 0.75
 QUOTES = 3
 PER_PASSAGE = 2
 LONGEST = 600
-"""Characters of one quotation; a longer sentence or code block is not quoted."""
+"""Characters of one sentence; a longer one is not quoted."""
 _RANK_DISCOUNT = 0.03
 _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
 """A line that separates a table's header from its body, or underlines a heading."""
@@ -180,10 +179,10 @@ def _lead_ins(sentences: Sequence[Support]) -> dict[int, int]:
     leads: dict[int, int] = {}
     lead: int | None = None
     for i, sentence in enumerate(sentences):
-        item = bool(_ITEM.match(sentence.quote))
+        item = bool(ITEM.match(sentence.quote))
         if item and lead is not None:
             leads[i] = lead
-        elif _LEADS_IN.search(sentence.quote):
+        elif LEADS_IN.search(sentence.quote):
             lead = i
         elif not item:
             lead = None
@@ -210,7 +209,8 @@ def best_sentences(question: str, evidence: Sequence[Evidence], scorer: SupportS
 
     `scorer` is one of the same evidence; without it only words are compared.
 
-    A sentence that ends with a colon brings what follows it, and so does a question, which says nothing alone.
+    A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
+    question, which says nothing alone.
     Passages found earlier count a little more.
     """
     found = _quotable(question, evidence, scorer or SupportScorer(evidence))
@@ -238,16 +238,26 @@ def _quotable(question: str, evidence: Sequence[Evidence], scorer: SupportScorer
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            if len(quote.quote) <= LONGEST and not _is_frame(match.quote) and not _ASKS.search(quote.quote):
+            if len(match.quote) <= LONGEST and not _is_frame(match.quote) and not _ASKS.search(quote.quote):
                 found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
     return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
 
 
 def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
-    if sequel is None or _RULE.search(sequel.quote) or not _GOES_ON.search(match.quote):
+    """The sentence with the block it leads to; a question, or what leads to none, with the sentence after it."""
+    if not _GOES_ON.search(match.quote):
         return match
-    text = passage.text[match.start - passage.start : sequel.end - passage.start]
-    return Support(match.n, match.score, text, match.start, sequel.end) if len(text) <= LONGEST else match
+    end = led_to(match, passage).end
+    if end == match.end and sequel is not None and not _RULE.search(sequel.quote):
+        end = sequel.end if sequel.end - match.start <= LONGEST else end
+    return replace(match, quote=passage.text[match.start - passage.start : end - passage.start], end=end)
+
+
+def led_to(sentence: Support, passage: Evidence) -> Support:
+    """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
+    end = sentence.end - passage.start
+    stop = sequel_end(passage.text, end) if LEADS_IN.search(sentence.quote) else end
+    return replace(sentence, quote=passage.text[end:stop], start=sentence.end, end=passage.start + stop)
 
 
 def _is_frame(quote: str) -> bool:

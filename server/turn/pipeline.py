@@ -313,7 +313,7 @@ class _Turn:
         refused = self.reader.refused or not self.reader.shown
         doubtful = bool(support) and not any(one.supported for one in support)
         if not (refused or doubtful):
-            return [self._done("answered", usage)]
+            return [*self.reader.complete(), self._done("answered", usage)]
         near = ready.near
         if near is None:
             near = await in_thread(lambda: self._nearest(plan, ready.selection), lambda: "generate")

@@ -234,3 +234,25 @@ def test_where_an_answer_is_cut_changes_nothing(text: str, cuts: list[int]) -> N
     cut, _ = read(*(text[a:b] for a, b in pairwise(places)))
 
     assert cut.answer() == whole.answer()
+
+
+INSTALL = "Install it first. Add the package to your project:\n\n```sh\npip install kestrel\n```\n\nThen restart."
+
+
+@pytest.mark.parametrize(
+    "written", ["Add the package to your project [1]:", "Add the package to your project:", "Add the package [1]."]
+)
+def test_the_code_that_a_cited_sentence_leads_to_belongs_to_the_answer(written: str) -> None:
+    reader = AnswerReader(evidence(INSTALL))
+    events = [*reader.feed(written), *reader.finish(), *reader.complete()]
+    assert reader.shown == f"{written}\n\n> ```sh\n> pip install kestrel\n> ```\n>\n> [1]"
+    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == reader.shown
+    quote = reader.answer().citations[-1]
+    assert INSTALL[quote.start : quote.end] == quote.quote == "```sh\npip install kestrel\n```"
+
+
+def test_code_that_the_model_wrote_itself_is_not_added() -> None:
+    reader = AnswerReader(evidence(INSTALL))
+    reader.feed("Add the package to your project [1]:\n\n```sh\npip install kestrel\n```")
+    reader.finish()
+    assert reader.complete() == []

@@ -45,6 +45,32 @@ def test_what_a_colon_announces_is_quoted_with_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```python\nfirst = 1\n\nsecond = 2\n```",
+        "- Name the project.\n- Choose a folder:\n\n    ```sh\n    cd folder\n    ```\n\n- Press *Create*.",
+        "1. Name it.\n2. Create it.",
+        "| Plan | Price |\n|---|---|\n| free | 0 |\n| large | 9 |",
+        "//// tab | Linux\n\n```sh\nrun\n```",
+    ],
+)
+def test_the_whole_block_is_quoted_with_the_sentence_that_leads_to_it(block: str) -> None:
+    lead = "A project is created like this:"
+    text = f"Before.\n\n{lead}\n\n{block}\n\nOther words follow."
+    quote = best_sentences("How do I create a project?", evidence(text))[0]
+
+    assert quote.quote == f"{lead}\n\n{block}"
+    assert text[quote.start : quote.end] == quote.quote
+
+
+def test_of_a_long_block_whole_lines_are_quoted_up_to_a_bound() -> None:
+    items = "\n".join(f"- Step {n} of the creation is done by hand." for n in range(200))
+    quote = best_sentences("How is it created?", evidence(f"It is created like this:\n\n{items}"))[0].quote
+    assert 1900 < len(quote) < 2100
+    assert quote.endswith("is done by hand.")
+
+
 @pytest.mark.parametrize("after", ["\n\nSend the form by fax to 555-0199.", " Send the form by fax to 555-0199."])
 def test_a_question_of_the_documents_is_quoted_with_its_answer(after: str) -> None:
     text = f"Can the form be sent by fax?{after} Other words follow."
@@ -78,5 +104,11 @@ def test_the_header_of_a_table_is_never_quoted(table: str) -> None:
     text = f"The request limit depends on the plan:\n\n{table}\n\nThe request limit of a plan is counted each day."
     quotes = [quote.quote for quote in best_sentences("What is the request limit of the plan?", evidence(text))]
 
-    assert "The request limit depends on the plan:" in quotes
-    assert not any("Plan" in quote or "--" in quote or "==" in quote for quote in quotes)
+    led = [quote for quote in quotes if quote.startswith("The request limit depends on the plan:")]
+    # Alone never; below the sentence that leads to it the whole table is quoted.
+    assert led == [
+        f"The request limit depends on the plan:\n\n{table}"
+        if "|" in table
+        else "The request limit depends on the plan:"
+    ]
+    assert not any("Plan" in quote or "--" in quote or "==" in quote for quote in quotes if quote not in led)

@@ -13,17 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import regex
 
 from index.documents import Document
 from index.pools import SECTION_END, SECTION_START
 from index.query import Hit, Passage
+from server.turn.answer_type import fits
 from server.turn.events import Evidence, PageBox
 from server.turn.prompt import count_tokens
 from server.turn.sequel import ITEM, LEADS_IN, sequel_end
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows
+
+Read: TypeAlias = Callable[[str, Sequence[str]], Sequence[float | None]]
+"""What a cross-encoder says of sentences beside a question; None for one it had no time for."""
 
 HEADER_TOKENS = 12
 """Tokens that number and delimit one passage, beside its title and heading path."""
@@ -122,6 +127,14 @@ MATCHES = 0.45
 """Where no sentence scores this much, nothing is quoted; chosen in `docs/citations.md`."""
 CLOSE = 0.75
 """A further sentence is quoted if it scores at least this share of the best one."""
+READ = 24
+"""Sentences that a cross-encoder reads, those first that share words with the question."""
+READS = -0.8
+"""Its score (a logit), with the cue, from which a sentence is quoted; chosen in `docs/citations.md`."""
+CUE = 1.2
+"""What it counts, up or down, that a sentence holds what is asked for."""
+CLOSE_READ = 2.5
+"""A further sentence is quoted if it scores at most so much less than the best one."""
 QUOTES = 3
 PER_PASSAGE = 2
 LONGEST = 600
@@ -204,27 +217,40 @@ def _header(passage: Evidence) -> int:
     return HEADER_TOKENS + count_tokens(" ".join((passage.title, *passage.heading)))
 
 
-def best_sentences(question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None) -> list[Support]:
+def best_sentences(
+    question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None, read: Read | None = None
+) -> list[Support]:
     """Up to three sentences that speak to `question`, best first; empty where none matches well.
 
-    `scorer` is one of the same evidence; without it only words are compared.
+    `scorer` is one of the same evidence. `read` is a cross-encoder's opinion of sentences, which also knows an answer
+    in other words than the question's; without it only words are compared.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
-    question, which says nothing alone.
-    Passages found earlier count a little more.
+    question, which says nothing alone. Passages found earlier count a little more.
     """
     found = _quotable(question, evidence, scorer or SupportScorer(evidence))
-    if not found or found[0][0] < MATCHES:
+    least, close = MATCHES, CLOSE * found[0][0] if found else 0.0
+    if read is not None and found:
+        found, least = _read(question, found[:READ], read), READS
+        close = found[0][0] - CLOSE_READ if found else 0.0
+    if not found or found[0][0] < least:
         return []
     chosen: list[Support] = []
     for score, quote in found:
         taken = sum(one.n == quote.n for one in chosen)
         repeated = any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
-        if score >= CLOSE * found[0][0] and taken < PER_PASSAGE and not repeated:
+        if score >= close and taken < PER_PASSAGE and not repeated:
             chosen.append(quote)
         if len(chosen) == QUOTES:
             break
     return chosen
+
+
+def _read(question: str, found: Sequence[tuple[float, Support]], read: Read) -> list[tuple[float, Support]]:
+    """The sentences by what the cross-encoder says, and by whether they hold what is asked for."""
+    said = zip(read(question, [quote.quote for _, quote in found]), found, strict=True)
+    scored = [(value + CUE * fits(question, quote.quote), quote) for value, (_, quote) in said if value is not None]
+    return sorted(scored, key=lambda one: -one[0])
 
 
 def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> float:

@@ -33,7 +33,7 @@ from server.turn.events import (
     Quotation,
     RewriteEvent,
 )
-from server.turn.evidence import Selection, best_sentences, excerpts, select_evidence
+from server.turn.evidence import Read, Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.kinds import AnswerKind, answer_kind
 from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
@@ -265,7 +265,8 @@ class _Turn:
         unanswerable = bool(passages) and outcome == "refuse"
         self.reader = AnswerReader(passages)
         if not passages or unanswerable or meant or self._models.chat_model is None:
-            near = [] if meant else self._nearest(plan, selection)
+            reads = self._models.chat_model is None and search.reranks(plan)
+            near = [] if meant else self._nearest(plan, selection, search.read if reads else None)
             return _Prepared(selection, reranked, unanswerable, meant, near, None, cut=False)
         shown = excerpts(plan.matching, passages, self.reader.scorer, budget)
         prompt = build_prompt(
@@ -337,10 +338,12 @@ class _Turn:
             seconds=self._watch.all(),
         )
 
-    def _nearest(self, plan: SearchPlan, selection: Selection) -> list[Support]:
+    def _nearest(self, plan: SearchPlan, selection: Selection, read: Read | None = None) -> list[Support]:
         """The sentences that come nearest to the question."""
-        found = best_sentences(plan.meaning, selection.passages, self.reader.scorer)
-        return found or best_sentences(plan.matching, selection.passages, self.reader.scorer)
+        found = best_sentences(plan.meaning, selection.passages, self.reader.scorer, read)
+        if found or (read and plan.matching == plan.meaning):
+            return found
+        return best_sentences(plan.matching, selection.passages, self.reader.scorer)
 
     def _refused(
         self, plan: SearchPlan, selection: Selection, near: Sequence[Support], usage: TokenUsage

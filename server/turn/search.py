@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from index.documents import Document
-from index.query import Hit, Query, Where
+from index.query import Hit, Passage, Query, Where
 from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import LegsSettings, LegWeights, Settings
@@ -294,6 +294,16 @@ class TurnSearch:
             )
             step.tell({"question": question}, _traced(found), {"hits": len(found)})
         return found, True
+
+    def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
+        """What the cross-encoder says of texts beside a stand-alone question; None for what it had no time for, or
+        where there is none."""
+        if self.reranker is None or self.settings.retrieval.rerank == "never":
+            return [None] * len(texts)
+        hits = [Hit(Passage(str(n), "", "", text, "sentence", 0, len(text)), 0.0) for n, text in enumerate(texts)]
+        found = self.reranker.rerank(question, hits, seconds=self.settings.retrieval.rerank_seconds, top=len(hits))
+        said = {hit.passage.id: hit.relevance for hit in found}
+        return [said[hit.passage.id] for hit in hits]
 
     def reranks(self, plan: SearchPlan) -> bool:
         """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known, or where it reads

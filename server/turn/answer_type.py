@@ -18,8 +18,8 @@ _NUMBERS = (
 )
 _TIMES = (
     "second minute hour day week month year morning evening night noon midnight monday tuesday wednesday thursday "
-    "friday saturday sunday january february march april may june july august september october november december before "
-    "after until daily weekly monthly yearly soon immediately when once"
+    "friday saturday sunday january february march april may june july august september october november december "
+    "before after until daily weekly monthly yearly soon immediately when once"
 )
 _OFFICES = "customer administrator owner office department committee agency manager"
 _BEGINS = r"^\W*(?:and\s+|but\s+)?"

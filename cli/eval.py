@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -43,13 +44,25 @@ def retrieval(
     baseline: Annotated[str, typer.Option(help="The system the others are tested against.")] = "typed:rrf",
     every: Every = 1,
     timed: Annotated[int, typer.Option(min=0, help="Questions to take latencies on; 0 takes none.")] = 30,
+    before: Annotated[
+        Path | None,
+        typer.Option(help="A settings file: what uses a rewriter is also measured with its retrieval and rewriter."),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Also write all systems side by side as Markdown, and what gap they close.")
+    ] = None,
     by: By = None,
     name: Name = "",
     out: Out = None,
     fail_under: FailUnder = None,
 ) -> None:
-    """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each."""
+    """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each.
+
+    With --name, the same command goes on with what was interrupted.
+    """
     from evaluation.errors import EvaluationError
+    from evaluation.reports import tables
+    from evaluation.reports.runs import read_run
     from evaluation.retrieval import evaluate_sets
     from evaluation.sets import beir, load_sets
     from evaluation.systems import DEFAULT_SYSTEMS, parse
@@ -63,12 +76,20 @@ def retrieval(
         chosen.append(beir.own_questions(questions).every(every))
     if not chosen:
         raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
-    with (
-        measured_run(state, settings, "retrieval", name, out, fail_under, resume=bool(name), by=by) as writer,
-        bench(settings, state, any(one.rerank != "never" for one in parsed)) as measuring,
-    ):
-        opened = partial(open_form, settings=settings, state=state)
-        evaluate_sets(chosen, parsed, opened, measuring, writer, baseline=against, timed=timed)
+    compared = [(state, settings, parsed)]
+    if before is not None:
+        older = replace(state, config=before)
+        was = older.settings(overriding(collection=collection))
+        changes = {"retrieval": was.retrieval, "rewriter": was.rewriter}
+        labelled = [replace(one, label="before") for one in parsed if one.rewriter]
+        compared.insert(0, (older, settings.model_copy(update=changes), labelled))
+    with measured_run(state, settings, "retrieval", name, out, fail_under, resume=bool(name), by=by) as writer:
+        for of, having, asked in compared:
+            with bench(having, of, any(one.rerank != "never" for one in asked)) as measuring:
+                opened = partial(open_form, settings=having, state=of)
+                evaluate_sets(chosen, asked, opened, measuring, writer, baseline=against, timed=timed)
+    if table is not None:
+        _write(table, tables.gap(read_run(writer.folder)))
 
 
 @app.command()

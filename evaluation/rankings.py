@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from evaluation import scoring
 from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
-from evaluation.reports.runs import RunWriter, Scores
+from evaluation.reports.runs import RunWriter
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from evaluation.systems import System
 from index.query import Hit
@@ -35,10 +35,9 @@ class Ranking:
 
 def measure(
     chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str
-) -> dict[tuple[str, str], Scores]:
+) -> None:
     """Score rankings at every level; qrels, runs, scores and tests against `baseline` go to the writer."""
     by_id = {question.id: question for question in questions}
-    measured: dict[tuple[str, str], Scores] = {}
     for level in chosen.levels:
         qrels = {name: level.qrels[name] for name in by_id if level.qrels.get(name)}
         with writer.path(chosen.name, f"{level.name}.qrels.tsv").open("w", encoding="utf-8") as file:
@@ -54,11 +53,9 @@ def measure(
             scores[name] = per_question(run, qrels, FULL_MEASURES)
             writer.write_scores(chosen.name, name, level.name, scores[name])
             writer.metrics += scoring.metrics(chosen.name, level.name, name, scores[name], by_id)
-        measured.update(((level.name, name), values) for name, values in scores.items())
         against = baseline if baseline in scores else next(iter(scores), "")
         for tested in TESTED:
             writer.tests += scoring.tests(chosen.name, level.name, tested, against, scores, by_id)
-    return measured
 
 
 def write_texts(

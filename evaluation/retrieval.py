@@ -7,6 +7,8 @@ that its quality does not depend on what else the machine does; in the latencies
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -19,7 +21,7 @@ from evaluation.batches.rewrites import RewriteRecord, finished
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
 from evaluation.rankings import Ranking, measure, write_texts
-from evaluation.reports.runs import Latency, RunWriter, Scores
+from evaluation.reports.runs import Latency, RunWriter, read_scores
 from evaluation.scoring import metrics, percentiles
 from evaluation.sets.base import EvalSet, Question
 from evaluation.sets.quotes import placed
@@ -31,6 +33,7 @@ from rewriter.protocol import Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.search import TurnSearch
 from server.turn.steps import TurnFailed
+from text.files import write_json
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
@@ -132,23 +135,42 @@ def evaluate_sets(
 ) -> None:
     """`evaluate_set` for each, with the rewriters that the systems name.
 
-    A set without a corpus is asked of the settings' own collection.
+    A set without a corpus is asked of the settings' own collection. What was measured of a set is kept in the run's
+    folder, and not measured again by one that goes on with the same systems and settings.
     """
-    pools: dict[str, dict[tuple[str, str], dict[str, Mapping[str, float]]]] = {}
+    pools: dict[tuple[str, str, str], dict[str, Mapping[str, float]]] = {}
     for one in sets:
-        forms = (system.rewriter for system in systems if system.rewriter)
-        kept = writer.path(one.name, "prompted.jsonl")
-        rewrites = rewrites_by_form(forms, one.judged, open_form, bench.progress, kept)
-        own = one.corpus is None
-        where = replace(bench, root=bench.settings.home / "collections") if own else bench
-        name = bench.settings.collection if own else ""
-        scores = evaluate_set(one, systems, rewrites, where, writer, baseline=baseline, name=name, timed=timed)
-        for place, found in scores.items() if one.pool else ():
-            pools.setdefault(one.pool, {}).setdefault(place, {}).update(found)
+        asked_for = {
+            "settings": bench.settings.model_dump(mode="json", include={"index", "retrieval", "rewriter"}),
+            "reranker": bench.reranker.name if bench.reranker else "",
+            "systems": [system.name for system in systems],
+            "questions": [question.id for question in one.questions],
+            "tests": [baseline, timed],
+        }
+        digest = hashlib.sha256(json.dumps(asked_for, sort_keys=True).encode()).hexdigest()[:12]
+        finished_set = writer.path(one.name, f"measured-{digest}.json")
+        if finished_set.is_file():
+            found = json.loads(finished_set.read_text("utf-8"))
+        else:
+            forms = (system.rewriter for system in systems if system.rewriter)
+            kept = writer.path(one.name, "prompted.jsonl")
+            rewrites = rewrites_by_form(forms, one.judged, open_form, bench.progress, kept)
+            own = one.corpus is None
+            where = replace(bench, root=bench.settings.home / "collections") if own else bench
+            name = bench.settings.collection if own else ""
+            part = RunWriter(writer.folder, writer.kind)
+            evaluate_set(one, systems, rewrites, where, part, baseline=baseline, name=name, timed=timed)
+            writer.seconds |= part.seconds
+            found = part.measured()
+            write_json(finished_set, found)
+        writer.add(found)
+        places = dict.fromkeys((row["level"], row["system"]) for row in found["metrics"] if one.pool)
+        for level, system in places:
+            scores = read_scores(writer.folder, one.name, system, level)
+            pools.setdefault((one.pool, level, system), {}).update(scores)
     by_id = {question.id: question for one in sets if one.pool for question in one.questions}
-    for pool, together in pools.items():
-        for (level, system), found in together.items():
-            writer.metrics += metrics(pool, level, system, found, by_id)
+    for place, together in pools.items():
+        writer.metrics += metrics(*place, together, by_id)
 
 
 def evaluate_set(
@@ -161,8 +183,8 @@ def evaluate_set(
     baseline: str = "",
     name: str = "",
     timed: int = TIMED_QUESTIONS,
-) -> dict[tuple[str, str], Scores]:
-    """Measure `systems` on a set and write everything into the run; every question's scores by level and system.
+) -> None:
+    """Measure `systems` on a set and write everything into the run.
 
     `rewrites` has those of each rewriter that a system names, by question. `name` is the collection, where the
     set brings no corpus of its own. Latencies are taken on `timed` questions, not at all with 0. Raises
@@ -193,20 +215,17 @@ def evaluate_set(
         )
         rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]
         writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
-    measured = measure(chosen, questions, rankings, writer, baseline)
+    measure(chosen, questions, rankings, writer, baseline)
     started = time.monotonic()
     for system in fitting if timed else ():
         sample = questions[:: max(1, len(questions) // timed)][:timed]
         writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
     writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
     write_texts(chosen, questions, rankings, rewrites, writer)
-    return measured
 
 
 def index_set(chosen: EvalSet, bench: Bench) -> str:
     """Index the corpus of a set, if it is not yet; the collection's name."""
-    import json
-
     from evaluation.reports.runs import slug
     from index.indexer import index_paths
 

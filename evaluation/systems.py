@@ -50,16 +50,20 @@ def rewrite_alone() -> LegsSettings:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One setting; `name` is how it was written, without what goes without saying."""
+    """One setting; `name` is how it was written, without what goes without saying.
+
+    `label` tells apart what is measured with other settings than those in force.
+    """
 
     form: str
     retriever: Retriever
     rerank: Reranking = "never"
+    label: str = ""
 
     @property
     def name(self) -> str:
         suffix = {"never": "", "auto": "+rerank", "always": "+rerank-always"}[self.rerank]
-        return f"{self.form}:{self.retriever}{suffix}"
+        return f"{self.form}:{self.retriever}{suffix}" + (f"@{self.label}" if self.label else "")
 
     @property
     def rewriter(self) -> str:

@@ -105,17 +105,8 @@ class EvaluationRun:
         return str(self.description.get("kind", ""))
 
     def scores(self, set_name: str, system: str, level: str) -> dict[str, dict[str, float]]:
-        """Every question's measures; raises BadRow where the file is not what this module writes."""
-        path = scores_path(self.folder, set_name, system, level)
-        try:
-            head, *lines = path.read_text("utf-8").splitlines()
-            names = head.split("\t")[1:]
-            rows = (line.split("\t") for line in lines)
-            return {row[0]: dict(zip(names, map(float, row[1:]), strict=True)) for row in rows}
-        except FileNotFoundError:
-            raise MissingSet(f"{self.folder} has no scores of {system} on {set_name} ({level}).") from None
-        except (ValueError, IndexError) as error:
-            raise BadRow(f"{path} is damaged ({error}); measure again.") from None
+        """As `read_scores`."""
+        return read_scores(self.folder, set_name, system, level)
 
 
 @dataclass(slots=True)
@@ -154,15 +145,26 @@ class RunWriter:
         with self.path(*parts).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
-    def finish(self, settings: Settings, **more: object) -> EvaluationRun:
-        """Write what was measured, and what it was measured with."""
-        self.seconds["total"] = time.monotonic() - self.began
-        found = {
+    def measured(self) -> dict[str, list[Any]]:
+        """What was measured, as JSON."""
+        return {
             "metrics": [asdict(metric) for metric in self.metrics],
             "tests": [asdict(test) for test in self.tests],
             "latencies": [asdict(latency) for latency in self.latencies],
             "notes": self.notes,
         }
+
+    def add(self, found: Mapping[str, Any]) -> None:
+        """Take in what a writer `measured`."""
+        self.metrics += [Metric(**row) for row in found["metrics"]]
+        self.tests += [Test(**row) for row in found["tests"]]
+        self.latencies += [Latency(**row) for row in found["latencies"]]
+        self.notes += found["notes"]
+
+    def finish(self, settings: Settings, **more: object) -> EvaluationRun:
+        """Write what was measured, and what it was measured with."""
+        self.seconds["total"] = time.monotonic() - self.began
+        found = self.measured()
         (self.folder / "metrics.json").write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
         description = describe(self.kind, settings) | {"seconds": self.seconds} | more
         (self.folder / "run.json").write_text(json.dumps(description, indent=1, ensure_ascii=False), "utf-8")
@@ -172,6 +174,20 @@ class RunWriter:
 def scores_path(folder: Path, set_name: str, system: str, level: str) -> Path:
     """Where the scores of single questions lie in a run."""
     return folder / "scores" / slug(set_name) / slug(system) / f"{slug(level)}.tsv"
+
+
+def read_scores(folder: Path, set_name: str, system: str, level: str) -> dict[str, dict[str, float]]:
+    """Every question's measures; raises MissingSet where there are none, BadRow where the file is damaged."""
+    path = scores_path(folder, set_name, system, level)
+    try:
+        head, *lines = path.read_text("utf-8").splitlines()
+        names = head.split("\t")[1:]
+        rows = (line.split("\t") for line in lines)
+        return {row[0]: dict(zip(names, map(float, row[1:]), strict=True)) for row in rows}
+    except FileNotFoundError:
+        raise MissingSet(f"{folder} has no scores of {system} on {set_name} ({level}).") from None
+    except (ValueError, IndexError) as error:
+        raise BadRow(f"{path} is damaged ({error}); measure again.") from None
 
 
 def create_run(root: Path, kind: str, name: str = "", *, resume: bool = False) -> RunWriter:
@@ -204,15 +220,10 @@ def read_run(folder: Path) -> EvaluationRun:
     """A run from its folder. Raises MissingSet where there is none, BadRow where it is damaged."""
     try:
         description = json.loads((folder / "run.json").read_text("utf-8"))
-        found = json.loads((folder / "metrics.json").read_text("utf-8"))
-        return EvaluationRun(
-            folder,
-            description,
-            tuple(Metric(**row) for row in found["metrics"]),
-            tuple(Test(**row) for row in found["tests"]),
-            tuple(Latency(**row) for row in found["latencies"]),
-            tuple(found["notes"]),
-        )
+        found = RunWriter(folder, "")
+        found.add(json.loads((folder / "metrics.json").read_text("utf-8")))
+        kept = tuple(found.metrics), tuple(found.tests), tuple(found.latencies), tuple(found.notes)
+        return EvaluationRun(folder, description, *kept)
     except FileNotFoundError as error:
         raise MissingSet(f"{folder} is no finished run: it has no {Path(error.filename).name}.") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from evaluation.reports.runs import EvaluationRun, Metric
 from evaluation.sets.base import GROUPINGS
@@ -100,6 +101,64 @@ def parts(run: EvaluationRun, by: str) -> str:
         for key, values in found.items()
     ]
     return table(["set", "level", "part", "system", *(HEADINGS.get(m, m) for m in measures), "n"], rows)
+
+
+_SYSTEM = re.compile(r"(?P<head>(?P<form>.*):(?P<retriever>\w+))(?P<reading>\+rerank(?:-always)?)?(?P<label>@\w+)?")
+_GAP = 0.005
+"""A written question that finds no more than this leaves nothing to close."""
+
+
+def gap(run: EvaluationRun) -> str:
+    """Every set with its systems side by side: the typed question, rewriters, and what a person wrote.
+
+    Below that the same by kind of reference and by need. "Gap closed" is how far the MAP of each rewriter has come
+    from that of the typed question, searched in the same way, to that of the written one. Of a set with several levels
+    the first is shown.
+    """
+    level = {metric.set: metric.level for metric in reversed(run.metrics)}
+    shown = [metric for metric in run.metrics if metric.level == level[metric.set]]
+    sets = {metric.set for metric in shown}
+    apart = [metric for metric in shown if metric.set.partition("-")[0] not in sets - {metric.set}]
+    made = [_gap(run, [metric for metric in shown if metric.part == "all"], ("AP", "R@5", "R@10", "R@20", "nDCG@5"))]
+    for by in ("kind", "need"):
+        if rows := [metric for metric in apart if metric.part.startswith(GROUPINGS[by])]:
+            made.append(_gap(run, rows, ("AP", "R@5")))
+    return "\n\n".join(made) + "\n"
+
+
+def _gap(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str]) -> str:
+    found: dict[tuple[str, str], dict[str, dict[str, Metric]]] = {}
+    for metric in metrics:
+        found.setdefault((metric.set, metric.part), {}).setdefault(metric.system, {})[metric.measure] = metric
+    named = {name: match for name in dict.fromkeys(m.system for m in metrics) if (match := _SYSTEM.fullmatch(name))}
+    order = {"typed": 0, "context": 1, "human": 3}
+    matches = sorted(named.values(), key=lambda match: order.get(match["form"], 2))
+    columns = dict.fromkeys((match["head"], match["label"] or "") for match in matches)
+    times = {(one.set, one.system): f"{1000 * one.p50:.0f}" for one in run.latencies}
+    timed = bool(times) and all(metric.part == "all" for metric in metrics)
+    rows: list[list[object]] = []
+    for (set_name, part), systems in found.items():
+        for reading in sorted({match["reading"] or "" for name, match in named.items() if name in systems}):
+            names = [f"{head}{reading}{label}" for head, label in columns]
+            cells = [
+                " / ".join(f"{systems[name][one].mean:.3f}".lstrip("0") for one in measures) if name in systems else ""
+                for name in names
+            ]
+            place = set_name if part == "all" else f"{set_name}: {part}"
+            count = next(iter(next(iter(systems.values())).values())).n
+            closed = " → ".join(filter(None, (_closed(systems, named[name]) for name in names if name in systems)))
+            taken = [" / ".join(times.get((set_name, name), "–") for name in names)] if timed else []
+            rows.append([f"{place} ({count})", reading.removeprefix("+"), *cells, closed, *taken])
+    head = ["set", "read again", *(one + label for one, label in columns), "gap closed", *(["ms p50"] if timed else [])]
+    return f"{' / '.join(HEADINGS.get(one, one) for one in measures)}:\n\n{table(head, rows)}"
+
+
+def _closed(systems: Mapping[str, Mapping[str, Metric]], match: re.Match[str]) -> str:
+    tail = f":{match['retriever']}{match['reading'] or ''}"
+    if match["form"] in ("typed", "context", "human") or not {f"typed{tail}", f"human{tail}"} <= systems.keys():
+        return ""
+    low, now, high = (systems[name]["AP"].mean for name in (f"typed{tail}", match[0], f"human{tail}"))
+    return f"{100 * (now - low) / (high - low):.0f} %" if high - low > _GAP else "–"
 
 
 def p_value(p: float) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,14 @@ from typer.testing import CliRunner, Result
 from cli import app
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import GroupedBy
-from evaluation.errors import EvaluationError
+from evaluation import retrieval as retrieving
+from evaluation.errors import EvaluationError, MissingSet
 from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
 from evaluation.reports import runs
 from evaluation.reports.gates import parse_gate
+from evaluation.reports.tables import gap
 from evaluation.retrieval import collect_rewrites
-from evaluation.sets.base import Question
+from evaluation.sets.base import EvalSet, Question
 from evaluation.systems import System, parse
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
@@ -177,6 +180,55 @@ def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: 
     run = runs.read_run(home / "eval" / "runs" / "own")
     assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
     assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
+
+
+def test_a_run_goes_on_with_the_sets_that_are_missing_and_shows_what_gap_is_closed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.product(tmp_path / "data")
+    before, table = tmp_path / "before.toml", tmp_path / "gap.md"
+    before.write_text("[retrieval.legs.typed]\nlexical = 0\ndense = 0.001\n")
+    systems = "typed:rrf,typed:legs,auto:legs,human:legs"
+    words = ("--sets", "product-desk,product-gate", "--systems", systems, "--name", "one", "--timed", "0")
+    measured, whole = [], retrieving.evaluate_set
+
+    def stopping(chosen: EvalSet, systems: Sequence[System], *rest: Any, **more: Any) -> None:
+        measured.append((chosen.name, systems[0].label, rest[1].settings.retrieval.legs.typed.dense))
+        if len(measured) == 3:
+            raise MissingSet("the power went")
+        whole(chosen, systems, *rest, **more)
+
+    monkeypatch.setattr(retrieving, "evaluate_set", stopping)
+    words = (*words, "--before", str(before), "--table", str(table))
+    assert retrieval(tmp_path, *words).exit_code == ExitCode.NOT_FOUND
+    result = retrieval(tmp_path, *words)
+    assert result.exit_code == 0, result.output
+    desk, gate = ("product-desk", "product-gate")
+    assert measured[:3] == [(desk, "before", 0.001), (gate, "before", 0.001), (desk, "", 3)]
+    assert measured[3:] == [(desk, "", 3), (gate, "", 3)], "what was measured before the interruption is not again"
+    found = {(m.set, m.system, m.part, m.measure): m.mean for m in runs.read_run(home / "eval/runs/one").metrics}
+    head, _, *rows = table.read_text("utf-8").split("\n\n")[1].splitlines()
+    assert head.split(" | ")[2:7] == ["typed:rrf", "typed:legs", "auto:legs@before", "auto:legs", "human:legs"]
+    assert [row.split(" | ")[0] for row in rows] == ["| product-desk (2)", "| product-gate (1)", "| product (3)"]
+    one = rows[0].split(" | ")
+    assert one[5].startswith(f"{found[desk, 'auto:legs', 'all', 'AP']:.3f} ".lstrip("0"))
+
+
+def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tmp_path: Path) -> None:
+    means = {"typed:legs": 0.4, "auto:legs@before": 0.45, "auto:legs": 0.5, "human:legs": 0.6, "typed:legs+rerank": 0.5}
+    metrics = [
+        runs.Metric("s", level, system, part, measure, mean, mean, mean, 7)
+        for level in ("passage", "document")
+        for part in ("all", "kind list")
+        for system, mean in means.items()
+        for measure in ("AP", "R@5", "R@10", "R@20", "nDCG@5")
+    ]
+    latencies = (runs.Latency("s", "auto:legs", 0.06, 0.09, 30),)
+    text = gap(runs.EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
+    cells = " | ".join(" / ".join([one] * 5) for one in (".400", ".450", ".500", ".600"))
+    assert f"| s (7) |  | {cells} | 25 % → 50 % | – / – / 60 / – |" in text
+    assert "| s (7) | rerank | .500" in text
+    assert "| s: kind list (7) |  | .400 / .400 |" in text
 
 
 def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path) -> None:

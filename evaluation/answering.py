@@ -18,6 +18,7 @@ from evaluation.errors import BadRow
 from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+from server.turn.generate import logprobs_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -70,9 +71,8 @@ class Listening:
     async def astream(self, messages: Sequence[BaseMessage], **options: Any) -> AsyncIterator[AIMessageChunk]:
         """As the model's own."""
         self.logprobs = []
-        async for chunk in self.model.astream(list(messages), logprobs=True, **options):
-            logprobs = chunk.response_metadata.get("logprobs") or {}
-            self.logprobs += [float(token["logprob"]) for token in logprobs.get("content") or () if "logprob" in token]
+        async for chunk in self.model.astream(list(messages), **{**options, "logprobs": True}):
+            self.logprobs += logprobs_of(chunk)
             yield chunk
 
     @property

@@ -23,6 +23,7 @@ from evaluation.errors import EvaluationError
 from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows
 from rewriter.prompts import Prompt, load_prompt
+from text.interpolated import fill
 from text.unsafe import escape
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ CRITERIA = {
 HISTORY = 4
 CHARS = 1500
 _NUMBER = regex.compile(r"[1-5]")
-_FIELD = regex.compile(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: P
     """A verdict for each criterion; one whose answer holds no number from 1 to 5 is left out."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
-    prompt = _fill(load_prompt("evaluation", "rubric_turn").text, _parts(question, turn))
+    prompt = fill(load_prompt("evaluation", "rubric_turn").text, _parts(question, turn))
     found = []
     for criterion, asked in CRITERIA.items():
-        system = _fill(rules.text, {"criterion": asked})
+        system = fill(rules.text, {"criterion": asked}, missing="{{{{{}}}}}".format)
         said = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
             [SystemMessage(system), HumanMessage(prompt)]
         )
@@ -108,11 +108,6 @@ def _parts(question: Question, turn: AnsweredTurn) -> dict[str, str]:
         "passages": escape("\n\n".join(passages)[: 4 * CHARS]),
         "answer": escape(turn.answer),
     }
-
-
-def _fill(text: str, parts: Mapping[str, str]) -> str:
-    """In one pass, so that what is filled in is never filled again."""
-    return _FIELD.sub(lambda match: parts.get(match[1], match[0]), text)
 
 
 def judge_all(

@@ -24,6 +24,7 @@ from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo, FileRecord
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
 from index.versions import CollectionFolder
+from text.recorder import call
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
 
@@ -213,7 +214,8 @@ class Collection:
         queries = [query for query in queries if query.text.strip()]
         if k < 1 or depth < 1 or not queries:
             return []
-        vectors = self._encode(queries)
+        with call("encode"):
+            vectors = self._encode(queries)
         generation = self._generation
         try:
             with self._reading() as generation:
@@ -325,8 +327,10 @@ def _search(
     rrf_k: int,
 ) -> list[Hit]:
     mask = generation.mask(where)
-    lexical = _lexical(generation, queries, depth, mask)
-    dense = dict(zip(vectors, _dense(generation, list(vectors.values()), depth, mask), strict=True))
+    with call("bm25"):
+        lexical = _lexical(generation, queries, depth, mask)
+    with call("dense"):
+        dense = dict(zip(vectors, _dense(generation, list(vectors.values()), depth, mask), strict=True))
     rankings: list[tuple[str, float, list[int]]] = []
     spoken: list[tuple[str, float, list[int]]] = []
     strength = 0.0
@@ -342,8 +346,10 @@ def _search(
             found.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
             found.append((f"{query.name}/dense", factor * query.dense, dense[text].rows))
-    ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
-    best = fuse(rankings, rrf_k, k, ranked)
+    with call("fuse") as this:
+        ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
+        best = fuse(rankings, rrf_k, k, ranked)
+        this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
     passages = generation.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
 

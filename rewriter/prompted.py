@@ -19,6 +19,8 @@ from rewriter import guard
 from rewriter.conversation import Conversation
 from rewriter.prompts import load_prompt
 from rewriter.protocol import Rewrite
+from text.interpolated import fill
+from text.recorder import current
 from text.unsafe import escape
 from text.words import words
 
@@ -38,7 +40,6 @@ _LABEL = regex.compile(
     r"^(?:\W*(?:rewrite|rewritten|last|new|stand-?alone)?\W*(?:question|query|output|answer)?\s*:\s*|\W*rewrite\b\W*)",
     regex.IGNORECASE,
 )
-_PLACEHOLDER = regex.compile(r"\{\{(question|conversation)\}\}")
 _KEEP = regex.compile(r"^\W*keep\W*(?:$|[\n:.])", regex.IGNORECASE)
 _QUOTES = "\"'`“”‘’«»* "
 
@@ -109,11 +110,13 @@ class PromptedRewriter:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         system, user = asked(conversation, question, self._history_messages)
+        current().prompt((("system", system), ("user", user)))
         return [SystemMessage(system), HumanMessage(user)]
 
     def _read(self, conversation: Conversation, question: str, said: str, started: float) -> Rewrite:
         """What the model said, judged: kept, rewritten or refused."""
         text = parse(said)
+        current().record(said=said)
         seconds = time.perf_counter() - started
         if not said.strip():
             return self._failed(question, "The model said nothing.", started)
@@ -161,8 +164,7 @@ def asked(conversation: Conversation, question: str, history_messages: int) -> t
         for one in (conversation.messages[-history_messages:] if history_messages else ())
     ]
     parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
-    user = _PLACEHOLDER.sub(lambda match: parts[match[1]], load_prompt(PACKAGE, "conversation").text)
-    return load_prompt(PACKAGE, "rewrite").text, user
+    return load_prompt(PACKAGE, "rewrite").text, fill(load_prompt(PACKAGE, "conversation").text, parts)
 
 
 def parse(said: str) -> str | None:

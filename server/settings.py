@@ -316,6 +316,9 @@ class TraceSettings(_Group):
     """What is kept of every turn."""
 
     content: bool = Field(True, description="Record texts in traces; off keeps names, counts and seconds only.")
+    logprobs: bool = Field(
+        False, description="Ask the model for the log probability of each token, for traces; some servers refuse that."
+    )
     days: int = Field(90, ge=0, description="Days a trace is kept, counted from its turn; 0 keeps all.")
     otlp_endpoint: str = Field("", description="OpenTelemetry collector (OTLP over HTTP); empty exports nothing.")
 

@@ -1,68 +1,90 @@
-"""The spans of a service: begun with OpenTelemetry where the work is done, kept for each turn, sent to a collector.
+"""The trace of a turn: begun where the turn is, made of its recording when it has ended, sent to a collector.
 
-`Tracing` gives the tracer. What is stored of a turn (`Trace`) is made of the same spans that a collector receives;
-there they carry OpenInference's names. Spans of steps are begun in `server.turn.steps`, those of requests in
+What is stored (`Trace`) and what a collector receives are made of the same recording in one place, `Tracing.end`; for
+the collector calls carry OpenInference's names. Calls are recorded with `text.recorder`, requests have their spans in
 `server.api.app`. Storing traces is left to `server.store`.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
-from opentelemetry.trace import Status, StatusCode, get_current_span
+from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags, TraceState, get_current_span
 
-from server.store.records import Trace, TraceStep
+from server.store.records import Trace, TraceStep, TurnStatus
+from text.recorder import Call, Recording
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
-    from opentelemetry.trace import Span as ApiSpan
-    from opentelemetry.util.types import Attributes, AttributeValue
+    from opentelemetry.util.types import AttributeValue
 
 TRACES_PATH = "/v1/traces"
 """Where a collector takes traces over HTTP; added to an endpoint that names no path."""
 
 TURN = "turn"
-_ID = "anaphora.turn_id"
 
 
 class Tracing:
-    """Begins the spans of a service. `exporter` receives all of them, in the background and in batches.
+    """Begins the recordings of turns and ends them. `exporter` receives all of them, in the background and in batches.
 
-    `content` says whether spans hold texts. A collector that does not answer costs a warning in the log, never a turn.
+    `content` says whether texts are kept. A collector that does not answer costs a warning in the log, never a turn.
     """
 
     def __init__(self, *, content: bool, exporter: SpanExporter | None = None) -> None:
         self.content = content
         self.exports = exporter is not None
-        self._turns = _TurnSpans()
-        self._provider = TracerProvider(
-            sampler=_AsTheCallerSays(), resource=Resource.create({"service.name": "anaphora"}), shutdown_on_exit=False
-        )
-        self._provider.add_span_processor(self._turns)
-        if exporter is not None:
-            self._provider.add_span_processor(BatchSpanProcessor(_OpenInference(exporter), schedule_delay_millis=5000))
+        self._resource = Resource.create({"service.name": "anaphora"})
+        # A caller that samples its trace out gets none of it sent.
+        self._provider = TracerProvider(sampler=ParentBased(ALWAYS_ON), resource=self._resource, shutdown_on_exit=False)
+        self._batches = BatchSpanProcessor(exporter, schedule_delay_millis=5000) if exporter is not None else None
+        if self._batches is not None:
+            self._provider.add_span_processor(self._batches)
         self.tracer = self._provider.get_tracer("anaphora")
+        """Begins the spans of requests."""
 
-    def begin_turn(self, turn_id: str, conversation_id: str | None, collection: str, question: str) -> ApiSpan:
-        """The span of a turn, a child of what is current; the steps of the turn are its children."""
-        attributes: dict[str, AttributeValue] = {_ID: turn_id, "anaphora.collection": collection}
-        if conversation_id is not None:
-            attributes["session.id"] = conversation_id
-        if self.content:
-            attributes["input.value"] = question
-        return self.tracer.start_span(TURN, attributes=attributes)
+    def begin_turn(
+        self,
+        turn_id: str,
+        conversation_id: str | None,
+        collection: str,
+        question: str,
+        request: Mapping[str, object] | None = None,
+    ) -> Call:
+        """The call that is a turn, below the current span; what is called within it is below it."""
+        above = get_current_span().get_span_context()
+        if above.is_valid:
+            recording = Recording(
+                TURN,
+                content=self.content,
+                trace_id=f"{above.trace_id:032x}",
+                caller=f"{above.span_id:016x}",
+                flags=above.trace_flags,
+                state=above.trace_state.to_header(),
+            )
+        else:
+            recording = Recording(TURN, content=self.content)
+        root = recording.root
+        root.label(turn_id=turn_id, conversation_id=conversation_id or "", collection=collection)
+        root.inputs(question=question, request=request or {})
+        return root
 
-    def take(self, turn_id: str) -> Trace | None:
-        """What happened in a turn whose span has ended; given out once."""
-        return self._turns.take(turn_id)
+    def end(self, turn: Call, status: TurnStatus, answer: str = "") -> Trace:
+        """What happened in a turn, which ends with it; it is also sent where somebody collects."""
+        turn.output(answer)
+        turn.end()
+        trace = _trace(turn, status)
+        recording = turn.recording
+        if self._batches is not None and recording is not None and recording.flags & TraceFlags.SAMPLED:
+            for span in _spans(trace, recording, self._resource):
+                self._batches.on_end(span)
+        return trace
 
     def close(self) -> None:
         """Send what is queued, and stop; blocks for a few seconds at most where nobody listens."""
@@ -82,117 +104,55 @@ def open_tracing(endpoint: str, *, content: bool) -> Tracing:
     return Tracing(content=content, exporter=OTLPSpanExporter(endpoint=address, timeout=5))
 
 
-class _AsTheCallerSays(Sampler):
-    """Records everything, for the store; a caller that samples its trace out gets none of it sent."""
-
-    def should_sample(
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None = None,
-        attributes: Attributes = None,
-        links: Sequence[Link] | None = None,
-        trace_state: TraceState | None = None,
-    ) -> SamplingResult:
-        parent = get_current_span(parent_context).get_span_context()
-        unwanted = parent.is_valid and not parent.trace_flags.sampled
-        decision = Decision.RECORD_ONLY if unwanted else Decision.RECORD_AND_SAMPLE
-        return SamplingResult(decision, attributes, parent.trace_state)
-
-    def get_description(self) -> str:
-        return "AsTheCallerSays"
-
-
-class _TurnSpans(SpanProcessor):
-    """Gathers the spans of each turn until its own has ended; spans of nothing else are passed over."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turn_of: dict[int, Span] = {}
-        """The turn's span by the id of every span in it."""
-        self._ended: dict[int, list[ReadableSpan]] = {}
-        self._finished: dict[str, tuple[ReadableSpan, list[ReadableSpan]]] = {}
-
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Find the turn of a span that begins."""
-        with self._lock:
-            if _ID in (span.attributes or {}):
-                turn: Span | None = span
-                self._ended[_id(span)] = []
-            else:
-                turn = self._turn_of.get(span.parent.span_id) if span.parent else None
-            if turn is not None:
-                self._turn_of[_id(span)] = turn
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Keep a span that has ended; one that outlives its turn is lost to it."""
-        with self._lock:
-            turn = self._turn_of.get(_id(span))
-            if turn is None:
-                return
-            if _id(span) != _id(turn):
-                self._ended[_id(turn)].append(span)
-                version = (span.attributes or {}).get("anaphora.version")
-                if version is not None:
-                    turn.set_attribute("anaphora.collection_version", version)
-                return
-            self._turn_of = {one: of for one, of in self._turn_of.items() if of is not turn}
-            self._finished[str((span.attributes or {})[_ID])] = span, self._ended.pop(_id(turn))
-
-    def take(self, turn_id: str) -> Trace | None:
-        with self._lock:
-            found = self._finished.pop(turn_id, None)
-        return _trace(*found) if found else None
-
-
-def _context(span: ReadableSpan) -> SpanContext:
-    context = span.get_span_context()
-    assert context is not None  # what the SDK hands out has one
-    return context
-
-
-def _id(span: ReadableSpan) -> int:
-    return _context(span).span_id
-
-
-def _seconds(span: ReadableSpan) -> tuple[float, float]:
-    """When it began, in Unix time, and how long it took; 0 where the clock was set back meanwhile."""
-    began, ended = span.start_time or 0, span.end_time or 0
-    return began / 1e9, max(0, ended - began) / 1e9
-
-
-def _trace(turn: ReadableSpan, spans: Sequence[ReadableSpan]) -> Trace:
-    attributes: Mapping[str, Any] = turn.attributes or {}
-    created, seconds = _seconds(turn)
+def _trace(turn: Call, status: TurnStatus) -> Trace:
+    recording = turn.recording
+    assert recording is not None  # only `begin_turn` makes one
+    below = defaultdict[str, list[Call]](list)
+    for call in recording.calls:
+        below[call.parent].append(call)
+    labels: Mapping[str, Any] = turn.labels
+    given: Mapping[str, Any] = turn.given()
+    answer = turn.gave()
     return Trace(
-        turn_id=attributes[_ID],
-        conversation_id=attributes.get("session.id"),
-        collection=attributes["anaphora.collection"],
-        collection_version=attributes.get("anaphora.collection_version", ""),
-        engine=attributes.get("anaphora.engine", ""),
-        status=attributes.get("anaphora.status", "interrupted"),
-        created=created,
-        seconds=seconds,
-        steps=tuple(_step(span) for span in sorted(spans, key=lambda span: span.start_time or 0)),
-        trace_id=f"{_context(turn).trace_id:032x}",
-        span_id=f"{_id(turn):016x}",
+        turn_id=labels["turn_id"],
+        conversation_id=labels["conversation_id"] or None,
+        collection=labels["collection"],
+        collection_version=next(
+            (str(call.labels["version"]) for call in recording.calls if "version" in call.labels), ""
+        ),
+        engine=labels.get("engine", ""),
+        status=status,
+        created=turn.started,
+        seconds=turn.elapsed,
+        steps=tuple(_step(call, below) for call in below[turn.id]),
+        trace_id=recording.trace_id,
+        span_id=turn.id,
+        parent_id=turn.parent,
+        question=given.get("question", ""),
+        answer=answer if isinstance(answer, str) else "",
+        request=given.get("request", {}),
+        attributes={name: value for name, value in turn.noted().items() if name not in labels},
+        dropped=recording.dropped,
     )
 
 
-def _step(span: ReadableSpan) -> TraceStep:
-    attributes: Mapping[str, Any] = span.attributes or {}
-    started, seconds = _seconds(span)
-    own = "anaphora."
+def _step(call: Call, below: Mapping[str, Sequence[Call]]) -> TraceStep:
+    gave = call.gave()
+    outputs: Any = gave if isinstance(gave, dict) else {} if gave is None else {"result": gave}
     return TraceStep(
-        name=span.name,
-        started=started,
-        seconds=seconds,
-        inputs=json.loads(attributes.get("input.value", "{}")),
-        outputs=json.loads(attributes.get("output.value", "{}")),
-        attributes={name.removeprefix(own): value for name, value in attributes.items() if name.startswith(own)},
-        span_id=f"{_id(span):016x}",
-        parent_id=f"{span.parent.span_id:016x}" if span.parent else "",
+        name=call.name,
+        started=call.started,
+        seconds=call.elapsed,
+        inputs=dict(call.given()),
+        outputs=outputs,
+        attributes=dict(call.noted()),
+        prompt=tuple(dict(part) for part in call.prompted()),
+        error=call.error,
+        message=call.message,
+        source=call.source,
+        span_id=call.id,
+        parent_id=call.parent,
+        calls=tuple(_step(one, below) for one in below.get(call.id, ())),
     )
 
 
@@ -204,76 +164,109 @@ _KINDS = {
     "generate": "LLM",
 }
 
-_RENAMED = {
-    "anaphora.prompt_tokens": "llm.token_count.prompt",
-    "anaphora.completion_tokens": "llm.token_count.completion",
-    "anaphora.model": "llm.model_name",
-}
 
+def _spans(trace: Trace, recording: Recording, resource: Resource) -> Iterator[ReadableSpan]:
+    """The trace as a collector takes it: those within before those around, the turn last."""
+    state = TraceState.from_header([recording.state]) if recording.state else TraceState()
+    scope = InstrumentationScope("anaphora")
 
-class _OpenInference(SpanExporter):
-    """Gives the spans of turns OpenInference's names on their way to a collector."""
+    def context(span_id: str) -> SpanContext:
+        flags = TraceFlags(recording.flags)
+        return SpanContext(
+            int(recording.trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags, trace_state=state
+        )
 
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._exporter = exporter
+    def span(step: TraceStep, attributes: Mapping[str, AttributeValue]) -> ReadableSpan:
+        began = int(step.started * 1e9)
+        ended = began + int(step.seconds * 1e9)
+        exception = {"exception.type": step.error, "exception.message": step.message}
+        return ReadableSpan(
+            name=step.name,
+            context=context(step.span_id),
+            parent=context(step.parent_id) if step.parent_id else None,
+            resource=resource,
+            attributes=attributes,
+            events=[Event("exception", exception, ended)] if step.error else (),
+            instrumentation_scope=scope,
+            status=Status(StatusCode.ERROR, step.error) if step.error else Status(),
+            start_time=began,
+            end_time=ended,
+        )
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send spans; those of requests as they are."""
-        return self._exporter.export([span if span.kind.name == "SERVER" else _named(span) for span in spans])
+    def walked(step: TraceStep) -> Iterator[ReadableSpan]:
+        for below in step.calls:
+            yield from walked(below)
+        yield span(step, _attributes(step))
 
-    def shutdown(self) -> None:
-        self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        return self._exporter.force_flush(timeout_millis)
-
-
-def _named(span: ReadableSpan) -> ReadableSpan:
-    return ReadableSpan(
-        name=span.name,
-        context=span.get_span_context(),
-        parent=span.parent,
-        resource=span.resource,
-        attributes=_attributes(span.name, dict(span.attributes or {})),
-        events=span.events,
-        links=span.links,
-        kind=span.kind,
-        instrumentation_scope=span.instrumentation_scope,
-        status=span.status,
-        start_time=span.start_time,
-        end_time=span.end_time,
+    whole = TraceStep(
+        name=TURN,
+        started=trace.created,
+        seconds=trace.seconds,
+        error="failed" if trace.status == "failed" else "",
+        span_id=trace.span_id,
+        parent_id=trace.parent_id,
     )
+    own = {
+        "openinference.span.kind": _KINDS[TURN],
+        "anaphora.turn_id": trace.turn_id,
+        "anaphora.collection": trace.collection,
+        "anaphora.collection_version": trace.collection_version,
+        "anaphora.engine": trace.engine,
+        "anaphora.status": trace.status,
+        "session.id": trace.conversation_id,
+        "input.value": trace.question,
+        "output.value": trace.answer,
+        **{f"anaphora.{name}": _plain(value) for name, value in trace.attributes.items()},
+    }
+    for step in trace.steps:
+        yield from walked(step)
+    yield span(whole, {name: value for name, value in own.items() if value})
 
 
-def _attributes(name: str, kept: dict[str, Any]) -> dict[str, AttributeValue]:
+def _attributes(step: TraceStep) -> dict[str, AttributeValue]:
+    """A call by OpenInference's names; what it has no name for is `anaphora.…`, as JSON where it is no plain value."""
     from openinference.semconv.trace import MessageAttributes, RerankerAttributes, SpanAttributes
 
-    kind = _KINDS.get(name, "CHAIN")
-    attributes = {_RENAMED.get(key, key): value for key, value in kept.items()}
-    attributes[SpanAttributes.OPENINFERENCE_SPAN_KIND] = kind
-    messages = _json(kept, "input").get("messages")
-    if isinstance(messages, list):
-        del attributes["input.value"], attributes["input.mime_type"]
-        for i, message in enumerate(messages):
-            prefix = f"{SpanAttributes.LLM_INPUT_MESSAGES}.{i}"
-            attributes[f"{prefix}.{MessageAttributes.MESSAGE_ROLE}"] = message["role"]
-            attributes[f"{prefix}.{MessageAttributes.MESSAGE_CONTENT}"] = message["content"]
-    passages = _json(kept, "output").get("passages")
+    kind = "LLM" if step.prompt else _KINDS.get(step.name, "CHAIN")
+    attributes: dict[str, AttributeValue] = {SpanAttributes.OPENINFERENCE_SPAN_KIND: kind}
+    if step.source:
+        attributes["code.function.name"] = step.source
+    names = {
+        "model": SpanAttributes.LLM_MODEL_NAME,
+        "prompt_tokens": SpanAttributes.LLM_TOKEN_COUNT_PROMPT,
+        "completion_tokens": SpanAttributes.LLM_TOKEN_COUNT_COMPLETION,
+        "parameters": SpanAttributes.LLM_INVOCATION_PARAMETERS,
+    }
+    for name, value in step.attributes.items():
+        attributes[names.get(name, f"anaphora.{name}")] = _plain(value)
+    filled = {str(part["expression"]): part["value"] for part in step.prompt if "expression" in part}
+    if filled:
+        attributes[SpanAttributes.LLM_PROMPT_TEMPLATE_VARIABLES] = json.dumps(filled, ensure_ascii=False)
+    messages = defaultdict[int, list[Mapping[str, Any]]](list)
+    for part in step.prompt:
+        messages[int(str(part["message"]))].append(part)
+    for n, parts in messages.items():
+        prefix = f"{SpanAttributes.LLM_INPUT_MESSAGES}.{n}"
+        attributes[f"{prefix}.{MessageAttributes.MESSAGE_ROLE}"] = parts[0]["role"]
+        text = "".join(part.get("literal", part.get("value", "")) for part in parts)
+        attributes[f"{prefix}.{MessageAttributes.MESSAGE_CONTENT}"] = text
+    outputs = dict(step.outputs)
+    passages: Any = outputs.get("passages")
     if isinstance(passages, list):
-        del attributes["output.value"], attributes["output.mime_type"]
-        list_name = (
-            RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS if kind == "RERANKER" else SpanAttributes.RETRIEVAL_DOCUMENTS
-        )
+        del outputs["passages"]
+        reranker = RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS
+        list_name = reranker if kind == "RERANKER" else SpanAttributes.RETRIEVAL_DOCUMENTS
         for i, passage in enumerate(passages):
             attributes |= _document(f"{list_name}.{i}", passage)
+    for side, content in (("input", step.inputs), ("output", outputs)):
+        if content:
+            attributes[f"{side}.value"] = json.dumps(content, ensure_ascii=False)
+            attributes[f"{side}.mime_type"] = "application/json"
     return attributes
 
 
-def _json(kept: Mapping[str, Any], side: str) -> dict[str, Any]:
-    if kept.get(f"{side}.mime_type") != "application/json":
-        return {}
-    found: dict[str, Any] = json.loads(kept[f"{side}.value"])
-    return found
+def _plain(value: object) -> str | float:
+    return value if isinstance(value, str | float | int) else json.dumps(value, ensure_ascii=False)
 
 
 def _document(prefix: str, passage: Mapping[str, str | int | float]) -> dict[str, AttributeValue]:
@@ -289,8 +282,3 @@ def _document(prefix: str, passage: Mapping[str, str | int | float]) -> dict[str
             {"document_id": passage["document_id"], "title": passage["title"], "page": passage["page"]}
         )
     return attributes
-
-
-def failed(span: ApiSpan, code: str) -> None:
-    """Mark a span as one that ended badly."""
-    span.set_status(Status(StatusCode.ERROR, code))

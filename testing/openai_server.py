@@ -23,8 +23,9 @@ class FakeOpenAIServer:
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
     seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
     `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none. The list
-    of models says by whom its own is `owned_by`. All of it may be changed while it serves. `requests` and `headers`
-    keep what came in; `streaming` is set once a piece was sent, `disconnected` when a client goes before the end.
+    of models says by whom its own is `owned_by`. With `logprobs` each piece is a token of that log probability. All of
+    it may be changed while it serves. `requests` and `headers` keep what came in; `streaming` is set once a piece was
+    sent, `disconnected` when a client goes before the end.
     """
 
     pieces: Sequence[str] | Callable[[dict[str, Any]], Sequence[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
@@ -35,6 +36,7 @@ class FakeOpenAIServer:
     raw: bytes = b""
     deaf: bool = False
     owned_by: str = "testing"
+    logprobs: float | None = None
     url: str = field(default="", init=False)
     requests: list[dict[str, Any]] = field(default_factory=list, init=False)
     headers: list[dict[str, str]] = field(default_factory=list, init=False)
@@ -117,7 +119,11 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
                     self.connection.shutdown(2)
                     self.close_connection = True
                     return
-                self._event({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
+                told: dict[str, Any] = {
+                    "content": [{"token": piece, "logprob": llm.logprobs, "bytes": None, "top_logprobs": []}]
+                }
+                choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
+                self._event({"choices": [choice if llm.logprobs is None else {**choice, "logprobs": told}]})
                 llm.streaming.set()
                 self._wait(llm.pace)
             self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})

@@ -49,9 +49,7 @@ class ServiceCore:
         self.runner = JobRunner(database, runner)
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
-        self.engine = TurnEngine(
-            collection=self.opened.get, models=self.models, settings=settings, tracer=self.tracing.tracer
-        )
+        self.engine = TurnEngine(collection=self.opened.get, models=self.models, settings=settings)
         self.context = TurnContext(
             settings, database, runner, self.metrics, self.tracing, self.engine, self.answers, self.limits
         )

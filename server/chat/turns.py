@@ -17,9 +17,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from opentelemetry import trace
-from opentelemetry.trace import Span
-
 from rewriter.conversation import Conversation
 from server.access import Seen, Whose
 from server.access.audit import entry
@@ -33,11 +30,11 @@ from server.settings import Settings
 from server.store import Database, Runner, StoreError, audit, conversations, turns
 from server.store.audit import AuditEntry
 from server.store.records import TurnStatus
-from server.tracing import Tracing, failed
+from server.tracing import Tracing
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
 from server.turn.own_words import remembered
 from server.turn.pipeline import TurnEngine
-from server.turn.steps import set_content
+from text.recorder import Call
 
 T = TypeVar("T")
 
@@ -45,6 +42,8 @@ log = logging.getLogger(__name__)
 
 CHARS_PER_TOKEN = 4
 """What a token is taken to be where no model has counted."""
+
+_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens"}
 
 CHECKPOINT_SECONDS = 1.0
 """How much of an answer that is being shown may be missing after the process was killed."""
@@ -68,7 +67,7 @@ class RunningTurn(AsyncIterator[Event]):
     """A turn that has its place in the queue. Iterate it to run it, and close it in any case.
 
     Closing it early, or cancelling the task that iterates, stops the model; the turn is then kept as
-    interrupted. Its span belongs to what is current where it is made.
+    interrupted. Its trace belongs to what is current where it is made.
     """
 
     def __init__(self, context: TurnContext, request: TurnRequest, ticket: Ticket, whose: Whose, seen: Seen) -> None:
@@ -80,12 +79,14 @@ class RunningTurn(AsyncIterator[Event]):
         self._seen = seen
         self._content = context.settings.trace.content
         self._keeps_texts = self._content or request.conversation_id is not None
-        self._span = context.tracing.begin_turn(self.id, request.conversation_id, request.collection, request.question)
-        self._waiting = self._step("wait")
+        asked = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
+        self._call = context.tracing.begin_turn(
+            self.id, request.conversation_id, request.collection, request.question, asked
+        )
+        self._waiting = self._call.begin("wait")
         self._rewrite: RewriteEvent | None = None
         self._evidence: EvidenceEvent | None = None
-        self._evidence_step: Span | None = None
-        self._evidence_at = 0
+        self._evidence_step: Call | None = None
         self._answer: list[str] = []
         self._checkpointed = time.monotonic()
         self._problem = ""
@@ -176,11 +177,11 @@ class RunningTurn(AsyncIterator[Event]):
     async def _within(self, deadline: float | None, step: Awaitable[T]) -> T:
         """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours.
 
-        Meanwhile the turn's span is the current one.
+        Meanwhile the turn's call is the current one.
         """
         if self._stopped:
             deadline = 0.0
-        with trace.use_span(self._span, record_exception=False, set_status_on_exception=False):
+        with self._call.current():
             async with asyncio.timeout_at(deadline) as self._limit:
                 try:
                     return await step
@@ -209,7 +210,8 @@ class RunningTurn(AsyncIterator[Event]):
                 metrics.rewrites.labels(event.decision).inc()
             case EvidenceEvent():
                 self._evidence = event
-                self._evidence_step, self._evidence_at = self._step("evidence"), time.time_ns()
+                self._evidence_step = self._call.begin("evidence")
+                self._evidence_step.end()
             case TokenEvent():
                 self._answer.append(event.text)
                 self._checkpoint()
@@ -228,9 +230,9 @@ class RunningTurn(AsyncIterator[Event]):
             case ErrorEvent():
                 self._ended = True
                 self._context.answers.note(event)
-                step = self._step("error")
-                step.set_attributes({"anaphora.error": event.code, "anaphora.message": event.message})
-                failed(step, event.code)
+                step = self._call.begin("error")
+                step.label(error=event.code)
+                step.fail(event.code, event.message)
                 step.end()
                 metrics.errors.labels(event.code).inc()
                 self._count("failed", event.seconds)
@@ -252,13 +254,9 @@ class RunningTurn(AsyncIterator[Event]):
         answer = "".join(self._answer)
         self._context.database.write_later(lambda connection: turns.checkpoint(connection, self.id, answer))
 
-    def _step(self, name: str) -> Span:
-        return self._context.tracing.tracer.start_span(name, trace.set_span_in_context(self._span))
-
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
-        self._end_span(status)
-        # Taken even where nothing can be stored, or it would be kept for ever.
-        made = self._context.tracing.take(self.id)
+        self._end_steps()
+        made = self._context.tracing.end(self._call, status, "".join(self._answer))
         tokens = self._tokens(ending)
         await self._context.limits.spend(self._seen.principal, tokens)
         if self.storing is not None:
@@ -302,22 +300,13 @@ class RunningTurn(AsyncIterator[Event]):
         collection, group = request.collection, self._whose.group
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
 
-    def _end_span(self, status: TurnStatus) -> None:
-        """End what is open of the turn's spans: what was given to read is written down only now, when nobody waits."""
-        if self._waiting.is_recording():
-            self._waiting.end()
+    def _end_steps(self) -> None:
+        """What is open of the turn's calls ends: what was given to read is written down only now, when nobody waits."""
+        self._waiting.end()
         if (step := self._evidence_step) is not None and self._evidence is not None:
-            passages = [passage.model_dump(mode="json") for passage in self._evidence.passages]
-            step.set_attributes({"anaphora.passages": len(passages), "anaphora.reranked": self._evidence.reranked})
-            if self._content:
-                set_content(step, {}, {"passages": passages})
-            step.end(self._evidence_at)
-        self._span.set_attribute("anaphora.status", status)
-        if self._content and self._answer:
-            self._span.set_attribute("output.value", "".join(self._answer))
-        if status == "failed":
-            failed(self._span, "failed")
-        self._span.end()
+            passages = self._evidence.passages
+            step.label(passages=len(passages), reranked=self._evidence.reranked)
+            step.output({"passages": passages})
 
     def _not_stored(self, error: StoreError) -> None:
         log.error("turn %s could not be stored: %s", self.id, error)

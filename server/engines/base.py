@@ -5,9 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
 from server.settings import LLMSettings
+from text.recorder import trace_headers
 
 if TYPE_CHECKING:
     import httpx
@@ -70,7 +69,7 @@ class StartStop:
 
 
 def _trace(request: httpx.Request) -> None:
-    TraceContextTextMapPropagator().inject(request.headers)
+    request.headers.update(trace_headers())
 
 
 async def _atrace(request: httpx.Request) -> None:
@@ -79,7 +78,7 @@ async def _atrace(request: httpx.Request) -> None:
 
 TRACED = {"request": [_trace]}
 ATRACED = {"request": [_atrace]}
-"""Event hooks of a client that tell the model's server which span a request belongs to (W3C `traceparent`)."""
+"""Event hooks of a client that tell the model's server which call a request belongs to (W3C `traceparent`)."""
 
 
 def openai_chat_model(

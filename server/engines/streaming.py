@@ -22,11 +22,15 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, APIError, APITimeoutError
 
+from text.recorder import current
+
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 
 _LINE_BYTES = 1 << 20
 _MORE_THAN_TEXT = frozenset(("response_format", "tools", "functions", "logprobs", "n", "audio", "modalities"))
+_PARAMETERS = ("model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "logprobs")
+"""What a trace tells of a request beside its messages."""
 
 
 class StreamingChatOpenAI(ChatOpenAI):
@@ -40,6 +44,7 @@ class StreamingChatOpenAI(ChatOpenAI):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         payload = self._get_request_payload(messages, stop=stop, stream=True, **kwargs)
+        current().label(parameters=json.dumps({name: payload[name] for name in _PARAMETERS if name in payload}))
         if _MORE_THAN_TEXT & payload.keys() or self.output_version == "v1":
             async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
                 yield chunk

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-import regex
-
 from rewriter.prompted import model_errors
 from rewriter.prompts import load_prompt
 from server.engines.errors import EngineError
+from text.interpolated import fill
+from text.recorder import call
 from text.unsafe import escape
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 PACKAGE = "server.evidence.prompts"
-_FIELD = regex.compile(r"\{\{(\w+)\}\}")
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 """Runs a request when it may run, and again where it had to be broken off."""
@@ -69,9 +68,9 @@ class QuoteAsker:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         escaped = {name: escape(text) for name, text in parts.items()}
-        # In one pass, so that what is filled in is never filled again.
-        asked = _FIELD.sub(lambda match: escaped.get(match[1], ""), load_prompt(PACKAGE, f"{prompt}_user").text)
-        messages = [SystemMessage(load_prompt(PACKAGE, system or prompt).text), HumanMessage(asked)]
+        asked = fill(load_prompt(PACKAGE, f"{prompt}_user").text, escaped, missing=lambda _: "")
+        instructions = load_prompt(PACKAGE, system or prompt).text
+        messages = [SystemMessage(instructions), HumanMessage(asked)]
         bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
         replies: list[BaseMessage] = []
 
@@ -82,16 +81,21 @@ class QuoteAsker:
 
         self.requests += 1
         try:
-            said = await self._patiently(request)
+            with call(f"ask {prompt}") as this:
+                this.prompt((("system", instructions), ("user", asked)))
+                said = await self._patiently(request)
+                found = (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
+                likely = [float(one["logprob"]) for one in found if one.get("logprob") is not None]
+                mean = sum(likely) / max(1, len(likely))
+                this.output({"text": said})
+                this.record(**({"mean_logprob": mean, "logprobs": likely} if likely else {}))
         except TimeoutError as error:
             raise AskingFailed(f"The language model took longer than {self._seconds:g} s.") from error
         except model_errors() as error:
             line = (str(error).splitlines() or [""])[0][:200]
             raise AskingFailed(f"The language model could not be asked ({type(error).__name__}: {line}).") from error
         self.chars += len(asked) + len(said)
-        found = (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
-        likely = [float(one["logprob"]) for one in found if one.get("logprob") is not None]
-        return SaidText(said.strip(), sum(likely) / max(1, len(likely)))
+        return SaidText(said.strip(), mean)
 
 
 def prompts_version(*names: str) -> str:

@@ -127,9 +127,13 @@ class Job(View):
 
 
 class TraceStep(View):
-    """One step of a turn. `inputs` and `outputs` are empty where content is not recorded.
+    """A call of a turn, with those made within it. `inputs`, `outputs` and `prompt` are empty where content is not
+    recorded.
 
-    `span_id` and `parent_id` are OpenTelemetry's, in hexadecimal; empty in traces kept before there were any.
+    `prompt` holds the parts of what a model was sent, in order: `{message, role, literal}`, or
+    `{message, role, value, expression}`; of one message they join to exactly its text. `source` is where in the code it
+    was called. `span_id` and `parent_id` are OpenTelemetry's, in hexadecimal; empty in traces kept before there were
+    any.
     """
 
     name: str
@@ -137,13 +141,21 @@ class TraceStep(View):
     seconds: float
     inputs: dict[str, object] = {}
     outputs: dict[str, object] = {}
-    attributes: dict[str, str | int | float | bool] = {}
+    attributes: dict[str, object] = {}
+    prompt: tuple[dict[str, object], ...] = ()
+    error: str = ""
+    message: str = ""
+    source: str = ""
     span_id: str = ""
     parent_id: str = ""
+    calls: tuple[TraceStep, ...] = ()
 
 
 class Trace(View):
-    """What happened in a turn. `trace_id` is the caller's where the request came with a `traceparent`."""
+    """What happened in a turn. `trace_id` is the caller's where the request came with a `traceparent`.
+
+    `request` is what was asked for, beside the question. `dropped` counts calls that were too many to be kept.
+    """
 
     turn_id: str
     conversation_id: str | None
@@ -156,6 +168,12 @@ class Trace(View):
     steps: tuple[TraceStep, ...]
     trace_id: str = ""
     span_id: str = ""
+    parent_id: str = ""
+    question: str = ""
+    answer: str = ""
+    request: dict[str, object] = {}
+    attributes: dict[str, object] = {}
+    dropped: int = 0
 
 
 class AuditRecord(View):

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from server.turn.prompt import PromptMessage
 from server.turn.steps import RunningStep
@@ -36,6 +36,8 @@ class GeneratedText:
     finish_reason: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    logprobs: tuple[float, ...] = ()
+    """Of its tokens, where they were asked for and the engine tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ async def generate(
     first_token_seconds: float,
     total_seconds: float,
     step: RunningStep,
+    logprobs: bool = False,
 ) -> AsyncGenerator[GeneratedText, None]:
     """The pieces of one answer as they come; the request for it belongs to `step`.
 
@@ -73,7 +76,8 @@ async def generate(
     spoke = False
     before = _cancellations()
     try:
-        stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages)))
+        options: dict[str, Any] = {"logprobs": True} if logprobs else {}
+        stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages), **options))
         async with aclosing(stream) as chunks:
             while True:
                 # Around each wait, never around a yield: a reader's pauses are not the model's.
@@ -129,7 +133,14 @@ def _piece(chunk: AIMessageChunk) -> GeneratedText:
         finish_reason=str(chunk.response_metadata.get("finish_reason") or ""),
         prompt_tokens=usage["input_tokens"] if usage else 0,
         completion_tokens=usage["output_tokens"] if usage else 0,
+        logprobs=logprobs_of(chunk),
     )
+
+
+def logprobs_of(chunk: AIMessageChunk) -> tuple[float, ...]:
+    """The log probabilities of a chunk's tokens; none where the engine gives none."""
+    found = (chunk.response_metadata.get("logprobs") or {}).get("content") or ()
+    return tuple(float(token["logprob"]) for token in found if "logprob" in token)
 
 
 # Evaluated only once something was raised, so that neither library is loaded for a turn that goes well.

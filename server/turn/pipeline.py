@@ -14,8 +14,6 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from opentelemetry.trace import get_current_span
-
 from index.errors import CollectionNotFound, IndexingError
 from index.query import Where
 from rewriter.conversation import Conversation
@@ -41,10 +39,10 @@ from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, in_thread
 from server.turn.support import Support
+from text.recorder import current
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from opentelemetry.trace import Tracer
 
     from index.rerank import Reranker
 
@@ -84,7 +82,7 @@ class ModelSource(Protocol):
 class TurnEngine:
     """Answers questions over collections; serves any number of turns at once.
 
-    `collection` opens one by name, `models` is asked anew in every turn; spans are begun at `tracer`.
+    `collection` opens one by name, `models` is asked anew in every turn.
     """
 
     def __init__(
@@ -93,12 +91,10 @@ class TurnEngine:
         collection: Callable[[str], Searchable],
         models: ModelSource,
         settings: Settings,
-        tracer: Tracer | None = None,
     ) -> None:
         self._collection = collection
         self._models = models
         self._settings = settings
-        self._tracer = tracer
 
     async def search(self, group: str = "") -> TurnSearch:
         """The searching half, with what would work on a turn of `group` that began now."""
@@ -132,8 +128,8 @@ class TurnEngine:
         iterator, or cancelling the task that reads it, stops the model's request at once.
         """
         models = await self._models.of_turn(answer_tokens, group)
-        get_current_span().set_attribute("anaphora.engine", models.name)
-        search, watch = self._search(models), Stopwatch(self._tracer, content=self._settings.trace.content)
+        current().label(engine=models.name)
+        search, watch = self._search(models), Stopwatch()
         ids = turn_id or uuid.uuid4().hex, conversation_id
         turn = _Turn(self._settings, question, conversation, models, watch, ids)
         if not search_for and (reply := courtesy(question)):
@@ -159,18 +155,20 @@ class TurnEngine:
             if ready.cut and ready.near:
                 yield NearestEvent(quotes=[Quotation(**asdict(one)) for one in ready.near])
             step, llm, reader = watch.begin("generate"), self._settings.llm, turn.reader
-            usage, raw = TokenUsage(), ""
+            usage, said, logprobs = TokenUsage(), list[str](), list[float]()
             pieces = generate(
                 models.chat_model,
                 ready.prompt.messages,
                 first_token_seconds=llm.first_token_seconds,
                 total_seconds=llm.total_seconds,
                 step=step,
+                logprobs=self._settings.trace.logprobs,
             )
             try:
                 async with aclosing(pieces):
                     async for piece in pieces:
-                        raw += piece.text
+                        said.append(piece.text)
+                        logprobs += piece.logprobs
                         usage = usage.plus(piece)
                         for event in reader.feed(piece.text):
                             watch.first_token()
@@ -185,10 +183,14 @@ class TurnEngine:
                     yield event
                 raise TurnFailed(error.code, str(error)) from error
             finally:
+                step.call.prompt((one.role, one.text) for one in ready.prompt.messages)
+                if logprobs:
+                    step.call.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
                 step.tell(
-                    {"messages": [{"role": one.role, "content": one.text} for one in ready.prompt.messages]},
-                    {"text": raw, "answer": reader.shown},
+                    {},
+                    {"text": "".join(said), "pieces": [len(piece) for piece in said], "answer": reader.shown},
                     {
+                        "finish_reason": usage.finish_reason,
                         "model": models.name,
                         "prompt_version": ready.prompt.version,
                         "prompt_tokens_expected": ready.prompt.tokens,
@@ -261,6 +263,7 @@ class _Turn:
         # Words that a person chose for the search, or said when asked back, are not asked about.
         may_ask = plan.decision != EDITED and not asked_back(self._conversation)
         outcome = decide(self._chances, retrieval, may_ask=may_ask)
+        current().label(outcome=outcome, **asdict(self._chances))
         meant = alternatives(passages) if outcome == "ask" else []
         unanswerable = bool(passages) and outcome == "refuse"
         self.reader = AnswerReader(passages)

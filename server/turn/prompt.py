@@ -28,6 +28,7 @@ from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
 from server.turn.tables import with_rows_said
+from text.interpolated import Interpolated, PromptPart, fill, parts_of
 from text.sentences import sentence_spans
 from text.unsafe import escape
 
@@ -119,7 +120,6 @@ HISTORY_MESSAGE_TOKENS = 100
 SEPARATOR = " › "
 _ROUNDING = 16
 
-_PLACEHOLDER = regex.compile(r"\{\{(question|passages)\}\}")
 _EXAMPLE = regex.compile(r"^.*\bExample: (.+?)\s*$", regex.MULTILINE)
 _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
 
@@ -179,8 +179,7 @@ def build_prompt(
     room -= count_tokens(passages)
     history = _history(conversation, min(room, HISTORY_TOKENS))
     parts = {"question": escape(asked), "passages": passages}
-    # In one pass, so that what is filled in is never filled again.
-    last = _PLACEHOLDER.sub(lambda match: parts[match[1]], form.text)
+    last = fill(form.text, parts)
     messages = (PromptMessage("system", system.text), *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return TurnPrompt(messages, tokens, f"{system.version}.{form.version}")
@@ -216,12 +215,14 @@ def _fixed_tokens() -> int:
 
 
 def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int) -> str:
-    shown = "\n\n".join(_passage(passage, texts[passage.n]) for passage in evidence)
+    made = [_passage(passage, texts[passage.n]) for passage in evidence]
+    between = PromptPart("\n\n")
+    shown = Interpolated.of(part for n, one in enumerate(made) for part in ((between,) * (n > 0) + parts_of(one)))
     if count_tokens(shown) <= room:
         return shown
     # Only where one passage alone is larger than the window: the selection keeps to the budget.
     share = room // max(len(evidence), 1)
-    return "\n\n".join(clip(_passage(passage, texts[passage.n]), share) for passage in evidence)
+    return "\n\n".join(clip(one, share) for one in made)
 
 
 def header(passage: Evidence) -> str:
@@ -230,17 +231,19 @@ def header(passage: Evidence) -> str:
     return escape_citations(escape(SEPARATOR.join(" ".join(part.split()) for part in parts if part.strip())))
 
 
-def _passage(passage: Evidence, text: str) -> str:
-    return f"[{passage.n}] {header(passage)}\n{escape_citations(escape(with_rows_said(text))).strip()}"
+def _passage(passage: Evidence, text: str) -> Interpolated:
+    shown, name = escape_citations(escape(with_rows_said(text))).strip(), f"[{passage.n}]"
+    parts = (PromptPart(header(passage), f"{name}.heading"), PromptPart("\n"), PromptPart(shown, f"{name}.text"))
+    return Interpolated.of((PromptPart(f"{name} "), *parts))
 
 
 def _history(conversation: Conversation, room: int) -> list[PromptMessage]:
     kept: list[PromptMessage] = []
-    for turn in reversed(conversation.messages):
+    for n, turn in enumerate(reversed(conversation.messages), start=1):
         text = clip(escape_citations(escape(_CITED.sub("", turn.text))).strip(), HISTORY_MESSAGE_TOKENS)
         room -= count_tokens(text) + MESSAGE_OVERHEAD
         if room < 0:
             break
         if text:
-            kept.append(PromptMessage(turn.role, text))
+            kept.append(PromptMessage(turn.role, Interpolated.of([PromptPart(text, f"history[-{n}]")])))
     return kept[::-1]

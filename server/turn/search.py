@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from index.documents import Document
@@ -244,13 +244,9 @@ class TurnSearch:
                 rewrite = await rewrite_within(limit, self.rewriter, conversation, question, blocking=blocking)
             plan = self.plan(question, conversation, rewrite, search_for)
             step.tell(
+                {"question": question, "history": conversation.messages},
                 {
-                    "question": question,
-                    "history": [f"{message.role}: {message.text}" for message in conversation.messages],
-                },
-                {
-                    "text": plan.rewrite.text,
-                    "reason": plan.rewrite.reason,
+                    **{one.name: getattr(rewrite, one.name) for one in fields(rewrite)},
                     "legs": [leg.text for leg in plan.legs.queries],
                 },
                 {"rewriter": plan.rewriter, "decision": plan.decision, "legs": len(plan.legs.queries)},
@@ -274,7 +270,13 @@ class TurnSearch:
                 rrf_k=retrieval.rrf_k,
             )
             step.tell(
-                {"queries": [query.text for query in plan.legs.queries]},
+                {
+                    "queries": plan.legs.queries,
+                    "k": wanted,
+                    "depth": max(retrieval.depth, wanted),
+                    "rrf_k": retrieval.rrf_k,
+                    "where": where,
+                },
                 _traced(found),
                 {"hits": len(found), "version": searched.version},
             )
@@ -283,16 +285,19 @@ class TurnSearch:
         reads = self.reranker.reads_conversations
         question = plan.asked if reads else plan.legs.rerank_question or plan.question
         belief = 0.0 if plan.rewrite.decision == "rewrite" else plan.rewrite.needs_history or 0.0
+        weight, context = math.exp(retrieval.rerank_leaning * belief), plan.context if reads else None
         with watch.begin("rerank") as step:
             found = self.reranker.rerank(
                 question,
                 found,
                 seconds=retrieval.rerank_seconds,
                 top=retrieval.rerank_top,
-                weight=math.exp(retrieval.rerank_leaning * belief),
-                context=plan.context if reads else None,
+                weight=weight,
+                context=context,
             )
-            step.tell({"question": question}, _traced(found), {"hits": len(found)})
+            step.tell(
+                {"question": question, "weight": weight, "context": context}, _traced(found), {"hits": len(found)}
+            )
         return found, True
 
     def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
@@ -325,7 +330,7 @@ class TurnSearch:
         blocking: bool = False,
     ) -> Found:
         """Everything at once: the best `k` hits. Raises IndexingError, and TurnFailed where it takes too long."""
-        watch = Stopwatch(content=self.settings.trace.content)
+        watch = Stopwatch()
         searched = await in_thread(lambda: self.collection(collection))
         plan = await self.planned(question, conversation, search_for, watch, blocking=blocking)
         hits, reranked = await in_thread(
@@ -359,4 +364,15 @@ class TurnSearch:
 
 
 def _traced(hits: Sequence[Hit]) -> Mapping[str, object]:
-    return {"passages": [{"id": hit.passage.id, "score": hit.score, "ranks": dict(hit.ranks)} for hit in hits]}
+    return {
+        "passages": [
+            {
+                "id": hit.passage.id,
+                "document_id": hit.passage.document_id,
+                "score": hit.score,
+                "ranks": hit.ranks,
+                "relevance": hit.relevance,
+            }
+            for hit in hits
+        ]
+    }

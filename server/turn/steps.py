@@ -1,27 +1,23 @@
-"""The steps of a turn: timed, traced, and kept off the event loop within a limit.
+"""The steps of a turn: timed, recorded, and kept off the event loop within a limit.
 
-A step is a span of OpenTelemetry below the current one; without an SDK that is a few empty calls. Texts of the user,
-the documents and the model are in `input.value` and `output.value` only, and only where content is wanted; the other
-attributes are names, counts and settings. Keeping and sending spans is `server.tracing`'s business.
+A step is a call below the current one (`text.recorder`). Texts of the user, the documents and the model are in its
+inputs and outputs only; labels are names, counts and settings. Keeping and sending them is `server.tracing`'s business.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeVar
 
-from opentelemetry import trace
-from opentelemetry.trace import Span, Status, StatusCode, Tracer
+from text.recorder import Call, Label, current
 
 BLOCKING_SECONDS = 30.0
 """Longest opening of a collection, search and rerank, before the turn is given up."""
 
-Attribute: TypeAlias = str | int | float | bool
 T = TypeVar("T")
 
 
@@ -45,23 +41,10 @@ async def in_thread(call: Callable[[], T], step: Callable[[], str] = lambda: "se
         ) from error
 
 
-def set_content(span: Span, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
-    """Say what a step was given and what it gave, as JSON."""
-    for name, content in (("input", inputs), ("output", outputs)):
-        if content and span.is_recording():
-            span.set_attribute(f"{name}.value", json.dumps(content, ensure_ascii=False))
-            span.set_attribute(f"{name}.mime_type", "application/json")
-
-
 class Stopwatch:
-    """The times of one turn: of each step, to the first token, in all. Seconds.
+    """The times of one turn: of each step, to the first token, in all. Seconds."""
 
-    With `content` the spans of its steps hold texts.
-    """
-
-    def __init__(self, tracer: Tracer | None = None, *, content: bool = False) -> None:
-        self.tracer = tracer or trace.get_tracer("anaphora")
-        self.content = content
+    def __init__(self) -> None:
         self.running = "search"
         self._began = time.perf_counter()
         self._seconds: dict[str, float] = {}
@@ -92,44 +75,30 @@ class RunningStep:
     """A step that has begun. In `with` it is what is current there, and has ended behind it."""
 
     def __init__(self, watch: Stopwatch, name: str) -> None:
-        self._watch, self._name = watch, name
-        self._span = watch.tracer.start_span(name)
-        self._began = time.perf_counter()
-        self._inside: AbstractContextManager[Span] | None = None
+        self._watch = watch
+        self.call = current().begin(name)
 
-    @property
-    def seconds(self) -> float:
-        """Wall time since it began."""
-        return time.perf_counter() - self._began
+    def current(self) -> AbstractContextManager[Call]:
+        """Within it, calls and requests belong to this step; not around a `yield`."""
+        return self.call.current()
 
-    def current(self) -> AbstractContextManager[Span]:
-        """Within it, spans and requests belong to this step; not around a `yield`."""
-        return trace.use_span(self._span, record_exception=False, set_status_on_exception=False)
-
-    def tell(
-        self, inputs: Mapping[str, object], outputs: Mapping[str, object], attributes: Mapping[str, Attribute]
-    ) -> None:
+    def tell(self, inputs: Mapping[str, object], outputs: Mapping[str, object], labels: Mapping[str, Label]) -> None:
         """What the step was given, what it gave, and what holds no text of anyone's."""
-        if self._span.is_recording():
-            self._span.set_attributes({f"anaphora.{name}": value for name, value in attributes.items()})
-            if self._watch.content:
-                set_content(self._span, inputs, outputs)
+        self.call.inputs(**inputs)
+        self.call.output(outputs)
+        self.call.label(**labels)
 
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
-        if error is not None:
-            self._span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-        self._span.end()
-        self._watch.ended(self._name, self.seconds)
+        self.call.end(error)
+        self._watch.ended(self.call.name, self.call.elapsed)
 
     def __enter__(self) -> Self:
-        self._inside = self.current()
-        self._inside.__enter__()
+        self.call.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._inside is not None:
-            self._inside.__exit__(None, None, None)
-        self.end(error)
+        self.call.__exit__(kind, error, traceback)
+        self.end()

@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-import regex
-
 from rewriter.prompts import load_prompt
+from text.interpolated import Interpolated, fill
 
 PACKAGE = "synth.prompts"
 NAMES = ("propositions", "dialog", "contextualise", "ground")
-
-_PLACEHOLDER = regex.compile(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +24,9 @@ class SynthPrompt:
     frame: str
     version: str
 
-    def fill(self, **parts: str) -> str:
+    def fill(self, **parts: str) -> Interpolated:
         """The frame with each `{{name}}` replaced by its part, in one pass: what parts hold is never a placeholder."""
-        return str(_PLACEHOLDER.sub(lambda match: parts[match[1]], self.frame))
+        return fill(self.frame, parts)
 
 
 @cache

@@ -113,28 +113,28 @@ def test_a_collector_that_is_away_costs_no_answer(serve: Any, settings_for: Any,
 
 def test_spans_without_content_hold_no_text() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from opentelemetry.trace import use_span
 
     from server.tracing import Tracing
     from server.turn.steps import Stopwatch
 
     exporter = InMemorySpanExporter()
     tracing = Tracing(content=False, exporter=exporter)
-    watch = Stopwatch(tracing.tracer, content=False)
-    inputs = {"messages": [{"role": "user", "content": "a secret"}]}
-    with use_span(tracing.begin_turn("t", None, "docs", "a secret"), end_on_exit=True):
+    watch = Stopwatch()
+    with tracing.begin_turn("t", None, "docs", "a secret", {"search_for": "a secret"}) as turn:
         with watch.begin("rewrite") as step:
             step.tell({"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"})
         with watch.begin("generate") as step:
-            step.tell(inputs, {"answer": "a secret"}, {"prompt_tokens": 3})
+            step.call.prompt([("user", "a secret")])
+            step.call.record(said="a secret", beliefs=["a secret"])
+            step.tell({"inputs": "a secret"}, {"answer": "a secret"}, {"prompt_tokens": 3})
+            step.call.fail(ValueError("a secret"))
+    kept = tracing.end(turn, "answered", "a secret")
     tracing.close()
-    kept = tracing.take("t")
     spans = exporter.get_finished_spans()
     assert {span.name for span in spans} == {"turn", "rewrite", "generate"}
     assert "secret" not in "".join(span.to_json() for span in spans)
     root = next(span for span in spans if span.name == "turn")
     assert all(span.parent.span_id == root.context.span_id for span in spans if span.parent is not None)
-    assert kept is not None
     assert "secret" not in kept.model_dump_json()
     assert [step.attributes for step in kept.steps] == [{"decision": "keep"}, {"prompt_tokens": 3}]
 

@@ -92,3 +92,38 @@ def test_a_turn_that_fails_is_marked_in_its_trace(running: Any, llm: Any) -> Non
     assert trace["status"] == "failed"
     assert trace["steps"][-1]["attributes"]["error"] == "llm_failed"
     assert "generate" in [step["name"] for step in trace["steps"]]
+
+
+def test_the_parts_of_the_prompt_join_to_what_the_model_was_sent(running: Any, llm: Any) -> None:
+    trace = ask(running, {})
+    generate = next(step for step in trace["steps"] if step["name"] == "generate")
+    sent = llm.requests[-1]["messages"]
+    told: dict[int, str] = {}
+    for part in generate["prompt"]:
+        told[part["message"]] = told.get(part["message"], "") + part.get("literal", "") + part.get("value", "")
+
+    assert list(told.values()) == [message["content"] for message in sent]
+    named = {part["expression"]: part["value"] for part in generate["prompt"] if "expression" in part}
+    assert named["question"] == QUESTION
+    assert "passages[1].text" in named
+    assert '"temperature"' in generate["attributes"]["parameters"]
+
+
+def test_a_search_tells_what_it_is_made_of(running: Any) -> None:
+    trace = ask(running, {})
+    search = next(step for step in trace["steps"] if step["name"] == "search")
+
+    assert [call["name"] for call in search["calls"]] == ["encode", "bm25", "dense", "fuse"]
+    assert {call["parent_id"] for call in search["calls"]} == {search["span_id"]}
+    assert search["inputs"]["queries"][0]["text"] == QUESTION
+
+
+def test_log_probabilities_are_kept_where_they_are_asked_for(serve: Any, settings_for: Any, llm: Any) -> None:
+    llm.logprobs = -0.25
+    running = serve(settings_for(llm.url, trace={"logprobs": True}))
+    trace = ask(running, {})
+    generate = next(step for step in trace["steps"] if step["name"] == "generate")
+
+    assert llm.requests[-1]["logprobs"] is True
+    assert generate["attributes"]["mean_logprob"] == -0.25
+    assert set(generate["attributes"]["logprobs"]) == {-0.25}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessageChunk
-from opentelemetry.trace import use_span
 
 from rewriter import Conversation, PassThroughRewriter
 from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
@@ -259,17 +258,15 @@ def test_a_filter_reaches_the_search() -> None:
 
 def test_the_steps_are_told_with_content_apart() -> None:
     tracing = Tracing(content=True)
-    turns = engine(["Ten weeks [1]."], reranker=Reversing(), tracer=tracing.tracer)
-    with use_span(tracing.begin_turn("t1", None, "docs", "?"), end_on_exit=True):
+    turns = engine(["Ten weeks [1]."], reranker=Reversing())
+    with tracing.begin_turn("t1", None, "docs", "?") as turn:
         play(turns)
-    trace = tracing.take("t1")
-    assert trace is not None
-    steps = trace.steps
+    steps = tracing.end(turn, "answered").steps
 
     assert [step.name for step in steps] == ["rewrite", "search", "rerank", "generate"]
     assert all(step.seconds >= 0 and step.started > 1e9 for step in steps)
     assert "How long is leave?" not in str([dict(step.attributes) for step in steps])
-    assert LEAVE in str(steps[-1].inputs["messages"])
+    assert LEAVE in str(steps[-1].prompt)
     assert steps[-1].outputs["text"] == "Ten weeks [1]."
 
 

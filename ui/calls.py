@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, CollectionSummary, ConversationDetail, NotFound, Rating
 from ui.conversations import conversations_html
-from ui.examples import examples
 from ui.sources import read, readable_html
 from ui.templates import render
 from ui.turns import TurnView
@@ -120,7 +119,7 @@ class Calls:
         name = _Named.model_validate(data).id
         found = next((one for one in await self._service.collections() if one.name == name), None)
         documents = found.documents if found else 0
-        asked = await examples(self._service, name) if documents else []
+        asked = await self._service.examples(name) if documents else []
         return {
             "html": str(
                 render(
@@ -132,6 +131,11 @@ class Calls:
                 )
             )
         }
+
+    async def follow_ups(self, data: object) -> Answer:
+        """`{id: turn}` → `{html}` of questions to go on with; empty where none is known to be answered."""
+        found = await self._service.follow_ups(_Named.model_validate(data).id)
+        return {"html": str(render("followups.html", questions=[one.question for one in found]))}
 
     async def read_document(self, data: object) -> Answer:
         """`{collection, document, start, end}` → `{html}`."""

@@ -203,8 +203,7 @@ class TurnView:
         if self.state == "interrupted":
             notices.append(Notice("", "Stopped before the end."))
         if self.state == "refused":
-            said = "The sources found do not seem to answer this. Other words in “Searched” may find better ones."
-            notices.append(Notice("refused", said))
+            notices.append(Notice("refused", "Other words in “Searched” may find better sources."))
         if self.done and self.done.alternatives:
             notices.append(Notice("", "Choose one, or say more: what you say next is read as the answer."))
         if self.done and self.done.finish_reason == "length":
@@ -276,6 +275,8 @@ class _Shown:
         # What can be chosen stands below as buttons.
         text = view.text.split("\n\n")[0] if self.alternatives else view.text
         self.answer = render_markdown(text, view._annotations()) if text else ""
+        waiting = view.state == "running" and not text
+        self.nearest = [(quoted.n, render_markdown(quoted.quote)) for quoted in view.nearest] if waiting else []
         self.notices = view._notices()
         self.legs = [(leg_name(leg.name), leg) for leg in view.rewrite.legs] if view.rewrite else []
         self.timings = view._timings()

@@ -33,6 +33,7 @@ from server.chat.types import (
     SpanView,
     StandaloneQuestion,
     StandaloneView,
+    Suggestion,
     TurnRequest,
 )
 from server.settings import Settings
@@ -114,6 +115,7 @@ __all__ = [
     "StandaloneQuestion",
     "StandaloneView",
     "StoredTurn",
+    "Suggestion",
     "SupportEvent",
     "TokenEvent",
     "TooLarge",

@@ -18,6 +18,7 @@ from server.chat.patience import Patience
 from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.turns import TurnContext
+from server.chat.types import Suggestion
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
@@ -43,6 +44,9 @@ class ServiceCore:
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
         self.pictures = PictureCache()
+        self.suggested: dict[tuple[str, str], list[Suggestion]] = {}
+        """Questions to begin with, by collection and version; found by one at a time."""
+        self.suggesting = asyncio.Lock()
         self.answers = AnswerWatch()
         self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))

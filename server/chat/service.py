@@ -30,6 +30,7 @@ from server.chat.grants import GrantMixin
 from server.chat.jobs import JobMixin
 from server.chat.pictures import PictureMixin
 from server.chat.standalone import StandaloneMixin
+from server.chat.suggesting import SuggestionMixin
 from server.chat.translated import in_thread, index_errors, store_errors
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
@@ -73,7 +74,9 @@ HISTORY_CHARS_PER_TURN = 8
 """A message of the history may be this many times as long as a question."""
 
 
-class ChatService(ConversationMixin, DocumentMixin, PictureMixin, StandaloneMixin, JobMixin, GrantMixin, AuditMixin):
+class ChatService(
+    ConversationMixin, DocumentMixin, PictureMixin, StandaloneMixin, SuggestionMixin, JobMixin, GrantMixin, AuditMixin
+):
     """Everything that `principal` can do. Every method may raise a `ChatError`: Forbidden where the role does not
     allow it, NotFound for what is not there for this principal."""
 

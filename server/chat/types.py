@@ -85,6 +85,15 @@ class DocumentText(View):
     sections: tuple[SectionView, ...]
 
 
+class Suggestion(View):
+    """A question that the section of this document should answer."""
+
+    question: str
+    document_id: str
+    title: str
+    heading: tuple[str, ...]
+
+
 class SearchResult(View):
     """What a turn would have been given as evidence, more of it."""
 

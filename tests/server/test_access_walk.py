@@ -428,6 +428,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "open_conversation": {"id": "{conversation}"},
     "show_version": {"id": "{conversation}", "turn": "{asked}"},
     "welcome": {"id": "{collection}"},
+    "follow_ups": {"id": "{asked}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
     "make_readable": {"collection": "{collection}", "document": "uploads/{uploaded}", "start": 0, "end": 20},

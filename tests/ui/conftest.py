@@ -57,6 +57,18 @@ However, we set the SRV to 4 bar (see Table 2).
 ## Parts of the boiler
 
 The safety release valve (SRV) opens by itself.
+
+## Elsewhere
+
+More of this stands in other books.
+
+## In a hurry?
+
+Skip ahead.
+
+## Section 0
+
+Nothing.
 """
 
 WARRANTY = """# Warranty

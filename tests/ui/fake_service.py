@@ -39,10 +39,12 @@ from server.chat import (
     SpanView,
     StandaloneView,
     StoredTurn,
+    Suggestion,
     SupportEvent,
     TokenEvent,
     TurnRequest,
 )
+from server.chat.headings import pick
 
 
 @dataclass
@@ -260,6 +262,9 @@ class FakeService(ChatService):
     ) -> list[ConversationSummary]:
         found = [summary for summary, _ in self.store.values() if not query or query.lower() in summary.title.lower()]
         return sorted(found, key=lambda summary: -summary.updated)[offset : offset + limit]
+
+    async def examples(self, collection: str) -> list[Suggestion]:
+        return pick([text.document() for text in self.texts], 4)
 
     async def stored_turn(self, turn_id: str) -> StoredTurn:
         return next(turn for _, turns in self.store.values() for turn in turns if turn.id == turn_id)

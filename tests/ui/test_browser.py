@@ -34,7 +34,11 @@ UNNAMED = """[...document.querySelectorAll('button, a[href], input, select, text
 
 def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor, site: Site) -> None:
     page = visitor.page
-    assert page.locator(".examples button").count() >= 2
+    examples = page.locator(".examples .text").all_inner_texts()
+    assert 2 <= len(examples) <= 4
+    assert not {"In a hurry?", "What should I know about Section 0?", "What should I know about Elsewhere?"} & {
+        *examples
+    }
     visitor.ask("How often should I descale the kettle?")
     assert "every three months" in visitor.last(".answer")
     assert "every three months" in page.locator(".source:not(.uncited) mark").first.inner_text()
@@ -45,6 +49,13 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     page.wait_for_selector(".source.selected mark.selected")
     assert "hold the lid button" in page.locator(".source.selected mark.selected").inner_text()
     assert "Turn off the alarm" in page.locator(".source.selected .path").inner_text()
+
+    # A section that the answer has not used is suggested, and is what answers.
+    page.wait_for_selector(".turn:last-child .follow-ups button")
+    following = page.locator(".follow-ups .text").all_inner_texts()
+    assert set(following) <= {"What should I know about Descale the kettle?", "How do I replace the filter?", "How do I set the valve?",
+                              "What should I know about Parts of the boiler?", "How do I claim a repair?",
+                              "How do I change the address?"}  # fmt: skip
 
     page.click(".turn:last-child .searched > summary")
     page.click(".turn:last-child .legs > summary")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from server.chat import ConversationSummary, FileResult, Job, Principal, TurnRequest
+from server.chat.headings import pick, question_about
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import Calls, guarded
 from ui.conversations import grouped
-from ui.examples import pick, question_about
 from ui.uploads import shown
 
 
@@ -138,6 +138,9 @@ def test_conversations_are_grouped_by_day() -> None:
         ("What is a leg?", "What is a leg?"),
         ("Query Parameters", "What should I know about Query Parameters?"),
         ("FAQ", None),
+        ("In a hurry?", None),
+        ("Section 0", None),
+        ("Step 2: colours", None),
         ("Introduction", None),
         ("a" * 80, None),
     ],

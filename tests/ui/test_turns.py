@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, TurnRequest
+from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, TokenEvent, TurnRequest
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.sources import document_link, ranking_name, reader_html
@@ -76,6 +76,10 @@ def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:
     assert '<mark class="near">Boil it twice.</mark>' in view.sources_html()
     assert view.sources_html().count("unmarked") == 2
     assert "nearest to the question" in view.sources_html()
+    # To be read at once, until there is an answer.
+    assert "Boil it twice." in view.html().partition('class="nearest"')[2]
+    view.add(TokenEvent(text="Boil"))
+    assert 'class="nearest"' not in view.html()
     view.add(whole.citations[0])
     assert "near" not in view.sources_html()
     assert '<mark data-citation="0">Boil it twice</mark>' in view.sources_html()
@@ -92,7 +96,9 @@ def test_nothing_of_a_question_or_title_is_markup() -> None:
 def test_a_refusal_says_so_and_how_to_go_on() -> None:
     html = played(Answer("That is not in the documents.", refused=True)).html()
     assert 'data-state="refused"' in html
-    assert "do not seem to answer this" in html
+    assert "Other words in “Searched” may find better sources." in html
+    # The server has said in the answer that the documents do not hold it: once is enough.
+    assert "do not seem to answer" not in html
 
 
 def test_an_error_shows_its_remedy_and_keeps_the_citations_shown_until_then() -> None:

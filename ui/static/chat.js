@@ -83,6 +83,7 @@ async function open(id) {
   showSources(turns.lastElementChild);
   settle();
   toEnd();
+  suggest();
 }
 // Draw these turns; those that are there already stay as they are.
 function show(wanted) {
@@ -95,6 +96,18 @@ function show(wanted) {
     return article;
   }));
 }
+// Questions to go on with, below the last turn alone.
+async function suggest() {
+  const article = turns.lastElementChild, id = article?.dataset.turn;
+  turns.querySelectorAll('[data-part="follow-ups"]').forEach((one) => one.replaceChildren());
+  if (!id || running || question.disabled || !["answered", "quoted"].includes(article.dataset.state)) return;
+  const answer = await server.follow_ups({ id }).catch(() => null);
+  const place = article.querySelector('[data-part="follow-ups"]');
+  if (!answer?.html || article !== turns.lastElementChild || running || !place) return;
+  const follow = atEnd();
+  place.innerHTML = answer.html;
+  if (follow) toEnd();
+}
 async function version(id) {
   if (running) return;
   const answer = await anaphora.call(server, "show_version", { id: conversation, turn: id });
@@ -103,6 +116,7 @@ async function version(id) {
   const article = [...turns.children].find((turn) => turn.dataset.turn === id);
   showSources(article);
   article?.querySelector('[data-action="version"]:not(:disabled)')?.focus({ preventScroll: true });
+  suggest();
   say(article?.querySelector(".versions")?.getAttribute("aria-label") || "");
   anaphora.emit("changed");
 }
@@ -125,6 +139,7 @@ function ask(text, { place = null, searchFor = null } = {}) {
     }
   }
   part("welcome").replaceChildren();
+  turns.querySelectorAll('[data-part="follow-ups"]').forEach((one) => one.replaceChildren());
   const article = document.createElement("article");
   article.className = "turn";
   article.dataset.state = "running";
@@ -187,6 +202,7 @@ function draw(picture) {
   say(article.dataset.state === "failed" ? "The answer failed." : "The answer is complete.");
   settle();
   anaphora.emit("changed");
+  suggest();
 }
 
 function edit(article) {

@@ -1,15 +1,17 @@
-"""Example questions for an empty conversation, drawn from the headings of the documents at hand."""
+"""Questions made of headings: what a section is asked for by its title alone.
+
+Whether a question is answered is not known here.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from server.chat import ChatService, DocumentText
+from index.documents import Document
+from server.chat.types import DocumentText, Suggestion
 
-_READ = 12
-"""Documents whose headings are looked at."""
+_PER_DOCUMENT = 3
 
 
 def _words(text: str) -> frozenset[str]:
@@ -32,12 +34,11 @@ _STANDING = _words(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A question that the document of this title should answer."""
-
-    question: str
-    title: str
+_ASKING = _words("how what when where which who whom whose why can could do does is are may must should will")
+_NUMBERED = re.compile(
+    r"(?i)(?:section|chapter|part|step|lesson|day|week|page|figure|table|appendix)\W*[\dA-Z]{1,3}\b.*"
+)
+"""A heading that counts."""
 
 
 def question_about(heading: str) -> str | None:
@@ -47,7 +48,9 @@ def question_about(heading: str) -> str | None:
     if not 4 <= len(heading) <= 60 or len(words) > 8 or all(word in _STANDING for word in words):
         return None
     if heading.endswith("?"):
-        return heading
+        return heading if words[0] in _ASKING and len(words) > 2 else None
+    if _NUMBERED.fullmatch(heading):
+        return None
     if words[0] in _IMPERATIVE and len(words) > 1:
         return f"How do I {heading[0].lower()}{heading[1:]}?"
     if len(words) == 1 and words[0].isascii() and not heading[0].isupper():
@@ -55,32 +58,26 @@ def question_about(heading: str) -> str | None:
     return f"What should I know about {heading}?"
 
 
-def pick(documents: Iterable[DocumentText], count: int) -> list[Example]:
-    """One question a document at most, those that ask how to do something first."""
-    best: list[tuple[int, Example]] = []
+def suggestion(document_id: str, title: str, heading: tuple[str, ...]) -> Suggestion | None:
+    """The question that a section's heading makes."""
+    question = question_about(heading[-1]) if heading else None
+    if question is None:
+        return None
+    return Suggestion(question=question, document_id=document_id, title=title or document_id, heading=heading)
+
+
+def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Suggestion]:
+    """Questions over all documents: the best of each first, those before that ask how to do something."""
+    ranked = list[tuple[int, int, Suggestion]]()
     for document in documents:
-        asked = [question for section in document.sections if (question := _of(section.heading)) is not None]
-        if asked:
-            question = min(asked, key=_rank)
-            best.append((_rank(question), Example(question, document.title or document.id)))
-    best.sort(key=lambda one: one[0])
-    chosen: dict[str, Example] = {}
-    for _, example in best:
-        chosen.setdefault(example.question, example)
+        made = [suggestion(document.id, document.title, section.heading) for section in document.sections]
+        best = sorted((one for one in made if one is not None), key=lambda one: _rank(one.question))
+        ranked += [(n, _rank(one.question), one) for n, one in enumerate(best[:_PER_DOCUMENT])]
+    chosen: dict[str, Suggestion] = {}
+    for _, _, one in sorted(ranked, key=lambda one: one[:2]):
+        chosen.setdefault(one.question, one)
     return list(chosen.values())[:count]
-
-
-def _of(heading: tuple[str, ...]) -> str | None:
-    return question_about(heading[-1]) if heading else None
 
 
 def _rank(question: str) -> int:
     return 1 if question.startswith("What should I know about") else 0
-
-
-async def examples(service: ChatService, collection: str, count: int = 4) -> list[Example]:
-    """Questions over a spread of the collection's documents."""
-    summaries = await service.documents(collection)
-    step = max(1, len(summaries) // _READ)
-    read = [await service.document(collection, summary.id) for summary in summaries[::step][:_READ]]
-    return pick(read, count)

@@ -53,9 +53,15 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     # A section that the answer has not used is suggested, and is what answers.
     page.wait_for_selector(".turn:last-child .follow-ups button")
     following = page.locator(".follow-ups .text").all_inner_texts()
-    assert set(following) <= {"What should I know about Descale the kettle?", "How do I replace the filter?", "How do I set the valve?",
-                              "What should I know about Parts of the boiler?", "How do I claim a repair?",
-                              "How do I change the address?"}  # fmt: skip
+    words = (
+        "Descale the kettle",
+        "replace the filter",
+        "set the valve",
+        "Parts of the boiler",
+        "claim a",
+        "the address",
+    )
+    assert all(any(word in question for word in words) for question in following)
 
     page.click(".turn:last-child .searched > summary")
     page.click(".turn:last-child .legs > summary")

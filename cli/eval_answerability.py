@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.shared.evaluating import bench, listed, open_form, runs_folder
-from cli.shared.options import Data, Name, Out
+from cli.shared.options import Answerable, Data, Name, Out
 from cli.shared.state import state_of
 
 
@@ -20,9 +20,7 @@ def answerability(
     fit: Annotated[
         Path | None, typer.Option(help="Fit on these questions, and write the models to this file (JSON).")
     ] = None,
-    answerable: Annotated[
-        float, typer.Option(min=0.01, max=1, help="Share of answerable questions drawn; each then counts for more.")
-    ] = 1.0,
+    answerable: Answerable = 1.0,
     foreign: Annotated[int, typer.Option(min=0, help="Ask every so manieth question to the next set too.")] = 0,
     answers: Annotated[
         Path | None, typer.Option(help="Folder of a run of answers: also show its refusals joined with these.")

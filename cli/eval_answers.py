@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.shared.evaluating import bench, listed, measured_run
-from cli.shared.options import By, Data, Every, FailUnder, LanguageModel, Out, Sets, overriding
+from cli.shared.options import Answerable, By, Data, Every, FailUnder, LanguageModel, Out, Sets, overriding
 from cli.shared.state import state_of
 
 
@@ -30,6 +30,7 @@ def answers(
     ] = False,
     rubric: Annotated[Path | None, typer.Option(help="A rubric of your own for --judge.")] = None,
     every: Every = 1,
+    answerable: Answerable = 1.0,
     by: By = None,
     out: Out = None,
     fail_under: FailUnder = None,
@@ -50,7 +51,7 @@ def answers(
     state = state_of(context)
     rules = read_rubric(rubric)
     settings = state.settings(overriding(llm__model=model, llm__answer_tokens=answer_tokens))
-    chosen = load_sets(listed(sets), data, every)
+    chosen = [one.drawn(answerable) for one in load_sets(listed(sets), data, every)]
     # Before hours of asking, not after them.
     bert = open_bertscore(resolve(encoder, settings.home) if encoder not in ("", "none") else encoder)
     with measured_run(state, settings, "answers", name, out, fail_under, resume=True, by=by) as writer:

@@ -8,7 +8,6 @@ A model that is fitted is judged by cross-validation: no question by a model tha
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -231,7 +230,7 @@ def collect_cases(
     cases: list[Case] = []
     with kept.open("a", encoding="utf-8") as file:
         for place, one in enumerate(chosen):
-            asked = [(one, question) for question in one.questions if _drawn(question, answerable)]
+            asked = [(one, question) for question in one.drawn(answerable).questions]
             if foreign and len(chosen) > 1:
                 asked += [(chosen[place - 1], question) for question in chosen[place - 1].questions[::foreign]]
             asked = [(source, question) for source, question in asked if question.answerability in RIGHT]
@@ -249,10 +248,6 @@ def read_cases(path: Path) -> Iterator[Case]:
     """The cases of a run."""
     for _, row in json_rows(path):
         yield Case(**row)
-
-
-def _drawn(question: Question, share: float) -> bool:
-    return question.answerability != "answerable" or random.Random(f"{SEED}:{question.id}").random() < share
 
 
 def _searched(

@@ -44,6 +44,9 @@ class GroupedBy(StrEnum):
     DOMAIN = "domain"
 
 
+Answerable = Annotated[
+    float, typer.Option(min=0.01, max=1, help="Share of the questions drawn that are marked answerable.")
+]
 By = Annotated[GroupedBy | None, typer.Option(help="Also a table of the parts of every set.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
 Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]

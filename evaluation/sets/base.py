@@ -5,6 +5,7 @@ The other modules of the folder bring every data set into this form; nothing her
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,6 +93,14 @@ class EvalSet:
     def every(self, n: int) -> EvalSet:
         """The same with every `n`th question only."""
         return replace(self, questions=self.questions[::n])
+
+    def drawn(self, share: float) -> EvalSet:
+        """The same with that share of the questions that are marked answerable, always the same ones."""
+
+        def stays(question: Question) -> bool:
+            return question.answerability != "answerable" or random.Random(f"5:{question.id}").random() < share
+
+        return replace(self, questions=tuple(filter(stays, self.questions)))
 
     @property
     def judged(self) -> tuple[Question, ...]:

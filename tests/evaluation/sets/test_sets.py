@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from evaluation.errors import BadRow, MissingSet
 from evaluation.sets import load_set, load_sets
-from evaluation.sets.base import slices
+from evaluation.sets.base import EvalSet, Question, slices
 from evaluation.sets.beir import own_questions
 from tests.evaluation import evaluation_data as data
 
@@ -130,3 +131,14 @@ def test_evidence_of_another_shape_names_its_line(tmp_path: Path, evidence: obje
     path = data.jsonl(tmp_path / "q.jsonl", [{"dialog_id": "d", "turns": [turn]}])
     with pytest.raises(BadRow, match=r"line 1, turn 1.*(evidence|quote)"):
         own_questions(path)
+
+
+def test_a_share_of_the_answerable_questions_is_drawn_alike_each_time() -> None:
+    marks = ("answerable", "unanswerable", "partial", "")
+    questions = tuple(Question(f"q{n}", "d", "?", answerability=marks[n % 4]) for n in range(400))
+    drawn = EvalSet("s", "passage", None, questions).drawn(0.2)
+    assert drawn == EvalSet("s", "passage", None, questions).drawn(0.2)
+    counts = Counter(question.answerability for question in drawn.questions)
+    assert [counts[mark] for mark in marks[1:]] == [100, 100, 100]
+    assert 10 <= counts["answerable"] <= 30
+    assert drawn.drawn(1) == drawn

@@ -26,6 +26,12 @@ def qasper(
     ] = "sample",
     arms: Annotated[str, typer.Option(help="Whose first paragraphs are read, by commas.")] = "bm25,reranked",
     passages: Annotated[str, typer.Option(help="How many paragraphs are read, by commas.")] = "3,5,10",
+    trained: Annotated[
+        str, typer.Option(help="A run of `anaphora train`, of a cross-encoder or a reader, to compare.")
+    ] = "",
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Let that run serve if it is better here beyond chance.")
+    ] = False,
     every: Every = 1,
     name: Name = "",
     out: Out = None,
@@ -35,10 +41,14 @@ def qasper(
 
     With --model none the sentence that matches best answers. What a model said is kept: the same --name goes on.
     """
+    from cli.models import make_serve
     from evaluation import reading
     from evaluation.sets.qasper import load_papers
     from evaluation.standalone import RememberedAsker
-    from index.rerank import CrossEncoderReranker
+    from index.rerank import CrossEncoderReranker, load_reranker
+    from rewriter.conditional.reader import load_reader
+    from rewriter.load import READERS, RERANKERS
+    from rewriter.runs import run_folder
     from server.engines import open_engine
 
     if data is None:
@@ -51,6 +61,9 @@ def qasper(
         raise InputError("--passages takes numbers above 0, by commas.")
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
+    kind = READERS if trained and run_folder(settings.home, trained, READERS).is_dir() else RERANKERS
+    if promote and (not trained or split != "sample"):
+        raise InputError("--promote needs a run (--trained), and the sample: what was trained on tells nothing.")
     papers = load_papers(data, split)[::every]
     asked = model.casefold() != "none"
     with (
@@ -59,7 +72,14 @@ def qasper(
         ExitStack() as stack,
     ):
         reranker = measuring.reading if isinstance(measuring.reading, CrossEncoderReranker) else None
-        ranked = reading.rank_all(papers, measuring.encoder, reranker, measuring.progress)
+        other = (
+            load_reranker(str(run_folder(settings.home, trained, RERANKERS))) if trained and kind == RERANKERS else None
+        )
+        other = other if isinstance(other, CrossEncoderReranker) else None
+        ranked = reading.rank_all(papers, measuring.encoder, reranker, measuring.progress, other)
+        reader = load_reader(run_folder(settings.home, trained, READERS)) if kind == READERS else None
+        if reader is not None:
+            stack.callback(reader.close)
         if split == "sample":
             reading.measure_retrieval(ranked, writer)
         engine = stack.enter_context(open_engine(settings)) if asked else None
@@ -68,7 +88,7 @@ def qasper(
             chat_model = engine.chat_model() if engine else None
             asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
             try:
-                return await reading.read_all(ranked, wanted, asker, depths[-1], measuring.progress)
+                return await reading.read_all(ranked, wanted, asker, depths[-1], measuring.progress, reader)
             finally:
                 if engine:
                     await engine.aclose()
@@ -79,3 +99,8 @@ def qasper(
             f"with evidence in the text; answers by {settings.llm.model}, relevance by "
             f"{reranker.name if reranker else 'nothing'}."
         )
+        if promote and reading.better(writer, kind.folder.removesuffix("s")):
+            make_serve(settings.home, trained, kind)
+            writer.notes.append(f"{trained} is better beyond chance, and serves now.")
+        elif promote:
+            writer.notes.append(f"{trained} is not better beyond chance: nothing was promoted.")

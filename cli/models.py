@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters and cross-encoders.")
 
-SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms", "map", "map_follow_ups")
+SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms", "map", "map_follow_ups", "answer_f1")
 """The scores of a run that its line in the list shows."""
 
 Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
 Reranker = Annotated[bool, typer.Option("--reranker", help="A cross-encoder, and no rewriter.")]
+Reader = Annotated[bool, typer.Option("--reader", help="A reader, and no rewriter.")]
 Name = Annotated[str, typer.Argument(help="A name from `anaphora models`.", show_default=False)]
 
 
@@ -81,13 +82,13 @@ def runs(ctx: typer.Context) -> None:
     from rich.text import Text
 
     from cli.shared.console import open_table
-    from rewriter.load import RERANKERS, REWRITERS, packaged_folder
+    from rewriter.load import READERS, RERANKERS, REWRITERS, packaged_folder
     from rewriter.runs import list_runs, promoted_run
 
     state = state_of(ctx)
     home = _home(state)
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
-    for run in [*list_runs(home, REWRITERS), *list_runs(home, RERANKERS)]:
+    for run in [run for kind in (REWRITERS, RERANKERS, READERS) for run in list_runs(home, kind)]:
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
         serves = "yes" if run.promoted else ""
@@ -100,32 +101,32 @@ def runs(ctx: typer.Context) -> None:
 
 
 @app.command()
-def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
+def promote(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Reader = False) -> None:
     """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
     started again."""
-    state, kind = state_of(ctx), _kind(reranker)
+    state, kind = state_of(ctx), _kind(reranker, reader)
     before = make_serve(_home(state), run, kind)
     state.err.print(f"{run} serves now, in place of {before or _default(kind)}.")
 
 
 @app.command()
-def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
+def rollback(ctx: typer.Context, reranker: Reranker = False, reader: Reader = False) -> None:
     """Bring back what served before the last promotion."""
     from rewriter.runs import rollback as bring_back
 
-    state, kind = state_of(ctx), _kind(reranker)
+    state, kind = state_of(ctx), _kind(reranker, reader)
     run = bring_back(_home(state), kind, _checked(kind))
     said = run or _default(kind)
     state.err.print(f"{said[0].upper()}{said[1:]} serves again.")
 
 
 @app.command()
-def export(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
+def export(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Reader = False) -> None:
     """Make the export of a finished run again from its weights."""
     from rewriter.runs import run_folder
     from rewriter.training import export as export_run
 
-    state, kind = state_of(ctx), _kind(reranker)
+    state, kind = state_of(ctx), _kind(reranker, reader)
     export_run(run_folder(_home(state), run, kind), lambda text: state.err.print(text), kind)
 
 
@@ -136,25 +137,26 @@ def make_serve(home: Path, run: str, kind: RunKind) -> str:
     return promoted(home, run, kind, _checked(kind))
 
 
-def _kind(reranker: bool) -> RunKind:
-    from rewriter.load import RERANKERS, REWRITERS
+def _kind(reranker: bool, reader: bool) -> RunKind:
+    from rewriter.load import READERS, RERANKERS, REWRITERS
 
-    return RERANKERS if reranker else REWRITERS
+    return RERANKERS if reranker else READERS if reader else REWRITERS
 
 
 def _checked(kind: RunKind) -> Callable[[Path], None]:
-    from rewriter.load import RERANKERS
+    from rewriter.conditional.reader import check as check_reader
+    from rewriter.load import READERS, RERANKERS
     from rewriter.runs import check
     from server.rerankers import check as check_reranker
 
-    return check_reranker if kind == RERANKERS else check
+    return check_reranker if kind == RERANKERS else check_reader if kind == READERS else check
 
 
 def _default(kind: RunKind) -> str:
-    from rewriter.load import RERANKERS
+    from rewriter.load import READERS, RERANKERS
     from server.rerankers import DEFAULT
 
-    return DEFAULT if kind == RERANKERS else "the packaged default"
+    return DEFAULT if kind == RERANKERS else "no reader" if kind == READERS else "the packaged default"
 
 
 def _home(state: State) -> Path:

@@ -13,8 +13,10 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from evaluation.embeddings import pair_scores
 from evaluation.metrics.significance import estimate, holm, randomisation
@@ -24,14 +26,23 @@ from index.encoders import Encoder
 from index.fusion import fuse
 from index.rerank import FUSION_K, CrossEncoderReranker
 from server.evidence.asking import QuoteAsker
-from server.evidence.reading import NOTHING, PassageAnswer, chosen, extracted_readings, prompted_reading
+from server.evidence.reading import (
+    NOTHING,
+    PassageAnswer,
+    chosen,
+    extracted_readings,
+    prompted_reading,
+    trained_readings,
+)
 from server.evidence.within import Within
 
 SHARES = (1, 5, 10, 20)
 """Percent of a document that is looked at."""
-ARMS = ("bm25", "dense", "fused", "cross-encoder", "reranked")
-"""BM25 as published; MiniLM; BM25 as in a chat, fused with it; the cross-encoder alone; its order fused with theirs."""
+ARMS = ("bm25", "dense", "fused", "cross-encoder", "reranked", "trained cross-encoder", "trained reranked")
+"""BM25 as published; MiniLM; BM25 as in a chat, fused with it; the cross-encoder alone; its order fused with theirs;
+the same of one that was trained."""
 BASELINE = "bm25"
+BY_READER = " by reader"
 EVIDENT = 0.5
 """From this probability on the cross-encoder calls a paragraph evidence."""
 K1, B = 0.9, 0.4
@@ -39,6 +50,9 @@ _RANK_DISCOUNT = 0.03  # as where a chat without a model quotes
 _TOKEN = re.compile(r"[a-z0-9]+")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _UNSAID = "Unanswerable"
+
+if TYPE_CHECKING:
+    from rewriter.conditional.reader import TrainedReader
 
 Progress = Callable[[str, int, int], None]
 
@@ -53,8 +67,8 @@ class Ranked:
     probabilities: Sequence[float]
 
 
-def published_bm25(paragraphs: Sequence[str]) -> Callable[[str], list[int]]:
-    """BM25 with k1 .9, b .4, idf log(N/df), words unstemmed: what gives all places best first for a question."""
+def published_bm25(paragraphs: Sequence[str]) -> Callable[[str], npt.NDArray[np.float64]]:
+    """BM25 with k1 .9, b .4, idf log(N/df), words unstemmed: what gives every paragraph's score for a question."""
     import bm25s
 
     words = [_TOKEN.findall(one.lower()) for one in paragraphs]
@@ -63,16 +77,19 @@ def published_bm25(paragraphs: Sequence[str]) -> Callable[[str], list[int]]:
     engine = bm25s.BM25(k1=K1, b=B, method="atire")
     engine.index((ids, vocabulary), create_empty_token=False, show_progress=False)
 
-    def ranked(question: str) -> list[int]:
+    def scores(question: str) -> npt.NDArray[np.float64]:
         asked = [vocabulary[word] for word in _TOKEN.findall(question.lower()) if word in vocabulary]
-        scores = sum((engine.get_scores_from_ids([one]) for one in asked), np.zeros(len(paragraphs)))
-        return [int(place) for place in np.argsort(-np.round(scores, 6), kind="stable")]
+        return np.round(sum((engine.get_scores_from_ids([one]) for one in asked), np.zeros(len(paragraphs))), 6)
 
-    return ranked
+    return scores
 
 
 def rank_all(
-    papers: Sequence[Paper], encoder: Encoder, reranker: CrossEncoderReranker | None, progress: Progress
+    papers: Sequence[Paper],
+    encoder: Encoder,
+    reranker: CrossEncoderReranker | None,
+    progress: Progress,
+    trained: CrossEncoderReranker | None = None,
 ) -> list[Ranked]:
     """Every question of the papers with every ranking there can be; without a cross-encoder those without."""
     found = []
@@ -81,20 +98,25 @@ def rank_all(
         bm25, within = published_bm25(paper.paragraphs), Within(paper.paragraphs, encoder)
         count = len(paper.paragraphs)
         for question in paper.questions:
-            places: dict[str, Sequence[int]] = {"bm25": bm25(question.text)}
+            places: dict[str, Sequence[int]] = {"bm25": _best(bm25(question.text))}
             places["dense"] = within.rank(question.text, count, "dense")
             places["fused"] = within.rank(question.text, count, "fused")
             read = [0.0] * count
-            if reranker is not None:
-                read = pair_scores(reranker, question.text, paper.paragraphs)
-                order = [int(place) for place in np.argsort(-np.asarray(read), kind="stable")]
-                places["cross-encoder"] = order
-                # The model first: where the two just swap places, it is the better judge (`index.rerank`).
-                both = fuse([("rerank", 1.0, order), ("list", 1.0, places["fused"])], FUSION_K)
-                places["reranked"] = [one.id for one in both]
+            for name, one in (("trained ", trained), ("", reranker)):
+                if one is not None:
+                    read = pair_scores(one, question.text, paper.paragraphs)
+                    order = places[f"{name}cross-encoder"] = _best(read)
+                    # The model first: where the two just swap places, it is the better judge (`index.rerank`).
+                    both = fuse([("rerank", 1.0, order), ("list", 1.0, places["fused"])], FUSION_K)
+                    places[f"{name}reranked"] = [item.id for item in both]
             found.append(Ranked(paper, question, places, [1 / (1 + math.exp(-one)) for one in read]))
     progress("ranking", len(papers), len(papers))
     return found
+
+
+def _best(scores: npt.ArrayLike) -> list[int]:
+    """Places by score, the earlier of equals first."""
+    return [int(place) for place in np.argsort(-np.asarray(scores), kind="stable")]
 
 
 def recall(ranked: Sequence[str], gold: Collection[str], percent: int) -> float:
@@ -142,7 +164,11 @@ def measure_retrieval(ranked: Sequence[Ranked], writer: RunWriter) -> None:
         for percent in SHARES:
             _note(writer, "recall", arm, f"R@{percent}%", recalls[arm][percent], judged)
     for percent in SHARES:
-        _test(writer, "recall", f"R@{percent}%", {arm: recalls[arm][percent] for arm in recalls}, BASELINE, judged)
+        by_arm = {arm: recalls[arm][percent] for arm in recalls}
+        _test(writer, "recall", f"R@{percent}%", by_arm, BASELINE, judged)
+        if "trained reranked" in by_arm:
+            two = {arm: by_arm[arm] for arm in ("reranked", "trained reranked")}
+            _test(writer, "recall", f"R@{percent}%", two, "reranked", judged)
     asked = [one for one in ranked if one.question.answers]
     for arm in _arms(ranked):
         first = [evidence_f1([one.paper.paragraphs[one.places[arm][0]]], one.question.answers) for one in asked]
@@ -157,12 +183,18 @@ def measure_retrieval(ranked: Sequence[Ranked], writer: RunWriter) -> None:
 
 
 async def read_all(
-    ranked: Sequence[Ranked], arms: Sequence[str], asker: QuoteAsker | None, k: int, progress: Progress
+    ranked: Sequence[Ranked],
+    arms: Sequence[str],
+    asker: QuoteAsker | None,
+    k: int,
+    progress: Progress,
+    reader: TrainedReader | None = None,
 ) -> dict[str, list[list[PassageAnswer]]]:
-    """What the first `k` paragraphs of every question say by themselves, by arm. Raises AskingFailed."""
+    """What the first `k` paragraphs of every question say by themselves, by arm; with a `reader` that was trained also
+    what it makes of them, under the arm's name and `BY_READER`. Raises AskingFailed."""
     found: dict[str, list[list[PassageAnswer]]] = {}
     for arm in arms:
-        rows = found.setdefault(arm, [])
+        rows, trained = found.setdefault(arm, []), list[list[PassageAnswer]]()
         for done, one in enumerate(ranked):
             progress(f"reading: {arm}", done, len(ranked))
             texts = [one.paper.paragraphs[place] for place in one.places[arm][:k]]
@@ -170,6 +202,10 @@ async def read_all(
                 rows.append(extracted_readings(one.question.text, texts))
             else:
                 rows.append([await prompted_reading(asker, one.question.text, text) for text in texts])
+            if reader is not None:
+                trained.append(trained_readings(reader, one.question.text, texts))
+        if reader is not None:
+            found[arm + BY_READER] = trained
         progress(f"reading: {arm}", len(ranked), len(ranked))
     return found
 
@@ -183,19 +219,21 @@ def measure_answers(
     """Answer-F1, in all and by kind: of the first paragraph, chosen of so many, and the best of them by gold."""
     asked = [n for n, one in enumerate(ranked) if one.question.answers]
     rows = [ranked[n] for n in asked]
-    for arm, answers in read.items():
-        systems = {f"{arm}, first": [_first(answers[n]) for n in asked]}
+    compared: dict[str, list[float]] = {}
+    for label, answers in read.items():
+        arm = label.removesuffix(BY_READER)
+        systems = {f"{label}, first": [_first(answers[n]) for n in asked]}
         for k in depths:
-            systems[f"{arm}, by words of {k}"] = [
+            systems[f"{label}, by words of {k}"] = [
                 chosen(answers[n][:k], [1 - _RANK_DISCOUNT * rank for rank in range(len(answers[n][:k]))])
                 for n in asked
             ]
             if "cross-encoder" in ranked[0].places:
-                systems[f"{arm}, chosen of {k}"] = [
+                systems[f"{label}, chosen of {k}"] = [
                     chosen(answers[n][:k], [ranked[n].probabilities[place] for place in ranked[n].places[arm][:k]])
                     for n in asked
                 ]
-            systems[f"{arm}, oracle of {k}"] = [
+            systems[f"{label}, oracle of {k}"] = [
                 max(answers[n][:k], key=lambda one, n=n: answer_f1(one.text, ranked[n].question.answers)[0])  # type: ignore[misc]
                 for n in asked
             ]
@@ -219,7 +257,24 @@ def measure_answers(
             )
             writer.write_rows(lines, SET, system, "answers.jsonl")
         fair = {name: values for name, values in scores.items() if "oracle" not in name}
-        _test(writer, "answer", "Answer-F1", fair, f"{arm}, first", rows)
+        _test(writer, "answer", "Answer-F1", fair, f"{label}, first", rows)
+        compared |= fair
+    for name in [name for name in compared if BY_READER in name]:
+        before = name.replace(BY_READER, "")
+        _test(writer, "answer", "Answer-F1", {one: compared[one] for one in (before, name)}, before, rows)
+
+
+def better(writer: RunWriter, trained: str) -> bool:
+    """Whether a trained `reranker` or `reader` is better than what it would replace, beyond chance.
+
+    Compared are recall at 5 % after fusing, and the F1 of answers chosen of the most paragraphs that were read.
+    """
+    if trained == "reranker":
+        tests = [one for one in writer.tests if (one.measure, one.baseline) == ("R@5%", "reranked")]
+    else:
+        tests = [one for one in writer.tests if BY_READER in one.system and BY_READER not in one.baseline]
+        tests = [one for one in tests if "chosen" in one.system][-1:]
+    return bool(tests) and all(one.low > 0 for one in tests)
 
 
 def _first(answers: Sequence[PassageAnswer]) -> PassageAnswer:

@@ -41,6 +41,8 @@ class RunKind:
 REWRITERS = RunKind("rewriters", DESCRIPTION, "rewriter")
 RERANKERS = RunKind("rerankers", "reranker.json", "cross-encoder")
 """They are served by `index.rerank`."""
+READERS = RunKind("readers", "reader.json", "reader")
+"""They are served by `rewriter.conditional.reader`."""
 
 FAMILIES = {
     "t5": "rewriter.conditional.serving:load",
@@ -88,7 +90,7 @@ def describe(folder: Path, kind: RunKind = REWRITERS) -> dict[str, Any]:
         raise RunError(f"{folder} is no finished {kind.what}: it has no {kind.description}.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}).") from error
-    known = sorted({*FAMILIES, *plugins(REWRITER_PLUGINS)} if kind == REWRITERS else {"reranker"})
+    known = sorted({*FAMILIES, *plugins(REWRITER_PLUGINS)}) if kind == REWRITERS else [kind.folder.removesuffix("s")]
     if not isinstance(description, dict) or description.get("family") not in known:
         raise RunError(
             f"{path} names no family of {kind.what}s that is known here ({', '.join(known)}). "

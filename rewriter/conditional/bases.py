@@ -57,7 +57,7 @@ class Base:
 
 def architecture_of(part: ConditionalModelPart) -> Architecture:
     """`t5` is any encoder-decoder; `causal` any decoder."""
-    return "seq2seq" if part.family == "t5" else "causal"
+    return "seq2seq" if part.kind == "t5" else "causal"
 
 
 def open_tokenizer(part: ConditionalModelPart, texts: Callable[[], Iterable[str]], seed: int) -> tuple[Tokenizer, str]:
@@ -120,14 +120,14 @@ def _fresh(part: ConditionalModelPart, tokenizer: Tokenizer, form: Form) -> Any:
 
     name = part.base.removeprefix(FRESH)
     kind, _, size = name.rpartition("-")
-    tables = {"t5": {"": T5_SIZES}, "causal": {"gpt2": GPT2_SIZES, "mamba": MAMBA_SIZES}}[part.family]
+    tables = {"t5": {"": T5_SIZES}, "causal": {"gpt2": GPT2_SIZES, "mamba": MAMBA_SIZES}}[part.kind]
     if kind not in tables or size not in tables[kind]:
         known = [f"{FRESH}{k}{'-' if k else ''}{s}" for k, sizes in tables.items() for s in sizes]
-        raise RecipeError(f"There is no base {part.base!r} in the family {part.family}; there are {', '.join(known)}.")
+        raise RecipeError(f"There is no base {part.base!r} in the family {part.kind}; there are {', '.join(known)}.")
     shape: dict[str, Any] = dict(tables[kind][size])
     vocabulary = tokenizer.get_vocab_size()
     pad = tokenizer.token_to_id(PAD)
-    if part.family == "t5":
+    if part.kind == "t5":
         shape |= {"pad_token_id": pad, "eos_token_id": form.end, "decoder_start_token_id": pad}
         model = hf.T5ForConditionalGeneration(hf.T5Config(**shape, vocab_size=vocabulary, dropout_rate=part.dropout))
         if part.copies:

@@ -17,11 +17,16 @@ class ConditionalModelPart(ModelPart):
     """
 
     takes_lora: ClassVar[bool] = True
-    family: Literal["t5", "causal"] = "t5"
+    family: Literal["t5", "causal", "reader"] = "t5"
     vocabulary: int = Field(8000, ge=300)
     dropout: float = Field(0.1, ge=0, lt=1)
     copies: bool = False
     lengths: dict[str, int] = Field({})
+
+    @property
+    def kind(self) -> Literal["t5", "causal"]:
+        """An encoder-decoder, or a decoder alone."""
+        return "causal" if self.family == "causal" else "t5"
 
     @property
     def bounds(self) -> Lengths:
@@ -32,9 +37,24 @@ class ConditionalModelPart(ModelPart):
     def _known(self) -> ConditionalModelPart:
         if unknown := set(self.lengths) - set(Lengths().as_dict()):
             raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
-        if self.copies and not (self.family == "t5" and self.base.startswith("config:")):
+        if self.copies and not (self.kind == "t5" and self.base.startswith("config:")):
             raise ValueError("`copies` is for fresh weights of the family t5")
         return self
+
+
+class ReaderModelPart(ConditionalModelPart):
+    """A passage is read as an assistant's message, so `lengths` are longer; `decoder` is a base without an encoder."""
+
+    family: Literal["reader"]
+    decoder: bool = False
+
+    @property
+    def kind(self) -> Literal["t5", "causal"]:
+        return "causal" if self.decoder else "t5"
+
+    @property
+    def bounds(self) -> Lengths:
+        return Lengths(**{"source": 448, "target": 48, "question": 64, "assistant": 376, "turns": 1} | self.lengths)
 
 
 class ChatModelPart(ModelPart):

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Proposal:
+class Proposal:
     """What the model makes of one source: probability that a rewrite is needed, and rewrites best first."""
 
     probability: float
@@ -62,7 +62,7 @@ class ConditionalRewriter:
         self._name = name
         self._timeout = timeout_seconds
         self._alternatives = alternatives
-        self._batcher = Batcher[list[int], _Proposal](self._propose)
+        self._batcher = Batcher[list[int], Proposal](self.propose)
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class ConditionalRewriter:
         """End the serving thread."""
         self._batcher.close()
 
-    def _judged(self, conversation: Conversation, question: str, proposal: _Proposal) -> Rewrite:
+    def _judged(self, conversation: Conversation, question: str, proposal: Proposal) -> Rewrite:
         p = proposal.probability
         if p < self.gate.threshold:
             return Rewrite(question, "keep", confidence=1 - p, needs_history=p)
@@ -103,7 +103,7 @@ class ConditionalRewriter:
             return Rewrite(question, "refused", confidence=p, reason=reason, needs_history=p)
         return Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
 
-    def _propose(self, sources: Sequence[list[int]], stop: Stop) -> list[_Proposal]:
+    def propose(self, sources: Sequence[list[int]], stop: Stop) -> list[Proposal]:
         """One greedy pass over all, a second one for those whose gate opens only by its threshold."""
         limit = self.form.lengths.target
         decided = self.engine.decide(sources, 0 if self._alternatives else limit, stop)
@@ -116,7 +116,7 @@ class ConditionalRewriter:
             made = self.engine.phrase([sources[i] for i in again], limit, 1 + self._alternatives, stop)
             for i, sequences in zip(again, made, strict=True):
                 texts[i] = tuple(dict.fromkeys(text for ids in sequences if (text := self.form.text(ids))))
-        return [_Proposal(probability, text) for probability, text in zip(p, texts, strict=True)]
+        return [Proposal(probability, text) for probability, text in zip(p, texts, strict=True)]
 
 
 def load(folder: Path, description: dict[str, Any], serving: Serving) -> ConditionalRewriter:

@@ -1,5 +1,5 @@
-"""What a family brings to be trained, of rewriters or of cross-encoders; recipes, data, runs, checkpoints and cards are
-the same for all.
+"""What a family brings to be trained, of rewriters, cross-encoders or readers; recipes, data, runs, checkpoints and
+cards are the same for all.
 
 A new family is a class with the methods of `Family` and its name in `rewriter.training.recipe`. None of it may import
 torch before it is asked to open a model, since recipes are read to be listed, too.

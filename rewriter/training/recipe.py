@@ -20,6 +20,7 @@ PACKAGE = "rewriter.recipes"
 FAMILIES = {
     "chat": "rewriter.conditional.chat:ChatFamily",
     "causal": "rewriter.conditional.training:ConditionalFamily",
+    "reader": "rewriter.conditional.reader:ReaderFamily",
     "reranker": "rewriter.reranking.training:RerankerFamily",
     "t5": "rewriter.conditional.training:ConditionalFamily",
     "terms": "rewriter.terms.training:TermFamily",

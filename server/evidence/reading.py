@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import regex
 
@@ -17,6 +18,9 @@ from server.evidence.source import clipped, numbered_texts
 from server.turn.kinds import AnswerKind, answer_kind, asks_whether
 from server.turn.support import SupportScorer
 from text.words import negations
+
+if TYPE_CHECKING:
+    from rewriter.conditional.reader import TrainedReader
 
 READ_TOKENS = 40
 PASSAGE_CHARS = 4000
@@ -68,6 +72,15 @@ def extracted_readings(question: str, passages: Sequence[str]) -> list[PassageAn
         else:
             found.append(PassageAnswer(" ".join(best.quote.split()), "extractive", best.score))
     return found
+
+
+def trained_readings(reader: TrainedReader, question: str, passages: Sequence[str]) -> list[PassageAnswer]:
+    """What a reader of `anaphora train reader` answers from each of the passages."""
+    found = zip(reader.read(question, passages), passages, strict=True)
+    return [
+        PassageAnswer(text, answer_kind(text, [passage]), chance) if text else NOTHING
+        for (text, chance), passage in found
+    ]
 
 
 def chosen(answers: Sequence[PassageAnswer], relevances: Sequence[float]) -> PassageAnswer:

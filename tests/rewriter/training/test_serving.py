@@ -121,7 +121,7 @@ def test_the_gate_ends_generation_and_its_threshold_decides(trained: Path) -> No
 def test_alternatives_are_further_rewrites(trained: Path) -> None:
     rewriter = load_rewriter(trained, Serving(timeout_seconds=30, alternatives=3, threshold=0.0))
     assert isinstance(rewriter, ConditionalRewriter)
-    made = rewriter._propose([rewriter.form.source(TALK, "What does it cost?")], lambda: False)
+    made = rewriter.propose([rewriter.form.source(TALK, "What does it cost?")], lambda: False)
     assert len(set(made[0].texts)) == len(made[0].texts) > 1
     result = rewriter.rewrite(TALK, "What does it cost?")
     assert result.text not in result.alternatives

@@ -30,6 +30,7 @@ from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
 from cli.standalone import standalone
 from cli.train import train
+from cli.why import why
 
 app = typer.Typer(
     name="anaphora",
@@ -78,6 +79,7 @@ app.command()(search)
 app.command()(rewrite)
 app.command()(extract)
 app.command()(standalone)
+app.command()(why)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")

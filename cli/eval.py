@@ -16,6 +16,7 @@ from cli.eval_check import check
 from cli.eval_pdf import pdf
 from cli.eval_qasper import qasper
 from cli.eval_standalone import standalone
+from cli.eval_why import why
 from cli.shared.evaluating import bench, listed, measured_run, open_form
 from cli.shared.options import By, Data, Every, FailUnder, Name, Out, Run, Sets, overriding
 from cli.shared.state import state_of
@@ -29,6 +30,7 @@ app.command()(check)
 app.command()(pdf)
 app.command()(qasper)
 app.command()(standalone)
+app.command()(why)
 
 
 @app.command()

@@ -67,11 +67,18 @@ def rubric(path: Path | None = None) -> Prompt:
 
 def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: Prompt) -> list[JudgeVerdict]:
     """A verdict for each criterion; one whose answer holds no number from 1 to 5 is left out."""
+    return judged_as(model, CRITERIA, rules, "rubric_turn", _parts(question, turn))
+
+
+def judged_as(
+    model: BaseChatModel, criteria: Mapping[str, str], rules: Prompt, name: str, parts: Mapping[str, str]
+) -> list[JudgeVerdict]:
+    """Verdicts on whatever the prompt of that name shows; its `parts` are escaped here."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
-    prompt = fill(load_prompt("evaluation", "rubric_turn").text, _parts(question, turn))
+    prompt = fill(load_prompt("evaluation", name).text, {key: escape(text) for key, text in parts.items()})
     found = []
-    for criterion, asked in CRITERIA.items():
+    for criterion, asked in criteria.items():
         system = fill(rules.text, {"criterion": asked}, missing="{{{{{}}}}}".format)
         said = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
             [SystemMessage(system), HumanMessage(prompt)]
@@ -103,10 +110,10 @@ def _parts(question: Question, turn: AnsweredTurn) -> dict[str, str]:
     history: Sequence[str] = [f"{said.role}: {said.text}" for said in question.conversation.messages[-HISTORY:]]
     passages = [f"[{passage['n']}] {passage['title']}\n{passage['text']}" for passage in turn.passages]
     return {
-        "conversation": escape("\n".join(history)[-CHARS:]),
-        "question": escape(question.text),
-        "passages": escape("\n\n".join(passages)[: 4 * CHARS]),
-        "answer": escape(turn.answer),
+        "conversation": "\n".join(history)[-CHARS:],
+        "question": question.text,
+        "passages": "\n\n".join(passages)[: 4 * CHARS],
+        "answer": turn.answer,
     }
 
 

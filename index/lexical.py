@@ -5,9 +5,10 @@ Rows number passages from 0; ids and texts are the collection's affair, words ar
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from index.errors import CollectionCorrupt
 from index.stores import Mask
 from text.words import tokenize
+
+Scores: TypeAlias = npt.NDArray[np.float32]
 
 K1 = 1.5
 B = 0.75
@@ -29,6 +32,9 @@ class LexicalIndex(Protocol):
         `mask` is `(rows,)` and False where a passage must not be found.
         """
 
+    def scores(self, text: str) -> Scores:
+        """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
+
 
 class Bm25s:
     """BM25 by bm25s: scores are computed when the index is built, and summed at search."""
@@ -37,13 +43,15 @@ class Bm25s:
         self._engine = engine
 
     @classmethod
-    def build(cls, corpus: Iterable[Sequence[str]]) -> Bm25s:
+    def build(cls, corpus: Iterable[Sequence[str]], k1: float = K1) -> Bm25s:
         """Index passages given as their terms, row by row; at least one passage has a term."""
         import bm25s
 
+        # It asks for its own remarks to be logged, however they are.
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
         vocabulary: dict[str, int] = {}
         ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in terms] for terms in corpus]
-        engine = bm25s.BM25(k1=K1, b=B, method="lucene")
+        engine = bm25s.BM25(k1=k1, b=B, method="lucene")
         engine.index((ids, vocabulary), create_empty_token=False, show_progress=False)
         return cls(engine)
 
@@ -63,16 +71,28 @@ class Bm25s:
             return []
         return _best(self._engine.get_scores_from_ids(terms, weight_mask=mask), k)
 
+    def scores(self, text: str) -> Scores:
+        terms = self._engine.get_tokens_ids(tokenize(text))
+        rows = int(self._engine.scores["num_docs"])
+        found: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(rows, dtype=np.float32)
+        return found
+
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""
         self._engine.save(str(folder), show_progress=False)
 
 
 class NoTerms:
-    """Stands in for an index over passages without a single term, which bm25s cannot hold."""
+    """Stands in for an index over `rows` passages without a single term, which bm25s cannot hold."""
+
+    def __init__(self, rows: int = 0) -> None:
+        self._rows = rows
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
         return []
+
+    def scores(self, text: str) -> Scores:
+        return np.zeros(self._rows, dtype=np.float32)
 
 
 def _best(scores: npt.NDArray[Any], k: int) -> list[int]:

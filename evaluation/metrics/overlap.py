@@ -42,12 +42,20 @@ def rouge(
     texts: Sequence[str], references: Sequence[str], kinds: Sequence[str] = ("rougeL",)
 ) -> list[dict[str, float]]:
     """F1 of each kind for each pair, by rouge-score as its command has it (no stemming). Raises MissingExtra."""
-    scorer = _rouge_scorer(tuple(kinds))
+    scorer = rouge_scorer(tuple(kinds))
     found = []
     for text, reference in zip(texts, references, strict=True):
         scores = scorer.score(reference, text)
         found.append({kind: float(scores[kind].fmeasure) for kind in kinds})
     return found
+
+
+def rouge_scorer(kinds: Sequence[str], *, stemmed: bool = False) -> Any:
+    """rouge-score's scorer: `score(reference, text)[kind]` has `precision`, `recall`, `fmeasure`."""
+    need_extra("eval", "ROUGE", "rouge_score")
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(kinds), use_stemmer=stemmed)
 
 
 def sentence_bleu(texts: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -118,13 +126,6 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> fl
         if inside.any():
             error += inside.mean() * abs(values[inside].mean() - hits[inside].mean())
     return float(error)
-
-
-def _rouge_scorer(kinds: tuple[str, ...]) -> Any:
-    need_extra("eval", "ROUGE", "rouge_score")
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(kinds), use_stemmer=False)
 
 
 def _sacrebleu() -> Any:

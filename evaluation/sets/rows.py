@@ -74,6 +74,16 @@ def names(row: dict[str, Any], key: str, where: str) -> list[str]:
     return value
 
 
+def objects(row: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """A list of objects that each have a text, empty where it is missing."""
+    value = row.get(key) or []
+    if not isinstance(value, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("text"), str) for one in value
+    ):
+        raise BadRow(f'{where}: "{key}" is no list of objects with "id" and "text".')
+    return value
+
+
 def conversation(turns: object, where: str) -> Conversation:
     """Turns with `role` and `text`, oldest first."""
     if not isinstance(turns, list):

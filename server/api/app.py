@@ -28,6 +28,7 @@ from server.api.routes.keys import router as keys
 from server.api.routes.models import router as models
 from server.api.routes.search import router as search
 from server.api.routes.standalone import router as standalone
+from server.api.routes.why import router as why
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
@@ -67,6 +68,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         search,
         conversations,
         standalone,
+        why,
         feedback,
         collections,
         jobs,

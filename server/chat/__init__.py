@@ -35,6 +35,8 @@ from server.chat.types import (
     StandaloneView,
     Suggestion,
     TurnRequest,
+    WhySentenceView,
+    WhyView,
 )
 from server.settings import Settings
 from server.store.records import (
@@ -125,5 +127,7 @@ __all__ = [
     "TurnRequest",
     "TurnStatus",
     "Unavailable",
+    "WhySentenceView",
+    "WhyView",
     "open_service",
 ]

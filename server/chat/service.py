@@ -34,6 +34,7 @@ from server.chat.suggesting import SuggestionMixin
 from server.chat.translated import in_thread, index_errors, store_errors
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
+from server.chat.why import WhyMixin
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, audit, turns
 from server.tracing import open_tracing
@@ -75,7 +76,15 @@ HISTORY_CHARS_PER_TURN = 8
 
 
 class ChatService(
-    ConversationMixin, DocumentMixin, PictureMixin, StandaloneMixin, SuggestionMixin, JobMixin, GrantMixin, AuditMixin
+    ConversationMixin,
+    DocumentMixin,
+    PictureMixin,
+    StandaloneMixin,
+    WhyMixin,
+    SuggestionMixin,
+    JobMixin,
+    GrantMixin,
+    AuditMixin,
 ):
     """Everything that `principal` can do. Every method may raise a `ChatError`: Forbidden where the role does not
     allow it, NotFound for what is not there for this principal."""

@@ -1,27 +1,21 @@
 """The part of the service that makes a quote readable away from its page: on demand, kept, never before a turn.
 
-How it is made is `server.evidence.standalone`'s business. What was made is found again by everything it depended on:
-the group by which the collection is reached, the collection's version, the place, the model, the prompts.
+How it is made is `server.evidence.standalone`'s business.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-import math
 from typing import TYPE_CHECKING
 
-from server.chat.acting import Acting, acting
+from server.chat.acting import acting
 from server.chat.collections import checked_name
-from server.chat.conversations import MAX_QUERY_CHARS, clean
+from server.chat.conversations import clean
 from server.chat.documents import MAX_ID_CHARS
-from server.chat.errors import InvalidRequest, NotFound, Unavailable
-from server.chat.models import salted
-from server.chat.translated import in_thread, store_errors
-from server.chat.turns import CHARS_PER_TOKEN
+from server.chat.errors import InvalidRequest, NotFound
+from server.chat.on_demand import OnDemand
+from server.chat.translated import in_thread
 from server.chat.types import SpanView, StandaloneQuestion, StandaloneView
-from server.evidence.asking import AskingFailed, QuoteAsker
+from server.evidence.asking import AskingFailed
 from server.evidence.source import SourceQuote, quote_of
 from server.evidence.standalone import (
     SNIPPET_CHARS,
@@ -31,24 +25,19 @@ from server.evidence.standalone import (
     make_standalone,
     passage_of,
 )
-from server.store import standalone, turns
 
 if TYPE_CHECKING:
     from index.collection import Collection
     from server.evidence.within import Within
 
 
-class StandaloneMixin(Acting):
+class StandaloneMixin(OnDemand):
     """Quotes that stand alone."""
 
     @acting("ask")
     async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
         """What a turn quotes from its source `n`: the sentence that is cited first, or the passage. Raises NotFound."""
-        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        with store_errors():
-            turn = await self.core.database.read(lambda connection: turns.find(connection, key, self.seen))
-        if turn is None:
-            raise NotFound(f"There is no turn {turn_id[:80]!r}.", code="turn_not_found")
+        turn = await self._turn(turn_id)
         passages = turn.evidence.passages if turn.evidence else []
         passage = next((one for one in passages if one.n == n), None)
         if passage is None:
@@ -78,12 +67,9 @@ class StandaloneMixin(Acting):
             )
         core, plan = self.core, StandalonePlan(method)
         opened = await in_thread(lambda: core.opened.get(name))
-        version, llm = opened.version, self.core.settings.llm
-        parts = (whose.group, name, version, document_id, start, end, llm.model, llm.remote_name, plan.version)
-        key = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
-        with store_errors():
-            kept = await core.database.read(lambda connection: standalone.find(connection, key))
-        if kept is not None:
+        version = opened.version
+        key = self._key(whose.group, name, version, document_id, start, end, plan.version)
+        if (kept := await self._kept(key)) is not None:
             return StandaloneView.model_validate_json(kept).model_copy(update={"cached": True})
         await core.limits.demand_tokens(self.principal)
         self.note("quote.standalone", document_id, collection=name, group=whose.group)
@@ -100,15 +86,10 @@ class StandaloneMixin(Acting):
                 for one in made.questions
             ),
             refused=made.refused,
-            model=llm.model,
+            model=core.settings.llm.model,
         )
-        # Of a version that was replaced meanwhile nothing is kept: a document may have been erased with it.
-        if whole and (await in_thread(lambda: core.opened.get(name))).version == version:
-            text, owner = view.model_dump_json(), self.principal.id
-            with store_errors():
-                await core.database.write(
-                    lambda connection: standalone.keep(connection, key, name, version, document_id, owner, text)
-                )
+        if whole:
+            await self._keep(key, name, version, document_id, view.model_dump_json())
         return view
 
     def _standalone_quote(
@@ -130,22 +111,9 @@ class StandaloneMixin(Acting):
         self, quote: SourceQuote, within: Within, plan: StandalonePlan, group: str
     ) -> tuple[StandaloneQuote, bool]:
         """The quote made readable, and whether everything that was to be asked was answered."""
-        core, llm = self.core, self.core.settings.llm
-        asker = None
-        if llm.model.casefold() != "none":
-            model = salted((await core.models.keeper.engine()).chat_model(), group)
-            asker = QuoteAsker(model, llm.total_seconds, core.patience) if model is not None else None
-        try:
-            async with asyncio.timeout(self.core.settings.server.turn_seconds):
+        async with self._asking(group) as asker:
+            try:
                 return await make_standalone(quote, plan, asker, within), True
-        except TimeoutError as error:
-            raise Unavailable(
-                "There was no time for this beside the questions that are being answered. Try again later.",
-                code="standalone_timeout",
-            ) from error
-        except AskingFailed as error:
-            made = await make_standalone(quote, plan, None, None)
-            return StandaloneQuote(made.text, made.spans, made.questions, str(error)), False
-        finally:
-            if asker is not None and asker.chars:
-                await core.limits.spend(self.principal, math.ceil(asker.chars / CHARS_PER_TOKEN))
+            except AskingFailed as error:
+                made = await make_standalone(quote, plan, None, None)
+                return StandaloneQuote(made.text, made.spans, made.questions, str(error)), False

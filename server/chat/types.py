@@ -133,6 +133,39 @@ class StandaloneView(View):
     cached: bool = False
 
 
+class WhyPlace(View):
+    """A sentence of a document: `[start, end)` of its text."""
+
+    start: int
+    end: int
+
+
+class WhySentenceView(View):
+    """A sentence that is shown, and those of the document that it stands on. A quotation is one of them, word for word;
+    what a model wrote and they hardly support has `supported` false."""
+
+    text: str
+    places: tuple[WhyPlace, ...]
+    supported: bool
+
+
+class WhyView(View):
+    """What of a document bears on a sentence that cites it."""
+
+    document_id: str
+    collection: str
+    title: str
+    citance: str = Field(description="The sentence that cites the document.")
+    bears: bool = Field(description="False: the document does not seem to say so, and nothing is shown.")
+    lead: str = Field(description="What the document begins with: its abstract, or its first paragraph.")
+    lead_first: bool = Field(description="True where the lead fits the sentence, and is better read first.")
+    shown: tuple[WhySentenceView, ...] = Field(description="At most five sentences; quotations in reading order.")
+    written: bool = Field(description="True where a model wrote the sentences, false where they are quoted.")
+    refused: str = Field(default="", description="What of a model's words was left out, and why.")
+    model: str = Field(description="What was asked to write; `none`: nothing.")
+    cached: bool = False
+
+
 class Readiness(View):
     """Whether a turn would be answered without waiting; `waiting_for` says in words for what.
 

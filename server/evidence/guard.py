@@ -18,7 +18,7 @@ from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
 from text.unsafe import is_showable
-from text.words import negations, numbers, stems, words
+from text.words import FUNCTION_WORDS, negations, numbers, stems, words
 
 LONGEST = 40
 """Words of one addition."""
@@ -58,6 +58,14 @@ _ORDERS = regex.compile(
     r"|\b(?:system prompt|you are (?:an?|now)|as an ai)\b",
     regex.IGNORECASE,
 )
+_FORBIDDEN = (
+    (_ADDRESS, "an address"),
+    (_MARKUP, "markup or a script"),
+    (_ORDERS, "an instruction"),
+    (_PLACEHOLDER, "a placeholder"),
+    (_CITATION, "a citation"),
+)
+_NAME = regex.compile(r"\p{Lu}[\p{L}\p{N}\-]*\p{L}[\p{L}\p{N}\-]*")
 _TOKEN = regex.compile(r"[\p{L}\p{M}\p{N}_]+|[^\s\p{L}\p{M}\p{N}_]")
 _QUOTES = str.maketrans("“”„‟‘’‚‛«»", '""""' + "''''" + '""')
 
@@ -73,6 +81,10 @@ class EvidenceTexts:
     def score(self, text: str) -> float:
         """How well the texts support it, from 0 to 1; a number or a negation that they lack costs most of it."""
         return self._scorer.score(text, range(1, len(self.texts) + 1))
+
+    def turns(self, text: str) -> bool:
+        """Whether what comes nearest to it denies what it says, or says what it denies."""
+        return self._scorer.flips(text, range(1, len(self.texts) + 1))
 
     def lacks(self, text: str) -> str:
         """What of `text` the texts do not say, in a sentence; empty where they say it."""
@@ -101,17 +113,38 @@ def addition_refused(added: str, quote: str, evidence: EvidenceTexts) -> str:
         return f"An addition has {count} words; {LONGEST} are allowed."
     if not is_showable(added):
         return "An addition contains characters that are unsafe to show."
-    for pattern, what in (
-        (_ADDRESS, "an address"),
-        (_MARKUP, "markup or a script"),
-        (_ORDERS, "an instruction"),
-        (_PLACEHOLDER, "a placeholder"),
-        (_CITATION, "a citation"),
-    ):
+    for pattern, what in _FORBIDDEN:
         found = pattern.search(added)
         if found and not (pattern is _CITATION and found.group() in quote):
             return f"An addition contains {what} (“{found.group().strip()}”)."
     return evidence.lacks(added)
+
+
+def has_instruction(text: str) -> bool:
+    """Whether a text speaks to a model instead of its readers."""
+    return bool(_ORDERS.search(text))
+
+
+def sentence_refused(said: str, evidence: EvidenceTexts) -> str:
+    """Why a sentence in a model's words may not stand for what the texts say; empty where it may."""
+    if not is_showable(said):
+        return "A sentence contains characters that are unsafe to show."
+    joined = "\n".join(evidence.texts)
+    for pattern, what in _FORBIDDEN:
+        found = pattern.search(said)
+        if found and not (pattern is _CITATION and found.group() in joined):
+            return f"A sentence contains {what} (“{found.group().strip()}”)."
+    if strange := numbers(said) - numbers(joined):
+        return f"A sentence brings a number that the source lacks ({', '.join(sorted(strange))})."
+    known = set(words(joined))
+    names = _NAME.findall(MARKER.sub("", said, 1) if MARKER.match(said) else said)
+    # The first word of a sentence is written large whatever it is; where the texts say the rest, it is no name.
+    names = names[1:] if evidence.score(said) >= SUPPORTED and _NAME.match(said) else names
+    if strange := {name for name in names if not set(words(name)) <= known | FUNCTION_WORDS}:
+        return f"A sentence brings a name that the source lacks ({', '.join(sorted(strange))})."
+    if evidence.turns(said):
+        return "A sentence denies what the source says, or says what it denies."
+    return ""
 
 
 def spans_refused(quote: str, spans: Sequence[QuoteSpan], evidence: EvidenceTexts) -> str:

@@ -14,13 +14,17 @@ from index.documents import Document, Section
 from index.query import Passage
 from server.turn.events import Evidence
 from text.blocks import blocks
-from text.sentences import sentence_spans
+from text.sentences import sentence_spans, sentences
+from text.words import stems
 
 LEAD_CHARS = 1200
 PARAGRAPH_CHARS = 2400
 """Longest lead and paragraph; what is longer keeps its beginning, or what stands around the quote."""
 
 _HEADING = regex.compile(r"\s*#{1,6}\s")
+_ASIDE = regex.compile(
+    r"\W*(?:\d+\W*)?(?:references|bibliography|works cited|acknowledge?ments?)\W*$", regex.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,24 @@ def quote_of(document: Document, passages: Sequence[Passage], start: int, end: i
         paragraph=paragraph(document.text, start, end),
         passages=tuple(SourcePassage(one.id, one.text, " › ".join(one.heading)) for one in passages),
     )
+
+
+def sentences_of(document: Document) -> tuple[SourcePassage, ...]:
+    """The sentences of a document's prose and the rows of its tables, each named `start-end` and with its heading.
+
+    References and acknowledgements say nothing of what the document says, and are left out.
+    """
+    sections = document.sections or (Section((), 0, len(document.text)),)
+    found = list[SourcePassage]()
+    for section in sections:
+        if section.heading and _ASIDE.match(section.heading[-1]):
+            continue
+        for one in sentences(document.text[section.start : section.end]):
+            start, end = section.start + one.start, section.start + one.end
+            text = document.text[start:end]
+            if one.kind != "code" and len(stems(text)) > 1 and not _HEADING.match(text):
+                found.append(SourcePassage(f"{start}-{end}", text, " › ".join(section.heading)))
+    return tuple(found)
 
 
 def section_at(document: Document, at: int) -> Section | None:

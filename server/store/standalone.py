@@ -1,4 +1,4 @@
-"""Quotes that were made readable, kept so that the same is not asked of a model twice.
+"""What was made of evidence on demand (quotes made readable, why a source is cited), so that it is not made twice.
 
 A row is found by its key alone, which whoever keeps it makes of everything that it depended on.
 """

@@ -103,6 +103,12 @@ class SupportScorer:
         flipped = bool(negations(statement)) != (first.negated or second.negated)
         return max(best.score, _penalised(joint, lost=bool(lost), flipped=flipped))
 
+    def flips(self, statement: str, cited: Iterable[int]) -> bool:
+        """Whether one of both alone denies: `statement`, or the cited sentence with most of its words."""
+        windows = [self._window(statement, n) for n in dict.fromkeys(cited) if n in self._evidence]
+        best = max(windows, key=lambda window: window.score, default=None)
+        return best is not None and best.score > 0 and bool(negations(statement)) != best.negated
+
     def matches(self, question: str, n: int) -> list[Support]:
         """Every sentence of passage `n` with how well it speaks to `question`, in reading order.
 

@@ -281,6 +281,14 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     ),
     "POST /v1/search": (OF_ALPHA, at("/v1/search", json={"query": "wood", "collection": NAMES["collection"]})),
     "POST /v1/standalone": (of_a_row(), at_source),
+    "POST /v1/why": (
+        OF_ALPHA,
+        at("/v1/why", json={
+            "citance": "The wood costs little [1].", "document_id": f"uploads/{NAMES['uploaded']}",
+            "collection": NAMES["collection"],
+        }),
+    ),
+    "GET /v1/turns/{turn_id}/citations/{n}/why": (of_a_row(), at("/v1/turns/{turn}/citations/1/why")),
     "GET /v1/conversations": (EVERYBODY, at("/v1/conversations?query=wood")),
     "POST /v1/conversations": (EVERYBODY, new_conversation),
     "GET /v1/conversations/{conversation_id}": (of_a_row(), at("/v1/conversations/{conversation}")),

@@ -1,0 +1,68 @@
+"""`anaphora eval why`: what the sentences shown under a citation are worth, with every setup."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from cli.shared.evaluating import bench, measured_run
+from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
+from cli.shared.state import state_of
+
+
+def why(
+    context: typer.Context,
+    data: Data = None,
+    model: LanguageModel = "none",
+    judge: Annotated[bool, typer.Option("--judge", help="Have the model grade what it wrote, and the lead.")] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Also with a cross-encoder, which takes minutes.")] = False,
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Find in cited papers (scisumm) the sentences that are meant: nDCG@5, R@5, R@10, ROUGE; checks and thresholds.
+
+    With a --model also what it writes of them.
+    """
+    from evaluation.errors import EvaluationError
+    from evaluation.sets.citances import load_citances
+    from evaluation.why import WhyBench, measure_checks, measure_setups, measure_written
+    from server.engines import open_engine
+    from server.evidence.asking import QuoteAsker
+
+    state = state_of(context)
+    settings = state.settings(overriding(llm__model=model))
+    if data is None:
+        raise EvaluationError("Say where the data sets are: --data.")
+    if judge and model.casefold() == "none":
+        raise EvaluationError("--judge needs a --model, which is named in the run.")
+    cases, sources = load_citances(data, every)
+    with (
+        measured_run(state, settings, "why", name, out, fail_under, resume=bool(name)) as writer,
+        bench(settings, state, rerank=rerank) as measuring,
+        ExitStack() as stack,
+    ):
+        measured = WhyBench.of(cases, sources, measuring.encoder, writer, measuring.progress)
+        reading = getattr(measuring.reading, "scorer", None) if rerank else None
+        measure_setups(measured, reading)
+        measure_checks(measured)
+        if model.casefold() != "none":
+            engine = stack.enter_context(open_engine(settings))
+            chat_model = engine.chat_model()
+            if chat_model is not None:
+                asker = QuoteAsker(chat_model, settings.llm.total_seconds)
+
+                async def written() -> None:
+                    try:
+                        await measure_written(measured, asker, chat_model if judge else None)
+                    finally:
+                        await engine.aclose()
+
+                asyncio.run(written())
+                judged = f"; it graded too ({settings.llm.model})" if judge else ""
+                writer.notes.append(f"The model that wrote is {settings.llm.model}{judged}.")
+        writer.notes.append("The set has no text beside a citance: neighbours find what it finds.")

@@ -1,0 +1,178 @@
+"""The part of the service that tells why a source is cited: on demand, kept, never before a turn.
+
+How it is told is `server.evidence.why`'s and `retelling`'s business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from server.chat.acting import acting
+from server.chat.collections import checked_name
+from server.chat.conversations import clean
+from server.chat.documents import MAX_ID_CHARS
+from server.chat.errors import InvalidRequest, NotFound
+from server.chat.on_demand import OnDemand
+from server.chat.translated import in_thread
+from server.chat.types import WhyPlace, WhySentenceView, WhyView
+from server.evidence.asking import AskingFailed, prompts_version
+from server.evidence.contexts import Citance, without_markers
+from server.evidence.retelling import retell
+from server.evidence.source import lead, paragraph, sentences_of
+from server.evidence.why import WhyFound, WhyPlan, WhyRanker, WhySource
+from server.evidence.within import Within
+from text.sentences import sentence_spans
+from text.words import stems
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+    from server.store.records import StoredTurn
+
+WhyForm: TypeAlias = Literal["quoted", "written"]
+
+CITANCE_CHARS = 2000
+
+SENTENCES = 250
+"""Sentences of one document that are compared; of a longer one those of its best passages. Encoding them takes a second
+or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cited:
+    collection: str
+    group: str
+    document_id: str
+    form: WhyForm
+
+
+class WhyMixin(OnDemand):
+    """Why a source is cited."""
+
+    @acting("ask")
+    async def why_of_turn(self, turn_id: str, n: int, at: int = 0, form: WhyForm = "written") -> WhyView:
+        """What of source `n` bears on the answer's sentence that cites it: the first at or behind offset `at` of the
+        answer, else the last. Raises NotFound."""
+        turn = await self._turn(turn_id)
+        passages = turn.evidence.passages if turn.evidence else []
+        passage = next((one for one in passages if one.n == n), None)
+        if passage is None:
+            raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
+        return await self.why(turn.collection, passage.document_id, _citance(turn, n, at), form)
+
+    @acting("ask")
+    async def why(self, collection: str, document_id: str, citance: Citance, form: WhyForm = "written") -> WhyView:
+        """What of a document bears on a sentence that cites it, quoted, or in a model's words where there is one.
+
+        A model that fails leaves the quotations. Raises NotFound, InvalidRequest, LimitReached, and Unavailable where
+        turns left no time for it.
+        """
+        name = checked_name(collection) if collection else await self.default_collection()
+        document_id = clean(document_id, MAX_ID_CHARS, "document_id")
+        citance = Citance(
+            clean(citance.text, CITANCE_CHARS, "citance"),
+            clean(citance.before, CITANCE_CHARS, "before"),
+            clean(citance.after, CITANCE_CHARS, "after"),
+            citance.paragraph,
+        )
+        if not stems(without_markers(citance.text)):
+            raise InvalidRequest("The citing sentence has no words.", code="invalid_citance", param="citance")
+        whose = await self.existing(name)
+        core = self.core
+        if core.settings.llm.model.casefold() == "none":
+            form = "quoted"
+        opened = await in_thread(lambda: core.opened.get(name))
+        version = opened.version
+        key = self._key(
+            "why", whose.group, name, version, document_id, citance.text, citance.before, citance.after, form,
+            core.settings.index.encoder, WhyPlan().name, prompts_version("why"),
+        )  # fmt: skip
+        if (kept := await self._kept(key)) is not None:
+            return WhyView.model_validate_json(kept).model_copy(update={"citance": citance.text, "cached": True})
+        if form == "written":
+            await core.limits.demand_tokens(self.principal)
+        self.note("citation.why", document_id, collection=name, group=whose.group)
+        place = _Cited(name, whose.group, document_id, form)
+        view, whole = await self._explained(opened, place, citance)
+        if whole:
+            # Whose sentence it was is nobody's business who is not told it.
+            await self._keep(key, name, version, document_id, view.model_copy(update={"citance": ""}).model_dump_json())
+        return view
+
+    async def _explained(self, opened: Collection, place: _Cited, citance: Citance) -> tuple[WhyView, bool]:
+        """What is found, and whether everything that was to be asked was answered."""
+        plan, whole = WhyPlan(), True
+        source, found = await in_thread(lambda: self._found(opened, place.document_id, citance, plan))
+        quoted = found.shown
+        if found.bears and place.form == "written":
+            async with self._asking(place.group) as asker:
+                if asker is not None:
+                    try:
+                        found = await retell(found, citance, plan, asker)
+                    except AskingFailed as error:
+                        found, whole = replace(found, refused=str(error)), False
+        return (
+            WhyView(
+                document_id=place.document_id,
+                collection=place.collection,
+                title=source.title,
+                citance=citance.text,
+                bears=found.bears,
+                lead=source.lead,
+                lead_first=found.lead_first,
+                shown=tuple(
+                    WhySentenceView(text=one.text, places=tuple(map(_where, one.ids)), supported=one.supported)
+                    for one in found.shown
+                ),
+                written=found.shown is not quoted,
+                refused=found.refused,
+                model=self.core.settings.llm.model,
+            ),
+            whole,
+        )
+
+    def _found(
+        self, opened: Collection, document_id: str, citance: Citance, plan: WhyPlan
+    ) -> tuple[WhySource, WhyFound]:
+        document, encoder = opened.document(document_id), self.core.models.encoder()
+        sentences = sentences_of(document)
+        if len(sentences) > SENTENCES:
+            passages = opened.passages(document_id)
+            vectors = opened.passage_vectors([one.id for one in passages])
+            within = Within([one.text for one in passages], encoder, vectors)
+            chosen = set[str]()
+            for n in within.rank(citance.text, len(passages)):
+                chosen |= {
+                    one.id for one in sentences
+                    if passages[n].start <= _where(one.id).start < passages[n].end and len(chosen) < SENTENCES
+                }  # fmt: skip
+                if len(chosen) >= SENTENCES:
+                    break
+            sentences = tuple(one for one in sentences if one.id in chosen)
+        source = WhySource(sentences, lead(document), document.title)
+        return source, WhyRanker(source, encoder).find(citance, plan)
+
+
+def _where(name: str) -> WhyPlace:
+    start, _, end = name.partition("-")
+    return WhyPlace(start=int(start), end=int(end))
+
+
+def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
+    """The sentence of a turn's answer that cites source `n`, with what stands around it. Raises NotFound."""
+    answer = turn.done.answer if turn.done else turn.answer
+    cited = [(one.answer_start, one.answer_end) for one in (turn.done.support if turn.done else []) if n in one.cited]
+    if not cited:
+        markers = [answer.find(f"[{n}]", start, end) for start, end in sentence_spans(answer)]
+        spans = zip(sentence_spans(answer), markers, strict=True)
+        cited = [span for span, marker in spans if marker >= 0 and stems(answer[slice(*span)])]
+    if not cited:
+        raise NotFound(f"The answer does not cite source {n}.", code="citation_not_found", param="n")
+    start, end = next((one for one in cited if one[1] > at), cited[-1])
+    around = CITANCE_CHARS // 2
+    return Citance(
+        answer[start:end].strip()[:CITANCE_CHARS],
+        answer[max(0, start - around) : start],
+        answer[end : end + around],
+        paragraph(answer, start, end),
+    )

@@ -1,0 +1,98 @@
+"""Sentences of a source in a model's words: at most five, each linked to those it stands on, each checked by code.
+
+A sentence goes where it brings a number, a name, a negation, an address, markup or an instruction that the source's
+sentences lack; one that they hardly support is marked. Where none is left, or the model fails, the quotations remain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import regex
+
+from server.evidence.asking import QuoteAsker
+from server.evidence.contexts import Citance
+from server.evidence.guard import EvidenceTexts, has_instruction, sentence_refused
+from server.evidence.source import SourcePassage, clipped
+from server.evidence.why import SENTENCES, WhyFound, WhyPlan, WhyRanker, WhySentence
+from text.sentences import sentence_spans
+from text.words import stems
+
+WORDS = 512
+TOKENS = 260
+"""Words a writer is shown, and tokens it may write."""
+UNIT_CHARS = 1200
+LINKS = 2
+"""Sentences that one of a model's is linked to at most."""
+
+PROMPTS = {"sentences": "why", "paragraphs": "why_paragraphs"}
+_FIRST = (
+    (regex.compile(r"\b(?:we|us|I)\b"), "the document"),
+    (regex.compile(r"\b(?:We|Us)\b"), "The document"),
+    (regex.compile(r"\b(?:our|my)\b"), "the document’s"),
+    (regex.compile(r"\b(?:Our|My)\b"), "The document’s"),
+)
+_LABEL = regex.compile(r"^\s*(?:(?:paraphrase|summary|answer)\s*:|[-*•]|\[?\d+[.)\]]:?)\s*", regex.I | regex.MULTILINE)
+
+
+async def explain(ranker: WhyRanker, citance: Citance, plan: WhyPlan, asker: QuoteAsker | None = None) -> WhyFound:
+    """What of a source bears on a citing sentence: quoted, or with an `asker` in its words. Raises AskingFailed.
+
+    What blocks is done in a thread.
+    """
+    found = await asyncio.to_thread(ranker.find, citance, plan)
+    return found if asker is None or not found.bears else await retell(found, citance, plan, asker)
+
+
+async def retell(found: WhyFound, citance: Citance, plan: WhyPlan, asker: QuoteAsker) -> WhyFound:
+    """The same in a model's words, as far as the guard lets them stand; else the quotations. Raises AskingFailed."""
+    given, room = list[SourcePassage](), WORDS
+    for one in found.given:
+        # A sentence that gives orders is quoted to people, and shown to no model.
+        text = clipped(one.text, UNIT_CHARS)
+        if room < len(text.split()) or has_instruction(text):
+            continue
+        room -= len(text.split())
+        given.append(replace(one, text=text))
+    if not given:
+        return found
+    parts = {
+        "units": "\n".join(" ".join(one.text.split()) for one in given),
+        "citance": f"They are read beside this sentence: {citance.text}\n\n" if plan.told else "",
+    }
+    said = await asker.ask(PROMPTS[plan.units], parts, TOKENS)
+    shown, refused = await asyncio.to_thread(checked, said, given)
+    return replace(found, shown=tuple(shown) or found.shown, refused=refused)
+
+
+def checked(said: str, given: Sequence[SourcePassage]) -> tuple[list[WhySentence], str]:
+    """The sentences of a model's text that may stand, in its order, and why others may not."""
+    said = _LABEL.sub("", said)
+    for pattern, instead in _FIRST:
+        said = pattern.sub(instead, said)
+    evidence = EvidenceTexts(one.text for one in given)
+    shown, reasons = list[WhySentence](), dict[str, None]()
+    for start, end in sentence_spans(said):
+        text = " ".join(said[start:end].split())
+        if not stems(text):
+            continue
+        if len(shown) == SENTENCES:
+            reasons[f"More than {SENTENCES} sentences were written."] = None
+            break
+        if reason := sentence_refused(text, evidence):
+            reasons[reason] = None
+            continue
+        ids, support = _links(text, given)
+        shown.append(WhySentence(ids, text, support))
+    return shown, " ".join(reasons)
+
+
+def _links(text: str, given: Sequence[SourcePassage]) -> tuple[tuple[str, ...], float]:
+    """The one or two sentences that support a text best, in the document's order, and how well they do."""
+    best = sorted(given, key=lambda one: -EvidenceTexts([one.text]).score(text))[:LINKS]
+    alone, both = EvidenceTexts([best[0].text]).score(text), EvidenceTexts(one.text for one in best).score(text)
+    if len(best) < LINKS or both <= alone:
+        return (best[0].id,), alone
+    return tuple(one.id for one in best), both

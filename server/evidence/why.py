@@ -1,0 +1,275 @@
+"""Why a source is cited: the sentences of one document that bear on the sentence that cites it.
+
+Everything is told from the document: its sentences are ranked for the citing sentence, the best five are shown as they
+stand, in the document's order, and where none bears on it the source is said not to say so. What a language model makes
+of them is `retelling`'s business; where a document comes from, and who may see it, is left to whoever asks.
+
+The weights and thresholds were fitted on half of the documents of `scisumm` and measured on the others; the figures are
+in `docs/why.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from index.fusion import fuse
+from index.lexical import K1
+from server.evidence.contexts import Citance, WhyContext, context, keywords
+from server.evidence.guard import EvidenceTexts
+from server.evidence.source import SourcePassage, clipped
+from server.evidence.within import Within
+from server.turn.support import SUPPORTED
+
+if TYPE_CHECKING:
+    from index.encoders import Encoder
+
+WhyUnits = Literal["sentences", "paragraphs"]
+WhyRanking = Literal["bm25", "dense", "fused", "weighted"]
+Numbers: TypeAlias = npt.NDArray[Any]
+
+SENTENCES = 5
+PARAGRAPHS = 2
+"""Sentences shown, and paragraphs they are taken from."""
+PARAGRAPH_SENTENCES = 5
+
+NEAR = 0.55
+"""A source none of whose sentences has this cosine to the citing one does not seem to say so."""
+WORDS = 0.15
+"""The same by shared words, where there is no encoder."""
+LEAD_NEAR = 0.5
+"""The lead is shown first where it has this cosine to the citing sentence."""
+
+WEIGHTS = {"bm25": 0.43, "dense": 0.47, "bm25 around": 0.29, "dense around": 0.25}
+LENGTH, SPEAKING, PLACE = 0.4, 0.7, -0.8
+"""Weights of standardised scores of a sentence and of it with its neighbours, of the logarithm of its words, of the
+author speaking of the work, and of how far into the document it stands (0 to 1)."""
+_LONG = 40
+_SPEAKING = regex.compile(
+    r"\b(?:we|our|this paper|in this|propose|present|introduce|describe|show)\b", regex.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WhySource:
+    """A document as its sentences, in their order, each with its section's heading; the lead may be empty."""
+
+    sentences: tuple[SourcePassage, ...]
+    lead: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WhyPlan:
+    """How it is done; all but the defaults is for measuring. `told` shows the citing sentence to the writer too."""
+
+    units: WhyUnits = "sentences"
+    context: WhyContext = "citance"
+    keywords: bool = False
+    ranking: WhyRanking = "weighted"
+    told: bool = False
+
+    @property
+    def name(self) -> str:
+        """The setup in words."""
+        query = f"{self.context} keywords" if self.keywords else self.context
+        return f"{query}/{self.ranking}/{self.units}"
+
+
+@dataclass(frozen=True, slots=True)
+class WhySentence:
+    """What is shown: a sentence of the document, or one that a model wrote, and the sentences it stands on.
+
+    `support` is from 0 to 1; what is `SUPPORTED` at least may stand unmarked. A quotation supports itself.
+    """
+
+    ids: tuple[str, ...]
+    text: str
+    support: float = 1.0
+
+    @property
+    def supported(self) -> bool:
+        """Whether the sentences it is linked to say it."""
+        return self.support >= SUPPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class WhyFound:
+    """All sentences, best first, and those shown. Without `bears` nothing is shown: the source does not seem to say so.
+
+    `near` is the cosine of the nearest sentence (the share of words where there is no encoder); `given` is what a
+    writer is shown, and `refused` says what of its words was turned down.
+    """
+
+    ranking: tuple[str, ...]
+    shown: tuple[WhySentence, ...]
+    lead_first: bool
+    bears: bool
+    near: float
+    given: tuple[SourcePassage, ...] = ()
+    refused: str = ""
+
+
+class WhyRanker:
+    """The sentences of one source, ready to be ranked for many citances. Blocks, and encodes each sentence once."""
+
+    def __init__(self, source: WhySource, encoder: Encoder | None = None, k1: float = K1) -> None:
+        self.source = source
+        self._encoder = encoder
+        self._k1 = k1
+        self._known: dict[Citance, tuple[float, bool, bool]] = {}
+        self._sentences = _Ranked([one.text for one in source.sentences], encoder, k1)
+
+    @cached_property
+    def paragraphs(self) -> list[list[int]]:
+        """The places of the sentences of each paragraph: five in a row of one section."""
+        found: list[list[int]] = []
+        for place, one in enumerate(self.source.sentences):
+            begins = place == 0 or one.section != self.source.sentences[place - 1].section
+            if begins or len(found[-1]) == PARAGRAPH_SENTENCES:
+                found.append([])
+            found[-1].append(place)
+        return found
+
+    @cached_property
+    def _paragraphs(self) -> _Ranked:
+        texts = [" ".join(self.source.sentences[place].text for place in places) for places in self.paragraphs]
+        return _Ranked(texts, self._encoder, self._k1)
+
+    @cached_property
+    def _evidence(self) -> EvidenceTexts:
+        return EvidenceTexts(["\n\n".join(one.text for one in self.source.sentences)])
+
+    def queries(self, citance: Citance, plan: WhyPlan) -> list[tuple[str, float]]:
+        """What is looked for, with weights; keywords need an encoder."""
+        asked = context(citance, plan.context, self._encoder) or citance.text
+        found = keywords(asked, self._encoder) if plan.keywords and self._encoder is not None else []
+        return found or [(asked, 1.0)]
+
+    def rank(self, citance: Citance, units: WhyUnits, plan: WhyPlan) -> list[int]:
+        """Places of all sentences, or of all paragraphs, best first."""
+        ranked = self._sentences if units == "sentences" else self._paragraphs
+        return ranked.rank(self.queries(citance, plan), plan.ranking)
+
+    def near(self, citance: Citance) -> float:
+        """How near the nearest sentence comes to the citing one: its cosine, or without an encoder its support."""
+        asked = context(citance, "citance") or citance.text
+        if not self.source.sentences:
+            return 0.0
+        if self._encoder is None:
+            return self._evidence.score(asked)
+        return float(self._sentences.within.similarities(asked).max())
+
+    def bears(self, citance: Citance, near: float) -> bool:
+        """Whether the source seems to say what the citing sentence says, by meaning or word for word."""
+        if near >= (WORDS if self._encoder is None else NEAR):
+            return True
+        return self._evidence.score(context(citance, "citance") or citance.text) >= SUPPORTED
+
+    def lead_near(self, citance: Citance) -> float:
+        """Cosine of the lead to the citing sentence; 0 where there is no lead, or no encoder."""
+        if not self.source.lead or self._encoder is None:
+            return 0.0
+        one, other = self._encoder.encode([self.source.lead, context(citance, "citance") or citance.text])
+        return float(one @ other)
+
+    def _judged(self, citance: Citance) -> tuple[float, bool, bool]:
+        """How near it comes, whether it bears, and whether the lead goes first: the same for every plan."""
+        if citance not in self._known:
+            near = self.near(citance)
+            bears = bool(self.source.sentences) and self.bears(citance, near)
+            self._known[citance] = near, bears, bears and self.lead_near(citance) >= LEAD_NEAR
+        return self._known[citance]
+
+    def find(self, citance: Citance, plan: WhyPlan) -> WhyFound:
+        """The ranking, and the best sentences as they stand, in the document's order."""
+        sentences = self.source.sentences
+        ranked = self.rank(citance, "sentences", plan)
+        given = ranked[:SENTENCES]
+        best = sorted(given)
+        if plan.units == "paragraphs":
+            # Of the best paragraphs the best sentences: a reader gets five either way.
+            own = {place: n for n, place in enumerate(ranked)}
+            chosen = [self.paragraphs[place] for place in self.rank(citance, "paragraphs", plan)]
+            ranked = [place for places in chosen for place in sorted(places, key=own.__getitem__)]
+            given = [place for places in chosen[:PARAGRAPHS] for place in places]
+            best = sorted(sorted(given, key=own.__getitem__)[:SENTENCES])
+        near, bears, leads = self._judged(citance)
+        return WhyFound(
+            ranking=tuple(sentences[place].id for place in ranked),
+            shown=tuple(WhySentence((sentences[place].id,), sentences[place].text) for place in best if bears),
+            lead_first=leads,
+            bears=bears,
+            near=round(near, 3),
+            given=tuple(sentences[place] for place in given if bears),
+        )
+
+
+class _Ranked:
+    """Texts with what is known of each beside the query."""
+
+    def __init__(self, texts: Sequence[str], encoder: Encoder | None, k1: float) -> None:
+        self.within = Within(texts, encoder, k1=k1)
+        self._dense = encoder is not None
+        around = [" ".join(texts[max(0, place - 1) : place + 2]) for place in range(len(texts))]
+        self._around = Within(around, k1=k1)
+
+    @cached_property
+    def _prior(self) -> Numbers:
+        texts = self.within.texts
+        lengths = np.log([1 + min(len(text.split()), _LONG) for text in texts])
+        speaking = np.array([bool(_SPEAKING.search(text)) for text in texts], dtype=np.float64)
+        places = np.arange(len(texts)) / max(1, len(texts))
+        found: Numbers = LENGTH * lengths + SPEAKING * speaking + PLACE * places
+        return found
+
+    def rank(self, queries: Sequence[tuple[str, float]], by: WhyRanking) -> list[int]:
+        if not self.within.texts:
+            return []
+        lexical = _summed(self.within.overlaps, queries)
+        if by == "bm25" or (by == "fused" and not self._dense):
+            return _order(lexical)
+        dense = _summed(self.within.similarities, queries) if self._dense else np.zeros(len(lexical))
+        if by == "dense" and self._dense:
+            return _order(dense)
+        if by == "fused":
+            found = fuse([("bm25", 1.0, [i for i in _order(lexical) if lexical[i] > 0]), ("dense", 1.0, _order(dense))])
+            return [one.id for one in found]
+        scores: Numbers = self._prior + WEIGHTS["bm25"] * _standard(lexical) + WEIGHTS["dense"] * _standard(dense)
+        scores = scores + WEIGHTS["bm25 around"] * _standard(_summed(self._around.overlaps, queries))
+        if self._dense:
+            scores = scores + WEIGHTS["dense around"] * _standard(self._dense_around(dense))
+        return _order(scores)
+
+    def _dense_around(self, dense: Numbers) -> Numbers:
+        """Cosines to the mean of a sentence and its neighbours, which need not be encoded for it."""
+        own = self.within.vectors
+        sums, near = own.copy(), dense.copy()
+        for total, one in ((sums, own), (near, dense)):
+            total[1:] += one[:-1]
+            total[:-1] += one[1:]
+        return np.asarray(near / np.maximum(np.linalg.norm(sums, axis=1), 1e-9))
+
+
+def _summed(score: Callable[[str], Numbers], queries: Sequence[tuple[str, float]]) -> Numbers:
+    return np.asarray(sum(weight * score(query).astype(np.float64) for query, weight in queries))
+
+
+def _order(scores: Numbers) -> list[int]:
+    return [int(place) for place in np.argsort(-scores, kind="stable")]
+
+
+def _standard(scores: Numbers) -> Numbers:
+    found: Numbers = (scores - scores.mean()) / (scores.std() + 1e-9)
+    return found
+
+
+def source_of(lead: str, sentences: Sequence[SourcePassage], title: str = "") -> WhySource:
+    """A source of these sentences; those without a word are left out."""
+    return WhySource(tuple(one for one in sentences if one.text.strip()), clipped(lead, 1200), title)

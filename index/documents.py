@@ -16,7 +16,10 @@ Metadata: TypeAlias = Mapping[str, MetadataValue]
 
 
 class PlacedText(NamedTuple):
-    """Where a stretch of a document's text stands: page from 1, points from the page's top left corner."""
+    """Where a stretch of a document's text stands: page from 1, points from the page's top left corner.
+
+    `region` is the kind of the page's part it belongs to (`text`, `table`, …), empty where nobody looked.
+    """
 
     start: int
     end: int
@@ -25,6 +28,7 @@ class PlacedText(NamedTuple):
     y0: float
     x1: float
     y1: float
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +77,7 @@ class Document:
         for part in (self.id, self.title, self.text, repr(self.sections), repr(sorted(self.metadata.items()))):
             digest.update(part.encode("utf-8", "surrogatepass"))
             digest.update(b"\x00")
+        for section in self.sections:
+            if section.placed:
+                digest.update(repr(section.placed).encode())
         return digest.hexdigest()

@@ -115,10 +115,10 @@ def boxes_of(placed: Sequence[PlacedText], start: int, end: int) -> tuple[Box, .
             break
         box = Box(*line[2:])
         last = boxes[-1] if boxes else None
-        if last and last.page == box.page and box.y1 > last.y0 and box.x0 < last.x1 and box.x1 > last.x0:
-            boxes[-1] = Box(
-                box.page, min(last.x0, box.x0), min(last.y0, box.y0), max(last.x1, box.x1), max(last.y1, box.y1)
-            )
+        same = last is not None and (last.page, last.region) == (box.page, box.region)
+        if last and same and box.y1 > last.y0 and box.x0 < last.x1 and box.x1 > last.x0:
+            x0, y0, x1, y1 = min(last.x0, box.x0), min(last.y0, box.y0), max(last.x1, box.x1), max(last.y1, box.y1)
+            boxes[-1] = Box(box.page, x0, y0, x1, y1, box.region)
         else:
             boxes.append(box)
     return tuple(boxes)

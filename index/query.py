@@ -15,13 +15,17 @@ Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 
 
 class Box(NamedTuple):
-    """A rectangle on a page, in points from the page's top left corner; pages count from 1."""
+    """A rectangle on a page, in points from the page's top left corner; pages count from 1.
+
+    `region` is the kind of the page's part that it lies in, empty where that is not known.
+    """
 
     page: int
     x0: float
     y0: float
     x1: float
     y1: float
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Passage:
     `document.text[start:end]` is always the passage's source span, and equals `text` for sections
     and sentences; a proposition's `text` may differ. `id` is a content hash, or the row's own `_id`
     for documents loaded verbatim. `page` is the page on which `start` lies; `boxes` are the places of the text, one for
-    each page and column it stands in, where the document has places.
+    each page, column and kind of region it stands in, where the document has places.
     """
 
     id: str
@@ -45,6 +49,12 @@ class Passage:
     page: int | None = None
     metadata: Metadata = field(default_factory=dict)
     boxes: tuple[Box, ...] = ()
+
+    @property
+    def region(self) -> str:
+        """The kind of the region that most of it lies in; empty where that is not known."""
+        largest = max(self.boxes, key=lambda box: (box.x1 - box.x0) * (box.y1 - box.y0), default=None)
+        return largest.region if largest else ""
 
     @property
     def indexed_text(self) -> str:

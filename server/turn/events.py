@@ -38,6 +38,7 @@ class PageBox(BaseModel):
     y0: float
     x1: float
     y1: float
+    region: str = Field(default="", description="The kind of the page's part: text, table, table_caption, footnote, ….")
 
 
 class Evidence(_Event):
@@ -58,6 +59,7 @@ class Evidence(_Event):
     boxes: list[PageBox] = Field(
         default=[], description="Where on its pages the text stands, for documents with pages."
     )
+    region: str = Field(default="", description="The kind of the page's part that most of it stands in, where known.")
 
 
 class RewriteEvent(_Event):

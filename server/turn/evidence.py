@@ -108,6 +108,7 @@ def numbered(n: int, hit: Hit) -> Evidence:
         score=hit.score,
         ranks=dict(hit.ranks),
         boxes=[PageBox(**box._asdict()) for box in passage.boxes],
+        region=passage.region,
     )
 
 

@@ -161,7 +161,7 @@ def test_boxes_hold_the_characters_of_their_passages(tmp_path: Path, rotation: i
         inside = ""
         for box in passage.boxes:
             page = drawn[box.page - 1]
-            x0, y0, x1, y1 = turned(box[1:], rotation)
+            x0, y0, x1, y1 = turned(box[1:5], rotation)
             inside += page.get_textpage().get_text_bounded(x0 - 1, y0 - 1, x1 + 1, y1 + 1) + "\n"
         found = set(inside.split())
         assert passage.page == passage.boxes[0].page
@@ -355,3 +355,14 @@ def test_recognised_words_stand_on_their_lines() -> None:
         ("a&b", 0, 45, 15, 65),
         ("next", 0, 107, 15, 117),
     ]
+
+
+def test_passages_know_the_kind_of_their_region(tmp_path: Path) -> None:
+    style = getSampleStyleSheet()["BodyText"]
+    buffer = io.BytesIO()
+    grid = Table(ROWS, style=[("GRID", (0, 0), (-1, -1), 0.5, colors.black)])
+    SimpleDocTemplate(buffer, pagesize=A4).build([Paragraph(words("plain", 120), style), Spacer(1, 20), grid])
+    (document,) = load(saved(tmp_path, buffer.getvalue()), "made.pdf")
+    passages = split(document, 70, lambda text: len(text.split()))
+    assert [passage.region for passage in passages] == ["text", "text", "table"]
+    assert {box.region for passage in passages for box in passage.boxes} == {"text", "table"}

@@ -120,6 +120,7 @@ class _Written:
     page: int
     box: Rectangle
     before: str = ""
+    region: str = ""
 
 
 class _Composer:
@@ -146,11 +147,11 @@ class _Composer:
         before = _BREAK if self._pieces or self._at else ""
         if region.rows:
             for row, box in _table(region):
-                self._pieces.append(_Written(row, region.page, box, before))
+                self._pieces.append(_Written(row, region.page, box, before, region.kind))
                 before = "\n"
             return
         for n, line in enumerate(region.lines):
-            piece = _Written(clean(line.text), region.page, line.box)
+            piece = _Written(clean(line.text), region.page, line.box, "", region.kind)
             if n or (region.goes_on and self._pieces):
                 self._mending.append(self._pieces, piece)
             else:
@@ -175,7 +176,8 @@ class _Composer:
             self._at += len(piece.before)
             x0, y0, x1, y1 = (round(value, 1) for value in piece.box)
             if piece.text.strip():
-                placed.append(PlacedText(self._at, self._at + len(piece.text), piece.page, x0, y0, x1, y1))
+                end = self._at + len(piece.text)
+                placed.append(PlacedText(self._at, end, piece.page, x0, y0, x1, y1, piece.region))
             self._at += len(piece.text)
             self._parts += [piece.before, piece.text]
         self._pieces = []

@@ -84,7 +84,7 @@ def retrieval(
         was = older.settings(overriding(collection=collection))
         changes = {"retrieval": was.retrieval, "rewriter": was.rewriter}
         labelled = [replace(one, label="before") for one in parsed if one.rewriter]
-        compared.insert(0, (older, settings.model_copy(update=changes), labelled))
+        compared.append((older, settings.model_copy(update=changes), labelled))
     with measured_run(state, settings, "retrieval", name, out, fail_under, resume=bool(name), by=by) as writer:
         for of, having, asked in compared:
             with bench(having, of, any(one.rerank != "never" for one in asked)) as measuring:

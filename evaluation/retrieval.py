@@ -221,7 +221,8 @@ def evaluate_set(
         sample = questions[:: max(1, len(questions) // timed)][:timed]
         writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
     writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
-    write_texts(chosen, questions, rankings, rewrites, writer)
+    if not all(system.label for system in systems):
+        write_texts(chosen, questions, rankings, rewrites, writer)
 
 
 def index_set(chosen: EvalSet, bench: Bench) -> str:

@@ -132,7 +132,7 @@ def _gap(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str])
         found.setdefault((metric.set, metric.part), {}).setdefault(metric.system, {})[metric.measure] = metric
     named = {name: match for name in dict.fromkeys(m.system for m in metrics) if (match := _SYSTEM.fullmatch(name))}
     order = {"typed": 0, "context": 1, "human": 3}
-    matches = sorted(named.values(), key=lambda match: order.get(match["form"], 2))
+    matches = sorted(named.values(), key=lambda match: (order.get(match["form"], 2), match["label"] is None))
     columns = dict.fromkeys((match["head"], match["label"] or "") for match in matches)
     times = {(one.set, one.system): f"{1000 * one.p50:.0f}" for one in run.latencies}
     timed = bool(times) and all(metric.part == "all" for metric in metrics)
@@ -146,7 +146,8 @@ def _gap(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str])
             ]
             place = set_name if part == "all" else f"{set_name}: {part}"
             count = next(iter(next(iter(systems.values())).values())).n
-            closed = " → ".join(filter(None, (_closed(systems, named[name]) for name in names if name in systems)))
+            gaps = [one for name in names if name in systems and (one := _closed(systems, named[name]))]
+            closed = " → ".join(dict.fromkeys(gaps) if {*gaps} == {"–"} else gaps)
             taken = [" / ".join(times.get((set_name, name), "–") for name in names)] if timed else []
             rows.append([f"{place} ({count})", reading.removeprefix("+"), *cells, closed, *taken])
     head = ["set", "read again", *(one + label for one, label in columns), "gap closed", *(["ms p50"] if timed else [])]

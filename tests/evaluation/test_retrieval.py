@@ -204,8 +204,8 @@ def test_a_run_goes_on_with_the_sets_that_are_missing_and_shows_what_gap_is_clos
     result = retrieval(tmp_path, *words)
     assert result.exit_code == 0, result.output
     desk, gate = ("product-desk", "product-gate")
-    assert measured[:3] == [(desk, "before", 0.001), (gate, "before", 0.001), (desk, "", 3)]
-    assert measured[3:] == [(desk, "", 3), (gate, "", 3)], "what was measured before the interruption is not again"
+    assert measured[:3] == [(desk, "", 3), (gate, "", 3), (desk, "before", 0.001)]
+    assert measured[3:] == [(desk, "before", 0.001), (gate, "before", 0.001)], "what was measured is not again"
     found = {(m.set, m.system, m.part, m.measure): m.mean for m in runs.read_run(home / "eval/runs/one").metrics}
     head, _, *rows = table.read_text("utf-8").split("\n\n")[1].splitlines()
     assert head.split(" | ")[2:7] == ["typed:rrf", "typed:legs", "auto:legs@before", "auto:legs", "human:legs"]

@@ -55,11 +55,11 @@ Annotation: TypeAlias = Chip | Highlight | Doubt
 
 # Markers need two characters that Markdown takes for punctuation (so that `**bold.**` still closes
 # before one) and that the text itself does not contain. These are all but unused punctuation marks.
-_DELIMITERS = [chr(code) for code in (*range(0x10A50, 0x10A59), *range(0x11A9E, 0x11AA3), *range(0x16E97, 0x16E9B))]
+DELIMITERS = [chr(code) for code in (*range(0x10A50, 0x10A59), *range(0x11A9E, 0x11AA3), *range(0x16E97, 0x16E9B))]
 _ONLY_MARKUP = re.compile(
     r"[ \t>]*(?:`{3,}[^`\n]*|~{3,}[^\n]*|(?:!!!|\?\?\?\+?|/{3,}|:{3,})(?:[ \t]*[A-Za-z][^\n]*)?|[-=*_|: \t>]*)"
 )
-_ADDRESS = re.compile(r"\]\([^()\n]*\)|<[a-zA-Z][a-zA-Z+.-]*:[^<>\n]*>|^ {0,3}\[[^\]\n]+\]:[^\n]*$", re.MULTILINE)
+_ADDRESS = re.compile(r"\]\([^()\n]*\)|</?[a-zA-Z][^<>\n]*>|^ {0,3}\[[^\]\n]+\]:[^\n]*$", re.MULTILINE)
 _LINE_OPENING = re.compile(r"(?:[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>|\|)[ \t]+)+|[ \t]*\|[ \t]*")
 
 
@@ -131,10 +131,10 @@ class Marked:
 
     def __init__(self, text: str, annotations: Sequence[Annotation]) -> None:
         self._marks = bounded(annotations, len(text))
-        free = [char for char in _DELIMITERS if char not in text]
+        free = [char for char in DELIMITERS if char not in text]
         if len(free) < 2:
-            text = text.translate({ord(char): " " for char in _DELIMITERS})
-            free = _DELIMITERS
+            text = text.translate({ord(char): " " for char in DELIMITERS})
+            free = DELIMITERS
         self._open, self._close = free[:2]
         self._marker = re.compile(f"{self._open}([sxe])(\\d+){self._close}")
         self.source = self._insert(text)

@@ -1,7 +1,7 @@
 """Hostile text to escaped HTML: the only way from documents, people and models into the page.
 
-Markdown is rendered with raw HTML shown as text, images replaced by their description, links kept
-only for http, https and mailto (in a new tab, their host shown); the result goes through nh3 with a
+Markdown is rendered with raw HTML left out or shown as text (`ui.markup`), images replaced by their description, links
+kept only for http, https and mailto (in a new tab, their host shown); the result goes through nh3 with a
 short list of elements. Marks are added by `ui.annotations` after that. Everything else in the page
 is written by autoescaping templates (`ui.templates`).
 """
@@ -22,7 +22,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from text.unsafe import is_showable, masked
-from ui import admonitions
+from ui import admonitions, markup
 from ui.annotations import Annotation, Marked, annotate_plain
 
 LONGEST = 60_000
@@ -35,6 +35,9 @@ ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "stron
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {"span": {"image", "host", "inert"}, "div": {"table", admonitions.BOX}, "p": {admonitions.TITLE}}
 _HOST = re.compile(r"[^\s%\\<>\"'`]+")
+_EMPTY = re.compile(r"<p>\s*</p>\n?")
+_COPY = 'type="button" class="pill" data-action="copy-code" aria-label="Copy this code"'
+_CODE = f'<div class="code"><button {_COPY}>Copy</button>'
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 
 
@@ -93,11 +96,15 @@ def _open_link(token: Token, open_links: list[tuple[str, str | None]]) -> None:
 
 @cache
 def _markdown() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    options = {"html": True, "highlight": markup.coloured}
+    # Tags are read where they stand, so that `ui.markup` can leave them out; none is ever passed on.
+    markdown = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("html_block")
     admonitions.install(markdown)
     # Addresses are judged in `_tame`: a refused one still shows its text as the author wrote it.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.add_render_rule("image", _describe_image)
+    markdown.add_render_rule("html_inline", markup.html_inline)
+    markdown.core.ruler.push("tidy", markup.tidy)
     markdown.core.ruler.push("tame", _tame)
     return markdown
 
@@ -109,7 +116,7 @@ def clean(html: str) -> str:
         tags=set(ELEMENTS),
         clean_content_tags={"script", "style"},
         attributes={"a": {"href", "title", "target"}, "span": {"title"}, "ol": {"start"}},
-        allowed_classes=_CLASSES,
+        allowed_classes=_CLASSES | {"span": _CLASSES["span"] | markup.colours()},
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
         strip_comments=True,
@@ -129,7 +136,8 @@ def render_markdown(text: str, annotations: Sequence[Annotation] = ()) -> Markup
     marked = Marked(shown, annotations)
     html = _markdown().render(marked.source)
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
-    return marked.apply(clean(html)) + note
+    html = _EMPTY.sub("", clean(html)).replace("<pre>", f"{_CODE}<pre>").replace("</pre>", "</pre></div>")
+    return marked.apply(html) + note
 
 
 def render_plain(text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False) -> Markup:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.chat import QueueFull
+from server.chat import NotFound, QueueFull
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -109,7 +109,7 @@ def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> 
     assert "W-17" in visitor.last(".answer")
 
 
-def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor) -> None:
+def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     visitor.ask("How often should a kettle of steel be descaled?")
     page.wait_for_function("location.search.startsWith('?c=')")
@@ -133,10 +133,29 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor) 
     page.wait_for_selector(".turn .chip")
     assert page.locator(".welcome").count() == 0
     page.hover(".conversation.current")
+    here = page.url
     page.click('.conversation.current [data-action="delete"]')
-    page.click('.conversation.deleting [data-action="delete"]')
     page.wait_for_selector(".welcome h1")
     assert page.url.endswith("/")
+    assert not page.locator('.conversation a:has-text("Steel")').is_visible()
+    page.click('.toast button:text("Undo")')
+    page.wait_for_selector(".turn .chip")
+    assert page.url == here
+    page.hover(".conversation.current")
+    page.click('.conversation.current [data-action="delete"]')
+    page.wait_for_selector(".welcome h1")
+    # Who leaves the page has not undone it.
+    page.goto("about:blank")
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        with contextlib.suppress(NotFound):
+            site.ask(site.service.conversation(here.partition("?c=")[2]))
+            time.sleep(0.05)
+            continue
+        break
+    assert time.monotonic() < until
+    page.go_back()
+    page.wait_for_selector(".welcome h1")
 
 
 def test_an_uploaded_file_can_be_asked_about(visitor: Visitor, tmp_path: Path) -> None:
@@ -337,3 +356,127 @@ def test_a_place_in_a_pdf_opens_its_page_with_the_place_framed(site: Site, visit
                 "width": (box.x1 - box.x0) * scale, "height": (box.y1 - box.y0) * scale}  # fmt: skip
     assert {name: abs(framed[name] - value) <= 2 for name, value in expected.items()} == dict.fromkeys(expected, True)
     assert visitor.page.locator(".reader mark").count() == 1
+
+
+def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
+    page = visitor.page
+    page.context.set_offline(True)
+    page.fill("#question", "How often should I descale it?")
+    page.press("#question", "Enter")
+    page.wait_for_selector(".held:visible")
+    assert page.inner_text(".held span") == "The server cannot be reached. Your question is kept here."
+    assert page.input_value("#question") == "How often should I descale it?"
+    assert page.locator(".turn").count() == 0
+    page.context.set_offline(False)
+    page.click('.held [data-action="send"]')
+    page.wait_for_selector('.turn[data-state="answered"]')
+    assert page.input_value("#question") == ""
+    assert not page.locator(".held").is_visible()
+
+    # It may also go away while it answers.
+    page.fill("#question", "Tell me a story about the kettle")
+    page.press("#question", "Enter")
+    page.wait_for_selector('.turn:has-text("Once upon a time")')
+    page.context.set_offline(True)
+    page.wait_for_selector(".held:visible")
+    assert page.input_value("#question") == "Tell me a story about the kettle"
+    assert page.locator(".turn").count() == 1
+    page.context.set_offline(False)
+    assert all("ERR_INTERNET_DISCONNECTED" in complaint for complaint in visitor.complaints)
+    visitor.complaints.clear()
+
+
+def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.page
+    visitor.ask("How often should I descale the kettle?")
+    first = page.url
+    page.click('[data-action="new"]')
+    page.wait_for_selector(".welcome h1")
+    visitor.ask("Which form is it?")
+    second = page.url
+    page.go_back()
+    page.wait_for_selector(".welcome h1")
+    page.go_back()
+    page.wait_for_selector('.turn:has-text("every three months")')
+    assert page.url == first
+    page.go_forward()
+    page.go_forward()
+    page.wait_for_selector('.turn:has-text("W-17")')
+    assert page.url == second
+
+    other = page.context.new_page()
+    other.goto(second)
+    other.wait_for_selector('.turn:has-text("W-17")')
+    visitor.ask("And how do I turn that alarm off?")
+    other.wait_for_selector('.turn:nth-child(2):has-text("Hold the lid button")')
+    other.close()
+
+    # Exported with its sources, as Markdown.
+    with page.expect_download() as download:
+        page.click('[data-part="export"]')
+    text = Path(download.value.path()).read_text("utf-8")
+    assert text.startswith("# Which form is it?")
+    assert "- [1]" in text
+
+    bad = [tmp_path / "one.exe", tmp_path / "two.exe"]
+    for file in bad:
+        file.write_bytes(b"MZ\x00")
+    page.set_input_files("#files", [str(file) for file in bad])
+    for file in bad:
+        page.wait_for_selector(f'.toast:has-text("{file.name}")')
+    assert page.locator(".toast").count() == 2
+    assert all("400" in complaint or "415" in complaint for complaint in visitor.complaints)
+    visitor.complaints.clear()
+
+
+def test_nothing_keeps_anybody_out(visitor: Visitor, browser: Browser, site: Site) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visitor.page
+
+    def problems() -> list[tuple[str, list[str]]]:
+        found = Axe().run(page).response["violations"]
+        return [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found if one["impact"] != "minor"]
+
+    assert problems() == []
+    visitor.ask("How often should I descale the kettle?")
+    visitor.ask("Which form is it?")
+    page.click(".turn:first-child .searched > summary")
+    page.wait_for_selector(".follow-ups button")
+    assert problems() == []
+    page.click(".turn .chip")
+    page.click(".source.selected .open")
+    page.wait_for_selector(".reader[open] mark")
+    assert problems() == []
+    site.ask(site.service.create_conversation("docs", "Another"))
+    page.reload()
+    page.wait_for_selector(".turn .chip")
+    page.wait_for_selector(".conversation a:has-text('Another')")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "question"
+    # However long the list of conversations, it is one stop.
+    assert page.locator(".conversation").count() > 1
+    assert page.locator('.conversation a[tabindex="0"]').count() == 1
+    page.focus('.conversation a[tabindex="0"]')
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.matches('.conversation a[tabindex=\"-1\"]')")
+
+    # A dashed chip keeps its number under the pointer.
+    page.evaluate("document.querySelector('.chip').classList.add('attributed')")
+    page.hover(".chip.attributed")
+    page.wait_for_timeout(200)
+    colours = (
+        "(style => [style.color, style.backgroundColor])(getComputedStyle(document.querySelector('.chip.attributed')))"
+    )
+    ink, ground = page.evaluate(colours)
+    assert ground not in (ink, "rgba(0, 0, 0, 0)")
+
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    touching = context.new_page()
+    touching.goto(page.url)
+    touching.tap(".doubt")
+    told = "getComputedStyle(document.activeElement, '::after').content"
+    assert "source" in touching.evaluate(told)
+    context.close()

@@ -9,6 +9,8 @@ let conversation = null; // id, null for one that has not begun
 let collection = "";
 let running = null; // {stream, article} of the turn being answered
 let opening = 0;
+let asking = false; // between the click and the answer whether the server is there
+let settled = false; // whether the page has come to what its address names
 const invitation = question.placeholder;
 
 const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 90;
@@ -33,11 +35,15 @@ function here(id, title, name) {
   document.title = title ? `${title} · Anaphora` : "Anaphora";
   if (name) collection = name;
   part("collection").textContent = id ? collection : "";
+  part("export").hidden = !id;
+  if (id) part("export").href = `v1/conversations/${encodeURIComponent(id)}/export?format=markdown`;
   const address = new URL(location.href);
   ["document", "at", "collection"].forEach((key) => address.searchParams.delete(key));
   if (id) address.searchParams.set("c", id);
   else address.searchParams.delete("c");
-  if (address.href !== location.href) history.replaceState(null, "", address);
+  // Another conversation is another place to come back to.
+  const moved = new URLSearchParams(location.search).get("c") !== (id || null);
+  if (address.href !== location.href) history[moved && settled ? "pushState" : "replaceState"](null, "", address);
   anaphora.emit("current", { id, collection: id ? collection : "" });
 }
 // Somebody else's conversation is read, not gone on with.
@@ -95,6 +101,16 @@ function show(wanted) {
     sources.set(article, found);
     return article;
   }));
+  anaphora.reachable(turns);
+}
+// Another tab has gone on with this conversation, or deleted it.
+async function refresh() {
+  if (running || !conversation || turns.querySelector(".editor")) return;
+  const mine = opening, answer = await server.open_conversation({ id: conversation }).catch(() => null);
+  if (!answer || mine !== opening || running) return;
+  if (answer.error) return fresh();
+  show(answer.turns);
+  here(answer.id, answer.title);
 }
 // Questions to go on with, below the last turn alone.
 async function suggest() {
@@ -113,6 +129,7 @@ async function version(id) {
   const answer = await anaphora.call(server, "show_version", { id: conversation, turn: id });
   if (!answer || answer.id !== conversation || running) return;
   show(answer.turns);
+  anaphora.share({ conversation });
   const article = [...turns.children].find((turn) => turn.dataset.turn === id);
   showSources(article);
   article?.querySelector('[data-action="version"]:not(:disabled)')?.focus({ preventScroll: true });
@@ -121,10 +138,29 @@ async function version(id) {
   anaphora.emit("changed");
 }
 
+// A question that could not be sent stays where it was written, with what became of it.
+function hold(text, why) {
+  part("held").hidden = !why;
+  part("held").firstElementChild.textContent = why || "";
+  if (why && text && !question.value.trim()) {
+    question.value = text;
+    grow();
+  }
+}
 // Ask; `place` is the turn of which the new one is a version (retry, edit, other search words).
-function ask(text, { place = null, searchFor = null } = {}) {
+async function ask(text, { place = null, searchFor = null } = {}) {
   text = text.trim();
-  if (!text || running) return;
+  if (!text || running || asking) return false;
+  asking = true;
+  const reached = await anaphora.reached();
+  asking = false;
+  if (!reached) {
+    const why = "The server cannot be reached.";
+    if (place) anaphora.toast(`${why} Nothing was changed; try again.`);
+    else hold(text, `${why} Your question is kept here.`);
+    return false;
+  }
+  hold();
   const stream = crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) + Date.now();
   const instead = place?.dataset.turn || place?.dataset.instead || null;
   const replaced = [];
@@ -158,6 +194,25 @@ function ask(text, { place = null, searchFor = null } = {}) {
   toEnd();
   showSources(article);
   trigger("ask", { stream, question: text, collection, conversation, search_for: searchFor, instead_of: instead });
+  attend(stream);
+  return true;
+}
+// A server that goes away while it answers ends nothing by itself: it is asked whether it is there.
+async function attend(stream) {
+  for (let missed = 0; running?.stream === stream; ) {
+    await new Promise((later) => setTimeout(later, 4000));
+    if (running?.stream !== stream) return;
+    missed = (await anaphora.reached()) ? 0 : missed + 1;
+    if (missed < 2 || running?.stream !== stream) continue;
+    const { article, replaced } = running;
+    running = null;
+    turns.removeAttribute("aria-busy");
+    article.before(...replaced);
+    const asked = article.querySelector(".asked").textContent;
+    article.remove();
+    settle();
+    hold(asked, "The connection was lost while this was being answered. Your question is kept here.");
+  }
 }
 async function stop() {
   if (!running) return;
@@ -199,6 +254,8 @@ function draw(picture) {
   running = null;
   turns.removeAttribute("aria-busy");
   if (!picture.kept && conversation && !picture.conversation) here(null, "");
+  if (picture.kept) anaphora.share({ conversation });
+  anaphora.reachable(article);
   say(article.dataset.state === "failed" ? "The answer failed." : "The answer is complete.");
   settle();
   anaphora.emit("changed");
@@ -315,14 +372,22 @@ const actions = {
   },
   "feedback-close": (target, article) => { article.querySelector(".feedback").hidden = true; },
 };
-function send() {
-  if (running || !question.value.trim()) return;
+async function send() {
   const text = question.value;
-  question.value = "";
-  grow();
-  ask(text);
+  if (await ask(text) && question.value === text) {
+    question.value = "";
+    grow();
+  }
+}
+// On touch a doubt is told where it is tapped; its first piece has the words.
+function doubted(piece) {
+  const pieces = [...turns.querySelectorAll(".doubt")];
+  const first = pieces.slice(0, pieces.indexOf(piece) + 1).reverse().find((one) => one.tabIndex === 0);
+  first?.focus({ preventScroll: true });
 }
 element.addEventListener("click", (event) => {
+  const doubt = event.target.closest(".doubt");
+  if (doubt && !event.target.closest("button, a")) doubted(doubt);
   const target = event.target.closest("[data-action]");
   const action = target && actions[target.dataset.action];
   if (action && !target.disabled) action(target, target.closest(".turn"));
@@ -356,10 +421,21 @@ anaphora.on("collection", ({ name, chosen }) => {
   if (!conversation) { collection = name; welcome(); }
 });
 
+anaphora.on("elsewhere", ({ conversation: changed }) => { if (changed === conversation) refresh(); });
+addEventListener("popstate", () => {
+  const wanted = new URLSearchParams(location.search).get("c");
+  if (wanted === conversation) return;
+  if (wanted) open(wanted);
+  else fresh();
+});
+
 settle();
 const asked = new URLSearchParams(location.search);
-if (asked.get("c")) open(asked.get("c"));
-else question.focus({ preventScroll: true });
+if (asked.get("c")) open(asked.get("c")).then(() => { settled = true; });
+else {
+  settled = true;
+  question.focus({ preventScroll: true });
+}
 if (asked.get("document")) {
   const [start, end] = (asked.get("at") || "0-0").split("-").map(Number);
   anaphora.opening = { collection: asked.get("collection") || "", document: asked.get("document"), start, end };

@@ -12,6 +12,7 @@
     try { return localStorage.getItem("anaphora-theme"); } catch { return null; }
   }
   applyTheme(storedTheme());
+  addEventListener("storage", ({ key }) => key === "anaphora-theme" && applyTheme(storedTheme()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => applyTheme(storedTheme()));
 
   function parse(html) {
@@ -46,12 +47,31 @@
     morphChildren(old, fresh);
   }
 
-  let announcing = null;
+  // The other tabs of this browser hear what has changed: ids, never texts.
+  const tabs = new BroadcastChannel("anaphora");
+  tabs.onmessage = ({ data }) => window.anaphora.emit("elsewhere", data);
   window.anaphora = {
     patch: (element, html) => morphChildren(element, parse(html)),
     element: (html) => parse(html).firstElementChild,
     emit: (name, detail) => document.dispatchEvent(new CustomEvent("anaphora:" + name, { detail })),
     on: (name, handler) => document.addEventListener("anaphora:" + name, (event) => handler(event.detail || {})),
+    share: (detail) => tabs.postMessage(detail),
+    // Whether the server can be reached at all.
+    async reached() {
+      try {
+        return (await fetch(new URL("health", document.baseURI), { cache: "no-store", signal: AbortSignal.timeout(5000) })).ok;
+      } catch {
+        return false;
+      }
+    },
+    // What scrolls in itself can be reached by keyboard, what does not is no stop.
+    reachable(element) {
+      for (const box of element.querySelectorAll("pre, .table, .passage")) {
+        const scrolls = box.scrollWidth > box.clientWidth + 1 || (box.scrollHeight > box.clientHeight + 1 && getComputedStyle(box).overflowY !== "hidden");
+        if (scrolls) box.tabIndex = 0;
+        else box.removeAttribute("tabindex");
+      }
+    },
     // Ask the server; a refusal is shown and gives null.
     async call(server, name, data) {
       let answer;
@@ -66,15 +86,30 @@
       }
       return answer;
     },
-    toast(text) {
-      document.querySelector(".toast")?.remove();
+    // Each message stands for a while, below those before it; `undo` is offered as a button. Gives what takes it away.
+    toast(text, undo) {
+      let toasts = document.querySelector(".toasts");
+      if (!toasts) {
+        toasts = document.createElement("section");
+        toasts.className = "toasts";
+        toasts.setAttribute("aria-label", "Messages");
+        document.body.appendChild(toasts);
+      }
+      [...toasts.children].filter((old) => !undo && old.textContent === text).forEach((old) => old.remove());
       const toast = document.createElement("div");
       toast.className = "toast";
-      toast.setAttribute("role", "alert");
+      toast.setAttribute("role", undo ? "status" : "alert");
       toast.textContent = text;
-      document.body.appendChild(toast);
-      clearTimeout(announcing);
-      announcing = setTimeout(() => toast.remove(), 7000);
+      if (undo) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = "Undo";
+        button.onclick = () => { toast.remove(); undo(); };
+        toast.append(" ", button);
+      }
+      toasts.appendChild(toast);
+      setTimeout(() => toast.remove(), 8000);
+      return () => toast.remove();
     },
     toggleTheme() {
       const next = root.dataset.theme === "dark" ? "light" : "dark";
@@ -94,10 +129,25 @@
     narrow: () => !matchMedia("(min-width: 1100px)").matches,
   };
 
-  document.addEventListener("DOMContentLoaded", () => applyTheme(storedTheme()));
+  const ready = () => {
+    applyTheme(storedTheme());
+    // The frame's own landmark would stand around ours.
+    const tame = () => document.querySelectorAll("main:not(.chat)").forEach((one) => one.setAttribute("role", "presentation"));
+    tame();
+    new MutationObserver(tame).observe(document.body, { childList: true, subtree: true });
+  };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", ready);
+  else ready();
   document.addEventListener("click", (event) => {
     const action = event.target.closest?.("[data-action]")?.dataset.action;
-    if (action === "toggle-rail") anaphora.drawer("rail");
+    if (action === "copy-code") {
+      const button = event.target.closest("button"), code = button.nextElementSibling.textContent.replace(/\n$/, "");
+      const done = (word) => { button.textContent = word; setTimeout(() => { button.textContent = "Copy"; }, 1500); };
+      navigator.clipboard.writeText(code).then(() => done("Copied"), () => done("Not allowed"));
+    } else if (action === "skip") {
+      event.preventDefault(); // the page's base address would make another page of it
+      document.getElementById("question").focus();
+    } else if (action === "toggle-rail") anaphora.drawer("rail");
     else if (action === "toggle-panel") anaphora.drawer("panel");
     else if (action === "close-drawers") anaphora.closeDrawers();
     else if (action === "theme") anaphora.toggleTheme();

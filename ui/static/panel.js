@@ -27,6 +27,7 @@ anaphora.on("sources", ({ html, about, cite, open }) => {
     button.setAttribute("aria-expanded", "false");
     showReadable(one.querySelector(".readable-body"));
   });
+  anaphora.reachable(body);
   if (changed) {
     body.scrollTop = 0;
     body.querySelectorAll(".selected").forEach((old) => old.classList.remove("selected"));
@@ -40,6 +41,7 @@ async function read(place) {
   if (!answer) return;
   anaphora.patch(reader, answer.html);
   if (!reader.open) reader.showModal();
+  anaphora.reachable(reader);
   const mark = reader.querySelector("mark");
   if (mark) mark.scrollIntoView({ block: "center" });
   else reader.querySelector(".reader-body").scrollTop = 0;

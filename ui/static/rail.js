@@ -6,6 +6,8 @@ const files = element.querySelector("#files");
 let current = null;
 let jobs = {};
 let watching = false;
+const leaving = new Map(); // conversations to be deleted soon, unless that is undone: their timers
+const UNDONE_WITHIN = 8000;
 let adding = false; // whether the role allows files to be added
 
 async function list() {
@@ -14,11 +16,16 @@ async function list() {
   anaphora.patch(part("list"), answer.html);
   mark();
 }
+// One stop for the whole list: the arrow keys lead from one conversation to the next.
 function mark() {
-  for (const row of element.querySelectorAll(".conversation")) {
+  const rows = [...element.querySelectorAll(".conversation")];
+  const stop = rows.find((row) => row.dataset.conversation === current) || rows[0];
+  for (const row of rows) {
     const here = row.dataset.conversation === current;
     row.classList.toggle("current", here);
+    row.hidden = leaving.has(row.dataset.conversation);
     const link = row.querySelector("a");
+    link.tabIndex = row === stop ? 0 : -1;
     if (here) link?.setAttribute("aria-current", "page");
     else link?.removeAttribute("aria-current");
   }
@@ -76,25 +83,33 @@ function rename(row) {
   input.addEventListener("blur", () => end(true));
   input.focus();
 }
-// Deleting asks once more on the button itself; leaving the row takes the question back.
-async function remove(row, button) {
-  if (!row.classList.contains("deleting")) {
-    row.classList.add("deleting");
-    button.dataset.label = button.getAttribute("aria-label");
-    button.setAttribute("aria-label", "Delete for good?");
-    const calm = () => {
-      row.classList.remove("deleting");
-      button.setAttribute("aria-label", button.dataset.label);
-    };
-    row.addEventListener("mouseleave", calm, { once: true });
-    button.addEventListener("blur", calm, { once: true });
-    return;
-  }
-  const id = row.dataset.conversation;
-  if (!(await anaphora.call(server, "delete_conversation", { id }))) return;
-  if (id === current) anaphora.emit("new");
+// A conversation is gone from the list at once, and from the server when nobody has undone that for a while.
+function remove(row) {
+  const id = row.dataset.conversation, here = id === current;
+  leaving.set(id, setTimeout(() => removed(id), UNDONE_WITHIN));
+  if (here) anaphora.emit("new");
+  mark();
+  anaphora.toast("The conversation is deleted.", () => {
+    clearTimeout(leaving.get(id));
+    if (!leaving.delete(id)) return;
+    mark();
+    if (here) anaphora.emit("open", { id });
+  });
+}
+async function removed(id) {
+  await anaphora.call(server, "delete_conversation", { id });
+  leaving.delete(id);
+  anaphora.share({ conversation: id });
   list();
 }
+// Who leaves the page has not undone it.
+addEventListener("pagehide", () => {
+  for (const [id, timer] of leaving) {
+    clearTimeout(timer);
+    fetch(new URL(`v1/conversations/${encodeURIComponent(id)}`, document.baseURI), { method: "DELETE", keepalive: true });
+  }
+  leaving.clear();
+});
 
 // One file into a collection by the server's API; `told` hears which share has been sent. Gives the job, or why not.
 function transfer(file, told) {
@@ -165,12 +180,19 @@ element.addEventListener("click", (event) => {
   if (action === "new") anaphora.emit("new");
   else if (action === "choose-files") files.click();
   else if (action === "rename") rename(row);
-  else if (action === "delete") remove(row, target);
+  else if (action === "delete") remove(row);
   else if (action === "open-conversation") {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     anaphora.emit("open", { id: row.dataset.conversation });
   }
+});
+part("list").addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step || !event.target.matches("a")) return;
+  event.preventDefault();
+  const links = [...element.querySelectorAll(".conversation:not([hidden]) a")];
+  links[links.indexOf(event.target) + step]?.focus();
 });
 let typing = null;
 find.addEventListener("input", () => {
@@ -194,6 +216,7 @@ element.addEventListener("drop", (event) => {
 });
 
 anaphora.on("changed", list);
+anaphora.on("elsewhere", list);
 anaphora.on("current", ({ id, collection: name }) => {
   current = id;
   if (name && [...collection.options].some((option) => option.value === name)) collection.value = name;

@@ -1,0 +1,125 @@
+"""What documentation tools read in a Markdown text and people should not: tags, roles, attribute lists, inclusions.
+
+Works on markdown-it's tokens, so that offsets of the text stay. Nothing here decides what is safe: a tag is either left
+out or stays text, which `ui.safe_html` escapes; one with a handler stays text, so that it is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import escape
+
+from ui.annotations import DELIMITERS
+
+_TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)(\s[^>]*)?/?>", re.DOTALL)
+_HANDLER = re.compile(r"\bon\w+\s*=|javascript:", re.IGNORECASE)
+_ALT = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LEFT_OUT = _words(
+    """
+    a abbr article aside b big blockquote center cite code dd del details dfn div dl dt em figcaption figure font h1 h2
+    h3 h4 h5 h6 hr i ins kbd li mark nav ol p picture pre q s samp section small source span strike strong sub summary sup
+    table tbody td tfoot th thead tr tt u ul var wbr
+    """
+)
+_ROLE = re.compile(r"(?:\{([a-z][\w:+.-]*)\}|(?<![\w:]):([a-z][\w+.-]*(?::[\w+.-]+)?):)$")
+_TEXT_ROLES = _words("abbr any doc dfn guilabel menuselection numref program ref sub sup term")
+_TARGET = re.compile(r"(.*?)\s*<[^<>]*>", re.DOTALL)
+_INCLUDED = re.compile(r"\{\*[^{}]*\*\}|\{%[^{}]*%\}|--8<--\s+\S+")
+_ATTRIBUTES = re.compile(r"\{:?\s*(?:[#.][^{}\n]*|[\w-]+=[^{}\n]*)\}")
+_LANGUAGES = {
+    "bash": "bash", "c": "c", "console": "console", "cpp": "cpp", "css": "css", "diff": "diff", "docker": "docker",
+    "dockerfile": "docker", "go": "go", "html": "html", "ini": "ini", "java": "java", "javascript": "javascript",
+    "js": "javascript", "json": "json", "jsx": "javascript", "py": "python", "python": "python", "rust": "rust",
+    "sh": "bash", "shell": "bash", "sql": "sql", "toml": "toml", "ts": "typescript", "typescript": "typescript",
+    "xml": "xml", "yaml": "yaml", "yml": "yaml",
+}  # fmt: skip
+_LONGEST_COLOURED = 8000
+
+
+def html_inline(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """A tag of the text: left out, a line break, a description of an image, or the text it is."""
+    content = tokens[index].content
+    tag = _TAG.fullmatch(content)
+    if content.startswith("<!--"):
+        return ""
+    if tag is not None and not _HANDLER.search(content):
+        name = tag[1].lower()
+        if name == "br":
+            return "<br>"
+        if name == "img" and (alt := _ALT.search(content)):
+            return f'<span class="image">{escape(alt[1] or alt[2] or "image")}</span>'
+        if name in _LEFT_OUT:
+            return ""
+    return str(escape(content))
+
+
+def tidy(state: StateCore) -> None:
+    """A core rule: roles become their words; attribute lists and inclusions are left out."""
+    for block in state.tokens:
+        children = block.children or []
+        if block.type == "inline" and _INCLUDED.fullmatch(block.content.strip()):
+            block.children = []
+            continue
+        for before, token in zip([None, *children], children, strict=False):
+            if token.type == "code_inline" and before is not None and before.type == "text":
+                _play(before, token)
+            elif token.type == "text" and token.content.startswith("{") and before is not None and before.nesting < 0:
+                token.content = _ATTRIBUTES.sub("", token.content, count=1)
+        if children and children[-1].type == "text" and (found := list(_ATTRIBUTES.finditer(children[-1].content))):
+            last = found[-1]
+            if not children[-1].content[last.end() :].strip():
+                children[-1].content = children[-1].content[: last.start()].rstrip()
+
+
+def _play(before: Token, code: Token) -> None:
+    """Take the role before a code span away, and of its text the target."""
+    role = _ROLE.search(before.content)
+    if role is None:
+        return
+    before.content = before.content[: role.start()]
+    titled = _TARGET.fullmatch(code.content)
+    words = titled[1] if titled and titled[1] else code.content.lstrip("!")
+    name = (role[1] or role[2]).rpartition(":")[2]
+    if words.startswith("~"):
+        words = words.rpartition(".")[2] or words[1:]
+    code.content = words
+    if name in _TEXT_ROLES:
+        code.type, code.tag = "text", ""
+
+
+def coloured(code: str, language: str, attributes: str = "") -> str:
+    """A code block's inside as HTML; empty where the language is not known, so that it is merely escaped."""
+    lexer = _LANGUAGES.get(language.strip("{}.").lower())
+    if lexer is None or len(code) > _LONGEST_COLOURED or any(char in code for char in DELIMITERS):
+        return ""
+    return _coloured(code, lexer)
+
+
+@cache
+def colours() -> frozenset[str]:
+    """Classes of coloured code: Pygments' short names of kinds of words."""
+    from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
+
+    return frozenset(STANDARD_TYPES.values()) - {""}
+
+
+@lru_cache(256)
+def _coloured(code: str, lexer: str) -> str:
+    from pygments import highlight  # type: ignore[import-untyped]
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+
+    return str(highlight(code, get_lexer_by_name(lexer, stripnl=False), HtmlFormatter(nowrap=True)))

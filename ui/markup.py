@@ -30,8 +30,8 @@ def _words(text: str) -> frozenset[str]:
 _LEFT_OUT = _words(
     """
     a abbr article aside b big blockquote center cite code dd del details dfn div dl dt em figcaption figure font h1 h2
-    h3 h4 h5 h6 hr i ins kbd li mark nav ol p picture pre q s samp section small source span strike strong sub summary sup
-    table tbody td tfoot th thead tr tt u ul var wbr
+    h3 h4 h5 h6 hr i ins kbd li mark nav ol p picture pre q s samp section small source span strike strong sub summary
+    sup table tbody td tfoot th thead tr tt u ul var wbr
     """
 )
 _ROLE = re.compile(r"(?:\{([a-z][\w:+.-]*)\}|(?<![\w:]):([a-z][\w+.-]*(?::[\w+.-]+)?):)$")

@@ -93,7 +93,7 @@ def qasper(
                 if engine:
                     await engine.aclose()
 
-        reading.measure_answers(ranked, asyncio.run(read(engine)), depths, writer)
+        reading.measure_answers(ranked, asyncio.run(read(engine)), depths, writer, reranker)
         writer.notes.append(
             f"{len(ranked)} questions about {len(papers)} papers, {sum(bool(one.question.evidence) for one in ranked)} "
             f"with evidence in the text; answers by {settings.llm.model}, relevance by "

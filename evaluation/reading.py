@@ -13,6 +13,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ from server.evidence.reading import (
     chosen,
     extracted_readings,
     prompted_reading,
+    quoted_reading,
     trained_readings,
 )
 from server.evidence.within import Within
@@ -46,7 +48,6 @@ BY_READER = " by reader"
 EVIDENT = 0.5
 """From this probability on the cross-encoder calls a paragraph evidence."""
 K1, B = 0.9, 0.4
-_RANK_DISCOUNT = 0.03  # as where a chat without a model quotes
 _TOKEN = re.compile(r"[a-z0-9]+")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _UNSAID = "Unanswerable"
@@ -215,8 +216,16 @@ def measure_answers(
     read: Mapping[str, Sequence[Sequence[PassageAnswer]]],
     depths: Sequence[int],
     writer: RunWriter,
+    reranker: CrossEncoderReranker | None = None,
 ) -> None:
-    """Answer-F1, in all and by kind: of the first paragraph, chosen of so many, and the best of them by gold."""
+    """Answer-F1, in all and by kind: of the first paragraph, chosen of so many, what a chat without a language model
+    quotes of these, and the best of them by gold."""
+
+    def quoting(one: Ranked, arm: str, k: int) -> PassageAnswer:
+        texts = [one.paper.paragraphs[place] for place in one.places[arm][:k]]
+        read = partial(pair_scores, reranker) if reranker is not None else None
+        return quoted_reading(one.question.text, texts, read)
+
     asked = [n for n, one in enumerate(ranked) if one.question.answers]
     rows = [ranked[n] for n in asked]
     compared: dict[str, list[float]] = {}
@@ -224,10 +233,8 @@ def measure_answers(
         arm = label.removesuffix(BY_READER)
         systems = {f"{label}, first": [_first(answers[n]) for n in asked]}
         for k in depths:
-            systems[f"{label}, by words of {k}"] = [
-                chosen(answers[n][:k], [1 - _RANK_DISCOUNT * rank for rank in range(len(answers[n][:k]))])
-                for n in asked
-            ]
+            if label == arm:
+                systems[f"{label}, as in chat of {k}"] = [quoting(ranked[n], arm, k) for n in asked]
             if "cross-encoder" in ranked[0].places:
                 systems[f"{label}, chosen of {k}"] = [
                     chosen(answers[n][:k], [ranked[n].probabilities[place] for place in ranked[n].places[arm][:k]])

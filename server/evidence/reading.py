@@ -15,8 +15,9 @@ import regex
 
 from server.evidence.asking import QuoteAsker
 from server.evidence.source import clipped, numbered_texts
+from server.turn.evidence import Read, best_sentences
 from server.turn.kinds import AnswerKind, answer_kind, asks_whether
-from server.turn.support import SupportScorer
+from server.turn.support import Support, SupportScorer
 from text.words import negations
 
 if TYPE_CHECKING:
@@ -57,21 +58,25 @@ async def prompted_reading(asker: QuoteAsker, question: str, passage: str) -> Pa
     return PassageAnswer(answer, kind, math.exp(said.logprob))
 
 
+def quoted_reading(question: str, passages: Sequence[str], read: Read | None) -> PassageAnswer:
+    """What a chat without a language model quotes first of the passages that were found for a question."""
+    quotes = best_sentences(question, numbered_texts(passages), None, read)
+    return _of_sentence(question, quotes[0]) if quotes else NOTHING
+
+
+def _of_sentence(question: str, sentence: Support) -> PassageAnswer:
+    """A sentence as an answer; to a question of yes or no it is whether the sentence denies."""
+    if asks_whether(question):
+        denied = bool(negations(sentence.quote)) != bool(negations(question))
+        return PassageAnswer("No" if denied else "Yes", "yes/no", sentence.score)
+    return PassageAnswer(" ".join(sentence.quote.split()), "extractive", sentence.score)
+
+
 def extracted_readings(question: str, passages: Sequence[str]) -> list[PassageAnswer]:
     """What each of the passages that were found for a question answers, by their words."""
     scorer = SupportScorer(numbered_texts(passages))
-    whether = asks_whether(question)
-    found = []
-    for n in range(1, len(passages) + 1):
-        best = max(scorer.matches(question, n), key=lambda match: match.score)
-        if not best.score:
-            found.append(NOTHING)
-        elif whether:
-            denied = bool(negations(best.quote)) != bool(negations(question))
-            found.append(PassageAnswer("No" if denied else "Yes", "yes/no", best.score))
-        else:
-            found.append(PassageAnswer(" ".join(best.quote.split()), "extractive", best.score))
-    return found
+    best = (max(scorer.matches(question, n), key=lambda match: match.score) for n in range(1, len(passages) + 1))
+    return [_of_sentence(question, one) if one.score else NOTHING for one in best]
 
 
 def trained_readings(reader: TrainedReader, question: str, passages: Sequence[str]) -> list[PassageAnswer]:

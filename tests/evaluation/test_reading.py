@@ -152,6 +152,7 @@ def test_every_ranking_and_chooser_is_measured(tmp_path: Path) -> None:
     assert figures["reranked", "R@5%"] == (1, 2), "what has no evidence is not judged by it"
     assert figures["cross-encoder >= 0.5", "Evidence-F1"] == (pytest.approx(8 / 9), 3), "one too many"
     assert figures["reranked, first", "boolean"] == (1, 1), "a sentence that denies answers no"
+    assert figures["bm25, as in chat of 2", "boolean"] == (1, 1), "what is quoted answers, too"
     assert figures["bm25, oracle of 2", "Answer-F1"][0] >= figures["bm25, chosen of 2", "Answer-F1"][0]
     assert {one.baseline for one in run.tests} == {"bm25", "bm25, first", "reranked, first"}
 

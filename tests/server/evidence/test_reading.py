@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 
 from evaluation.standalone import RememberedAsker
-from server.evidence.reading import NOTHING, PassageAnswer, chosen, extracted_readings, prompted_reading
+from server.evidence.reading import NOTHING, PassageAnswer, chosen, extracted_readings, prompted_reading, quoted_reading
 from server.turn.kinds import answer_kind, asks_whether
 from testing.chat_model import ScriptedChatModel
 
@@ -70,6 +70,14 @@ def test_without_a_model_sentences_answer_or_deny() -> None:
         "No",
         "Yes",
     ]
+
+
+def test_what_a_chat_would_quote_is_read_as_an_answer() -> None:
+    passages = [PASSAGE, "It costs ten euros."]
+    assert quoted_reading("What are the kettles made of?", passages, None).text == "The kettles are made of steel."
+    assert quoted_reading("Who is the mayor?", passages, None) == NOTHING
+    read = quoted_reading("What is the price?", passages, lambda _, texts: [float("euros" in one) for one in texts])
+    assert read.text == "It costs ten euros."
 
 
 def test_the_answer_is_chosen_by_relevance_and_confidence() -> None:

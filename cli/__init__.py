@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from cli import audit, collections, config, erase, feedback, keys, models, sessions, synth
+from cli import audit, collections, config, erase, feedback, keys, models, sessions, synth, trace
 from cli import eval as evaluate
 from cli.adapt import adapt
 from cli.ask import ask
@@ -85,6 +85,7 @@ app.command()(adapt)
 app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(trace.app, name="trace")
 app.add_typer(audit.app, name="audit")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(models.app, name="models")

@@ -29,6 +29,8 @@ TRACES_PATH = "/v1/traces"
 """Where a collector takes traces over HTTP; added to an endpoint that names no path."""
 
 TURN = "turn"
+_OWN = frozenset({"turn_id", "conversation_id", "collection", "engine"})
+"""Labels of a turn that are fields of its trace."""
 
 
 class Tracing:
@@ -131,7 +133,7 @@ def _trace(turn: Call, status: TurnStatus) -> Trace:
         question=given.get("question", ""),
         answer=answer if isinstance(answer, str) else "",
         request=given.get("request", {}),
-        attributes={name: value for name, value in turn.noted().items() if name not in labels},
+        attributes={name: value for name, value in turn.noted().items() if name not in _OWN},
         dropped=recording.dropped,
     )
 

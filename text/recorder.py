@@ -181,43 +181,28 @@ class Call:
 
     def given(self) -> Mapping[str, Json]:
         """The inputs as JSON, within bounds."""
-        return {name: self._plain(value) for name, value in self._inputs.items()}
+        return {name: plain(value, self._clip) for name, value in self._inputs.items()}
 
     def gave(self) -> Json:
         """The output as JSON, within bounds."""
-        return self._plain(self._output)
+        return plain(self._output, self._clip)
 
     def noted(self) -> dict[str, Json]:
         """Labels and values as JSON, within bounds."""
-        return {**self.labels, **{name: self._plain(value) for name, value in self.values.items()}}
+        return {**self.labels, **{name: plain(value, self._clip) for name, value in self.values.items()}}
 
     def prompted(self) -> list[dict[str, Json]]:
         """The prompt as ordered parts: `{message, role, literal}` or `{message, role, value, expression}`."""
         found = list[dict[str, Json]]()
         for n, (role, parts) in enumerate(self.parts):
             for part in parts:
-                text = self._plain(part.text)
+                text = self._clip(part.text)
                 made = {"value": text, "expression": part.expression} if part.expression else {"literal": text}
                 found.append({"message": n, "role": role, **made})
         return found
 
-    def _plain(self, value: object, depth: int = MAX_DEPTH) -> Json:
-        """A value as JSON: what has no such form is named by its type."""
-        if isinstance(value, str):
-            return self._recording.clipped(str(value)) if self._recording else ""
-        if value is None or _is_number(value):
-            return cast("Json", value)
-        if depth == 0:
-            return "…"
-        if isinstance(value, Mapping):
-            pairs = list(value.items())[:MAX_ITEMS]
-            return {str(name): self._plain(one, depth - 1) for name, one in pairs}
-        if isinstance(value, list | tuple | set | frozenset):
-            return [self._plain(one, depth - 1) for one in list(value)[:MAX_ITEMS]]
-        if is_dataclass(value) and not isinstance(value, type):
-            return {one.name: self._plain(getattr(value, one.name), depth - 1) for one in fields(value)}
-        dump = getattr(value, "model_dump", None)
-        return self._plain(dump(mode="json"), depth - 1) if dump is not None else f"<{type(value).__name__}>"
+    def _clip(self, text: str) -> str:
+        return self._recording.clipped(text) if self._recording else ""
 
     @contextmanager
     def current(self) -> Iterator[Self]:
@@ -308,6 +293,24 @@ def trace_headers() -> dict[str, str]:
         return {}
     headers = {"traceparent": f"00-{recording.trace_id}-{below.id}-{recording.flags:02x}"}
     return {**headers, "tracestate": recording.state} if recording.state else headers
+
+
+def plain(value: object, clip: Callable[[str], str] = str, depth: int = MAX_DEPTH) -> Json:
+    """A value as JSON, its texts cut by `clip`: what has no such form is named by its type."""
+    if isinstance(value, str):
+        return clip(str(value))
+    if value is None or _is_number(value):
+        return cast("Json", value)
+    if depth == 0:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(name): plain(one, clip, depth - 1) for name, one in list(value.items())[:MAX_ITEMS]}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one, clip, depth - 1) for one in list(value)[:MAX_ITEMS]]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name), clip, depth - 1) for one in fields(value)}
+    dump = getattr(value, "model_dump", None)
+    return plain(dump(mode="json"), clip, depth - 1) if dump is not None else f"<{type(value).__name__}>"
 
 
 def _is_number(value: object) -> bool:

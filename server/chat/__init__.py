@@ -20,6 +20,7 @@ from server.chat.errors import (
 )
 from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH
 from server.chat.service import ChatService, open_service
+from server.chat.traces import ReplayedTurn
 from server.chat.turns import RunningTurn
 from server.chat.types import (
     CollectionSummary,
@@ -108,6 +109,7 @@ __all__ = [
     "Quotation",
     "Rating",
     "Readiness",
+    "ReplayedTurn",
     "RewriteEvent",
     "RunningTurn",
     "SearchResult",

@@ -1,4 +1,4 @@
-"""The part of the service that keeps conversations, feedback and traces."""
+"""The part of the service that keeps conversations and feedback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from server.store.records import (
     FeedbackRecord,
     Rating,
     StoredTurn,
-    Trace,
 )
 
 T = TypeVar("T")
@@ -40,14 +39,14 @@ def clean(text: str, limit: int, param: str) -> str:
 
 
 class ConversationMixin(Acting):
-    """Conversations with their turns; feedback and traces by turn."""
+    """Conversations with their turns; feedback by turn."""
 
     async def demand_change(self, conversation_id: str) -> None:
         """Raise NotFound for a conversation that is not seen, Forbidden for one that belongs to somebody else."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         with store_errors():
             owner = await self.core.database.read(lambda connection: conversations.owner(connection, key, self.seen))
-        if not policy.may_change(self.principal, _found(owner, "conversation", conversation_id)):
+        if not policy.may_change(self.principal, found_or_missing(owner, "conversation", conversation_id)):
             raise self.refusal("change_any", key)
 
     @acting("ask")
@@ -87,7 +86,7 @@ class ConversationMixin(Acting):
             detail = await self.core.database.read(
                 lambda connection: conversations.detail(connection, key, self.seen, whole=whole)
             )
-        found = _found(detail, "conversation", conversation_id)
+        found = found_or_missing(detail, "conversation", conversation_id)
         if not found.own:
             self.note("conversation.read", found.id, collection=found.collection)
         return found
@@ -106,7 +105,7 @@ class ConversationMixin(Acting):
             found = await self.core.database.write(
                 lambda connection: conversations.rename(connection, key, cleaned, self.seen)
             )
-        return _found(found, "conversation", conversation_id)
+        return found_or_missing(found, "conversation", conversation_id)
 
     @acting("change")
     async def show_version(self, conversation_id: str, turn_id: str) -> ConversationDetail:
@@ -115,7 +114,7 @@ class ConversationMixin(Acting):
         await self.demand_change(key)
         with store_errors():
             done = await self.core.database.write(lambda connection: turns.show(connection, key, turn, self.seen))
-        _found(done or None, "turn", turn_id)
+        found_or_missing(done or None, "turn", turn_id)
         return await self.conversation(key)
 
     @acting("change")
@@ -126,7 +125,7 @@ class ConversationMixin(Acting):
         with store_errors():
             await self.account("conversation.delete", key)
             found = await self.core.database.write(lambda connection: conversations.delete(connection, key, self.seen))
-        _found(found or None, "conversation", conversation_id)
+        found_or_missing(found or None, "conversation", conversation_id)
 
     @acting("read")
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
@@ -142,7 +141,7 @@ class ConversationMixin(Acting):
         with store_errors():
             found = await self.core.database.read(lambda connection: turns.find(connection, key, self.seen))
         await self._note_read("turn.read", key)
-        return _found(found, "turn", turn_id)
+        return found_or_missing(found, "turn", turn_id)
 
     @acting("rate")
     async def feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
@@ -153,7 +152,7 @@ class ConversationMixin(Acting):
             given = await self.core.database.write(
                 lambda connection: feedback.give(connection, key, rating, why, words, self.seen)
             )
-        return _found(given, "turn", turn_id)
+        return found_or_missing(given, "turn", turn_id)
 
     @acting("rate")
     async def retract_feedback(self, turn_id: str) -> None:
@@ -161,7 +160,7 @@ class ConversationMixin(Acting):
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         with store_errors():
             gone = await self.core.database.write(lambda connection: feedback.retract(connection, key, self.seen))
-        _found(gone or None, "feedback on turn", turn_id)
+        found_or_missing(gone or None, "feedback on turn", turn_id)
 
     @acting("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
@@ -169,15 +168,6 @@ class ConversationMixin(Acting):
         await self.account("feedback.export")
         with store_errors():
             return await self.core.database.read(lambda connection: feedback.records(connection, self.seen))
-
-    @acting("review")
-    async def trace(self, turn_id: str) -> Trace:
-        """What happened in a turn. Raises NotFound where there is no trace (yet)."""
-        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        with store_errors():
-            found = await self.core.database.read(lambda connection: turns.trace(connection, key, self.seen))
-        await self._note_read("turn.trace", key)
-        return _found(found, "trace of turn", turn_id)
 
     async def _note_read(self, did: str, turn_id: str) -> None:
         """Note that somebody else's turn was read; nobody below an agent sees one."""
@@ -188,7 +178,7 @@ class ConversationMixin(Acting):
                 self.note(did, turn_id)
 
 
-def _found(value: T | None, kind: str, key: str) -> T:
+def found_or_missing(value: T | None, kind: str, key: str) -> T:
     if value is None:
         raise NotFound(f"There is no {kind} {key[:80]!r}.", code=f"{kind.split()[0]}_not_found")
     return value

@@ -22,7 +22,7 @@ from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
 from server.chat.admission import Ticket
 from server.chat.auditing import AuditMixin
-from server.chat.conversations import ConversationMixin, clean
+from server.chat.conversations import clean
 from server.chat.core import ServiceCore
 from server.chat.documents import DocumentMixin
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
@@ -31,6 +31,7 @@ from server.chat.jobs import JobMixin
 from server.chat.pictures import PictureMixin
 from server.chat.standalone import StandaloneMixin
 from server.chat.suggesting import SuggestionMixin
+from server.chat.traces import TraceMixin
 from server.chat.translated import in_thread, index_errors, store_errors
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
@@ -76,7 +77,7 @@ HISTORY_CHARS_PER_TURN = 8
 
 
 class ChatService(
-    ConversationMixin,
+    TraceMixin,
     DocumentMixin,
     PictureMixin,
     StandaloneMixin,

@@ -34,6 +34,7 @@ from server.tracing import Tracing
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
 from server.turn.own_words import remembered
 from server.turn.pipeline import TurnEngine
+from server.turn.steps import tell_evidence
 from text.recorder import Call
 
 T = TypeVar("T")
@@ -304,9 +305,7 @@ class RunningTurn(AsyncIterator[Event]):
         """What is open of the turn's calls ends: what was given to read is written down only now, when nobody waits."""
         self._waiting.end()
         if (step := self._evidence_step) is not None and self._evidence is not None:
-            passages = self._evidence.passages
-            step.label(passages=len(passages), reranked=self._evidence.reranked)
-            step.output({"passages": passages})
+            tell_evidence(step, self._evidence)
 
     def _not_stored(self, error: StoreError) -> None:
         log.error("turn %s could not be stored: %s", self.id, error)

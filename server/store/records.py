@@ -176,6 +176,17 @@ class Trace(View):
     dropped: int = 0
 
 
+class TraceSummary(View):
+    """A turn that left a trace. `question` is empty where content is not recorded."""
+
+    turn_id: str
+    created: float
+    collection: str
+    question: str
+    status: TurnStatus
+    seconds: float
+
+
 class AuditRecord(View):
     """A row of the audit log: who (a principal's id) did what, to what (`about`, an id), from where, with what end.
 

@@ -11,7 +11,7 @@ import time
 
 from rewriter.conversation import Conversation, Message
 from server.access import Seen, Whose
-from server.store.records import Feedback, StoredTurn, Trace, TurnStatus
+from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.own_words import remembered
 
@@ -215,6 +215,17 @@ def trace(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> Trace | N
         {"id": turn_id, **seen.values},
     ).fetchone()
     return Trace.model_validate_json(row["trace"]) if row else None
+
+
+def traced(connection: sqlite3.Connection, seen: Seen, collection: str, limit: int) -> list[TraceSummary]:
+    """The newest turns (of a collection, if one is named) that left a trace."""
+    rows = connection.execute(
+        "SELECT t.id AS turn_id, t.created, t.collection, t.question, t.status, "
+        "json_extract(r.trace, '$.seconds') AS seconds FROM turns t JOIN traces r ON r.turn_id = t.id "
+        f"WHERE (:collection = '' OR t.collection = :collection) AND {seen.on('t')} ORDER BY t.n DESC LIMIT :limit",
+        {"collection": collection, "limit": limit, **seen.values},
+    )
+    return [TraceSummary(**row) for row in rows]
 
 
 def forget_traces(connection: sqlite3.Connection, before: float, limit: int) -> int:

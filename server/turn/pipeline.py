@@ -108,6 +108,10 @@ class TurnEngine:
             reranker=models.reranker,
         )
 
+    def prompted(self, prompt: TurnPrompt) -> TurnPrompt:
+        """What a model is sent: the prompt as it was built."""
+        return prompt
+
     async def run(
         self,
         question: str,
@@ -129,6 +133,8 @@ class TurnEngine:
         """
         models = await self._models.of_turn(answer_tokens, group)
         current().label(engine=models.name)
+        if models.reranker is not None:
+            current().label(reranker=models.reranker.name, reads_conversations=models.reranker.reads_conversations)
         search, watch = self._search(models), Stopwatch()
         ids = turn_id or uuid.uuid4().hex, conversation_id
         turn = _Turn(self._settings, question, conversation, models, watch, ids)
@@ -154,11 +160,12 @@ class TurnEngine:
                 return
             if ready.cut and ready.near:
                 yield NearestEvent(quotes=[Quotation(**asdict(one)) for one in ready.near])
+            prompt = self.prompted(ready.prompt)
             step, llm, reader = watch.begin("generate"), self._settings.llm, turn.reader
             usage, said, logprobs = TokenUsage(), list[str](), list[float]()
             pieces = generate(
                 models.chat_model,
-                ready.prompt.messages,
+                prompt.messages,
                 first_token_seconds=llm.first_token_seconds,
                 total_seconds=llm.total_seconds,
                 step=step,
@@ -179,11 +186,12 @@ class TurnEngine:
                     watch.first_token()
                     yield event
             except GenerationError as error:
+                step.call.fail(error.code, str(error))
                 for event in reader.finish(whole=False):
                     yield event
                 raise TurnFailed(error.code, str(error)) from error
             finally:
-                step.call.prompt((one.role, one.text) for one in ready.prompt.messages)
+                step.call.prompt((one.role, one.text) for one in prompt.messages)
                 if logprobs:
                     step.call.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
                 step.tell(
@@ -192,8 +200,8 @@ class TurnEngine:
                     {
                         "finish_reason": usage.finish_reason,
                         "model": models.name,
-                        "prompt_version": ready.prompt.version,
-                        "prompt_tokens_expected": ready.prompt.tokens,
+                        "prompt_version": prompt.version,
+                        "prompt_tokens_expected": prompt.tokens,
                         "prompt_tokens": usage.prompt_tokens,
                         "completion_tokens": usage.completion_tokens,
                     },

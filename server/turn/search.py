@@ -24,6 +24,7 @@ from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.events import Leg, RewriteEvent
 from server.turn.steps import Stopwatch, in_thread
 from text.asking import QuestionContext
+from text.recorder import recorded
 
 if TYPE_CHECKING:
     from index.rerank import Reranker
@@ -246,7 +247,7 @@ class TurnSearch:
             step.tell(
                 {"question": question, "history": conversation.messages},
                 {
-                    **{one.name: getattr(rewrite, one.name) for one in fields(rewrite)},
+                    **{one.name: getattr(rewrite, one.name) for one in fields(rewrite) if one.name != "seconds"},
                     "legs": [leg.text for leg in plan.legs.queries],
                 },
                 {"rewriter": plan.rewriter, "decision": plan.decision, "legs": len(plan.legs.queries)},
@@ -296,10 +297,13 @@ class TurnSearch:
                 context=context,
             )
             step.tell(
-                {"question": question, "weight": weight, "context": context}, _traced(found), {"hits": len(found)}
+                {"question": question, "weight": weight, "top": retrieval.rerank_top, "context": context},
+                _traced(found),
+                {"hits": len(found)},
             )
         return found, True
 
+    @recorded
     def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
         """What the cross-encoder says of texts beside a stand-alone question; None for what it had no time for, or
         where there is none."""

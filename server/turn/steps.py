@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self, TypeVar
 
+from server.turn.events import EvidenceEvent
 from text.recorder import Call, Label, current
 
 BLOCKING_SECONDS = 30.0
@@ -39,6 +40,12 @@ async def in_thread(call: Callable[[], T], step: Callable[[], str] = lambda: "se
             f"{step()}_timeout",
             f"The {step()} took longer than {BLOCKING_SECONDS:g} s. Try again when less is going on.",
         ) from error
+
+
+def tell_evidence(step: Call, event: EvidenceEvent) -> None:
+    """What was given to read."""
+    step.label(passages=len(event.passages), reranked=event.reranked)
+    step.output({"passages": event.passages})
 
 
 class Stopwatch:

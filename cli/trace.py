@@ -1,0 +1,256 @@
+"""`anaphora trace`: what happened in a turn, what is different between two, and a turn played again with a change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.shared.options import Answering, overriding
+from cli.shared.state import InputError, State, state_of
+from text.unsafe import showable, showable_line
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from server.chat import ChatService, ReplayedTurn, Trace
+    from server.traces import CallDifference
+
+app = typer.Typer(help="See what happened in a turn, compare turns, and play one again.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")]
+TurnId = Annotated[str, typer.Argument(help="The turn's id, as `trace list` and the page show it.", show_default=False)]
+SHOWN = 200
+"""Characters of a value in a list; `--json` has all of it."""
+
+
+@app.command("list")
+def list_traces(
+    context: typer.Context,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Only turns over this collection.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """The newest turns, each with its id, status, seconds and question."""
+    from rich.text import Text
+
+    from cli.shared.console import open_table
+
+    state = state_of(context)
+
+    async def read(service: ChatService) -> list[Any]:
+        return list(await service.traces(collection=collection, limit=limit))
+
+    found = _served(state, {}, read)
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], ensure_ascii=False))
+        return
+    table = open_table("turn", "when (UTC)", "status", "seconds", "question")
+    for one in found:
+        when = datetime.fromtimestamp(one.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        table.add_row(one.turn_id, when, one.status, f"{one.seconds:.2f}", Text(showable_line(one.question)[:80]))
+    state.out.print(table) if found else state.err.print("No turn has left a trace yet.")
+
+
+@app.command()
+def show(context: typer.Context, turn: TurnId, as_json: AsJson = False) -> None:
+    """The calls of a turn as a tree, with what each was given and gave."""
+    from server.traces import calls
+
+    state = state_of(context)
+    trace = _trace(state, turn)
+    if as_json:
+        fields = trace.model_dump(mode="json", include={"turn_id", "conversation_id", "trace_id", "dropped"})
+        typer.echo(json.dumps({**fields, "calls": calls(trace)}, ensure_ascii=False))
+        return
+    depth: dict[str | None, int] = {None: -1}
+    for call in calls(trace):
+        depth[call["id"]] = level = depth.get(call["parent"], 0) + 1
+        failed = f"  {call['error']} {call['message']}" if call["error"] else ""
+        state.out.print(f"{'  ' * level}{call['name']}  {call['seconds']:.3f} s{showable_line(failed)}", style="bold")
+        for name in ("inputs", "output", "values"):
+            if call[name]:
+                state.out.print(f"{'  ' * level}  {name}: {_brief(call[name])}")
+        if call["prompt"]:
+            state.out.print(f"{'  ' * level}  prompt: {len(call['prompt'])} parts (--json shows them)")
+
+
+@app.command()
+def diff(context: typer.Context, left: TurnId, right: TurnId, as_json: AsJson = False) -> None:
+    """What is different between two turns, call by call."""
+    from server.traces import differences
+
+    state = state_of(context)
+    _tell(state, differences(_trace(state, left), _trace(state, right)), as_json)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    out: Annotated[Path, typer.Argument(help="The file to write, one trace a line.", show_default=False)],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Only turns over this collection.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write the newest traces (1,000 at most) as JSON, one turn a line."""
+    from text.files import text_writer
+
+    state = state_of(context)
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} is there already; name another file or --overwrite.")
+
+    async def read(service: ChatService) -> list[Trace]:
+        return [await service.trace(one.turn_id) for one in await service.traces(collection=collection, limit=1000)]
+
+    found = _served(state, {}, read)
+    with text_writer(out) as file:
+        file.writelines(one.model_dump_json() + "\n" for one in found)
+    state.err.print(f"Wrote {out}: {len(found)} traces.")
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    turn: TurnId,
+    rewrite: Annotated[str, typer.Option(metavar="TEXT", help="As if the rewriter had said this.")] = "",
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="A passage or document to be read first; repeatable.")
+    ] = None,
+    drop: Annotated[list[int] | None, typer.Option(metavar="N", help="A source to leave out; repeatable.")] = None,
+    prompt: Annotated[Path | None, typer.Option(help="A file with other instructions for the model.")] = None,
+    model: Answering = "",
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another setting, such as a leg's weight; repeatable."),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Add the turn to this file as a case for `anaphora eval` and `diagnose`.")
+    ] = None,
+    gold: Annotated[str, typer.Option(metavar="TEXT", help="The right answer, with --keep; else the one given.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Play a turn again with something changed: what is asked the same comes from the record, the rest is done anew."""
+    from server.replay import ReplayChanges
+    from server.traces import differences
+
+    state = state_of(context)
+    told = ""
+    if prompt is not None:
+        told = prompt.read_text("utf-8").strip()
+        if not told:
+            raise InputError(f"{prompt} is empty; write the instructions into it.")
+    changes = ReplayChanges(rewrite.strip(), tuple(add or ()), tuple(drop or ()), told, another_model=bool(model))
+
+    async def play(service: ChatService) -> ReplayedTurn:
+        return await service.replay(turn, changes)
+
+    played = _served(state, _overrides(sets or (), model), play)
+    _tell(state, differences(played.record, played.trace), as_json)
+    if not as_json:
+        state.out.print("\nthen: " + showable(played.record.answer), style="dim")
+        state.out.print("now:  " + showable(played.trace.answer))
+    if keep is not None:
+        _keep(played, gold, keep)
+        state.err.print(f"Kept as a case in {keep}.")
+
+
+def _served(state: State, overrides: Mapping[str, Any], work: Any) -> Any:
+    """What `work` makes of a service over this home."""
+
+    async def run() -> Any:
+        async with _service(state, overrides) as service:
+            return await work(service)
+
+    return asyncio.run(run())
+
+
+@asynccontextmanager
+async def _service(state: State, overrides: Mapping[str, Any]) -> AsyncIterator[ChatService]:
+    from server.access.audit import at_terminal
+    from server.chat import open_service
+
+    async with open_service(state.settings(overrides), warm=False) as opened:
+        yield opened.seen_by(at_terminal())
+
+
+def _trace(state: State, turn: str) -> Trace:
+    async def read(service: ChatService) -> Trace:
+        return await service.trace(turn)
+
+    found: Trace = _served(state, {}, read)
+    return found
+
+
+def _overrides(sets: Iterable[str], model: str) -> dict[str, Any]:
+    """`retrieval.legs.typed.lexical=0.5` and the like as settings. Raises InputError."""
+    found = overriding(llm__model=model)
+    for given in sets:
+        name, equals, value = given.partition("=")
+        if not (name.strip() and equals):
+            raise InputError(f"{given!r} is not NAME=VALUE; write for example --set retrieval.legs.typed.lexical=0.5.")
+        *groups, leaf = name.strip().split(".")
+        within = found
+        for group in groups:
+            within = within.setdefault(group, {})
+        try:
+            within[leaf] = json.loads(value)
+        except ValueError:
+            within[leaf] = value
+    return found
+
+
+def _tell(state: State, found: list[CallDifference], as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {
+                "path": one.path,
+                "status": one.status,
+                "changed": list(one.changed),
+                "replayed": (one.right or {}).get("values", {}).get("replayed", ""),
+                "left": one.left,
+                "right": one.right,
+            }
+            for one in found
+        ]
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for one in found:
+        indent = "  " * one.depth
+        what = f" ({', '.join(one.changed)})" if one.changed else ""
+        name = one.path.rsplit("/", 1)[-1]
+        state.out.print(f"{indent}{name}: {one.status}{what}", style="" if one.status == "same" else "bold")
+        for field in one.changed:
+            for side, call in (("-", one.left), ("+", one.right)):
+                state.out.print(f"{indent}  {side} {_brief((call or {}).get(field))}", style="dim")
+
+
+def _brief(value: object) -> str:
+    text = showable_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
+
+
+def _keep(played: ReplayedTurn, gold: str, path: Path) -> None:
+    """Add a row of the form that `anaphora eval` and `anaphora diagnose` take."""
+    known = path.read_text("utf-8").splitlines() if path.exists() else []
+    asked: Mapping[str, Any] = next((one.inputs for one in played.trace.steps if one.name == "rewrite"), {})
+    searched: Mapping[str, Any] = next((one.outputs for one in played.trace.steps if one.name == "rewrite"), {})
+    cited = [one for event in played.events if event.type == "done" for one in event.citations]
+    name, n = played.record.turn_id, sum(json.loads(line)["id"].startswith(played.record.turn_id) for line in known)
+    row = {
+        "id": f"{name}-{n + 1}" if n else name,
+        "text": played.record.question,
+        "question": played.record.question,
+        "history": asked.get("history", []),
+        "rewrite": searched.get("text", ""),
+        "answer": gold or played.trace.answer,
+        "documents": list(dict.fromkeys(one.document_id for one in cited)),
+        "relevant": list(dict.fromkeys(one.passage_id for one in cited)),
+        "quotes": list(dict.fromkeys(one.quote for one in cited if one.quote)),
+    }
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")

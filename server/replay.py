@@ -1,0 +1,352 @@
+"""Playing a recorded turn again: what is asked the same comes from the record, what is asked anew is done.
+
+Each thing a turn asks (the rewriter, the search, the cross-encoder, the model) stands behind a stand-in that knows what
+it was given then. Given the same, it gives what was recorded; else it asks the real one. So a change runs on exactly as
+far as it changes anything. What decides in between (evidence, refusal, prompt, citations) is cheap and done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from index.documents import Document
+from index.query import Hit, Passage, Query, Where
+from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Rewrite, Term
+from server.settings import Settings
+from server.store.records import Trace, TraceStep
+from server.turn.events import Event, EvidenceEvent
+from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.prompt import PromptMessage, TurnPrompt
+from server.turn.search import Searchable, SearchPlan, TurnSearch
+from server.turn.steps import Stopwatch, tell_evidence
+from text.asking import QuestionContext
+from text.recorder import current, plain
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk, BaseMessage
+
+    from index.rerank import Reranker
+
+
+class ReplayError(Exception):
+    """A record from which a turn cannot be played again, or a change that cannot be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayChanges:
+    """What is to be different: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers),
+    the instructions of the model, and whether there is `another_model`. Settings are the engine's own."""
+
+    rewrite: str = ""
+    add: tuple[str, ...] = ()
+    drop: tuple[int, ...] = ()
+    prompt: str = ""
+    another_model: bool = False
+
+
+def demand_record(trace: Trace) -> None:
+    """Raise ReplayError where the turn cannot be played from its trace."""
+    if not trace.question:
+        raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
+    rewrite = _step(trace, "rewrite")
+    if rewrite is None or not all(isinstance(one, dict) for one in _history(rewrite)):
+        raise ReplayError(f"The trace of turn {trace.turn_id} was kept by an older version; ask its question again.")
+
+
+async def replay(
+    trace: Trace,
+    *,
+    collection: Callable[[str], Searchable],
+    reranker: Callable[[], Reranker | None],
+    models: Callable[[], Awaitable[TurnModels]],
+    settings: Settings,
+    changes: ReplayChanges = ReplayChanges(),
+) -> list[Event]:
+    """The events of the turn as it would be now; its calls are recorded below the current one.
+
+    `reranker` (which may block) and `models` are asked only where something must be done anew. Raises ReplayError.
+    """
+    demand_record(trace)
+    stands = _Stands(trace, changes, reranker, models)
+    engine = _ReplayEngine(
+        collection=lambda name: cast("Searchable", _RecordedSearch(trace, collection(name))),
+        models=stands,
+        settings=settings,
+    )
+    engine.stands = stands
+    request: Mapping[str, Any] = trace.request
+    history = _history(_step(trace, "rewrite"))
+    events = list[Event]()
+    async for event in engine.run(
+        trace.question,
+        collection=trace.collection,
+        conversation=Conversation(tuple(Message(one["role"], one["text"]) for one in history)),
+        search_for=None if changes.rewrite else request.get("search_for"),
+        where=request.get("where"),
+        turn_id=trace.turn_id,
+        conversation_id=trace.conversation_id,
+        answer_tokens=request.get("answer_tokens"),
+    ):
+        if isinstance(event, EvidenceEvent):
+            with current().begin("evidence") as step:
+                tell_evidence(step, event)
+        events.append(event)
+    return events
+
+
+def _step(trace: Trace, name: str) -> TraceStep | None:
+    return next((step for step in trace.steps if step.name == name and not step.error), None)
+
+
+def _history(rewrite: TraceStep | None) -> list[dict[str, Any]]:
+    found: Any = rewrite.inputs.get("history", []) if rewrite else []
+    return list(found)
+
+
+def _passages(step: TraceStep) -> list[dict[str, Any]]:
+    found: Any = step.outputs["passages"]
+    return list(found)
+
+
+class _ReplayEngine(TurnEngine):
+    """A turn whose evidence and prompt may be changed on the way."""
+
+    stands: _Stands
+
+    def _search(self, models: TurnModels) -> TurnSearch:
+        found = super()._search(models)
+        return _ReplaySearch(
+            collection=found.collection,
+            rewriter=found.rewriter,
+            settings=found.settings,
+            reranker=found.reranker,
+            stands=self.stands,
+        )
+
+    def prompted(self, prompt: TurnPrompt) -> TurnPrompt:
+        told = self.stands.changes.prompt
+        if not told:
+            return prompt
+        return replace(prompt, messages=(PromptMessage("system", told), *prompt.messages[1:]), version="replay")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReplaySearch(TurnSearch):
+    """A search whose hits may be changed."""
+
+    stands: _Stands = field(repr=False)
+
+    def hits(
+        self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
+    ) -> tuple[list[Hit], bool]:
+        found, reranked = TurnSearch.hits(self, searched, plan, watch, k=k, where=where)
+        shown, changes = _step(self.stands.trace, "evidence"), self.stands.changes
+        evidence = [one["passage_id"] for one in _passages(shown)] if shown else []
+        for number in changes.drop:
+            if not 1 <= number <= len(evidence):
+                raise ReplayError(f"There is no source {number}: the turn had {len(evidence)}.")
+        dropped = {evidence[number - 1] for number in changes.drop}
+        best = found[0].score if found else 1.0
+        added = [Hit(one, best, {"added": 1}) for name in changes.add for one in _named(name, found, searched)]
+        names = {hit.passage.id for hit in added}
+        kept = [hit for hit in found if hit.passage.id not in dropped | names]
+        return [*added, *kept], reranked
+
+    def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
+        step = _step(self.stands.trace, "read")
+        if step is None or plain({"question": question, "texts": texts}) != step.inputs:
+            return TurnSearch.read(self, question, texts)
+        with current().begin("read", step.source) as this:
+            this.inputs(**step.inputs)
+            this.output(step.outputs)
+            this.label(replayed="record")
+        known: Any = step.outputs["result"]
+        return list(known)
+
+
+def _named(name: str, found: Sequence[Hit], searched: Searchable) -> list[Passage]:
+    """The passage of that id, or the passages of the document of that id. Raises ReplayError."""
+    if known := [hit.passage for hit in found if hit.passage.id == name]:
+        return known
+    collection = cast("Any", searched)
+    of_document: list[Passage] = collection.passages(name)
+    if not of_document:
+        every = (one for info in collection.documents() for one in collection.passages(info.id))
+        of_document = [one for one in every if one.id == name][:1]
+    if not of_document:
+        raise ReplayError(f"There is no passage and no document {name!r} in the collection.")
+    return of_document
+
+
+class _Stands:
+    """What stands in for the models of one replay; a `ModelSource`."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        changes: ReplayChanges,
+        reranker: Callable[[], Reranker | None],
+        models: Callable[[], Awaitable[TurnModels]],
+    ) -> None:
+        self.trace, self.changes, self.reranker, self.models = trace, changes, reranker, models
+
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
+        """The stand-ins; another model is at work at once."""
+        name, model = self.trace.engine, None
+        if self.changes.another_model:
+            now = await self.models()
+            name, model = now.name, now.chat_model
+        elif name != "none":
+            model = cast("BaseChatModel", _RecordedModel(self))
+        reranker = _RecordedReranker(self) if self.trace.attributes.get("reranker") else None
+        return TurnModels(_RecordedRewriter(self.trace, self.changes.rewrite), reranker, model, name)
+
+    async def of_search(self, group: str = "") -> TurnModels:
+        """The same."""
+        return await self.of_turn()
+
+
+class _RecordedRewriter:
+    """Gives the rewrite of then, or the one that is tried."""
+
+    def __init__(self, trace: Trace, another: str) -> None:
+        step = _step(trace, "rewrite")
+        self._another = another
+        self._given: Mapping[str, Any] = step.outputs if step else {}
+        self.name = str(step.attributes["rewriter"]) if step else "none"
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        if self._another:
+            return Rewrite(self._another, "rewrite", confidence=1.0)
+        current().label(replayed="record")
+        given = self._given
+        return Rewrite(
+            given["text"],
+            given["decision"],
+            given["confidence"],
+            tuple(given["alternatives"]),
+            reason=given["reason"],
+            expansion=tuple(Term(**one) for one in given["expansion"]),
+            needs_history=given["needs_history"],
+        )
+
+
+class _RecordedSearch:
+    """A collection that finds what it found then, where it is asked the same and still has those passages."""
+
+    def __init__(self, trace: Trace, collection: Searchable) -> None:
+        self._step, self._collection = _step(trace, "search"), collection
+        self.version = collection.version
+
+    def search(
+        self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
+    ) -> list[Hit]:
+        asked = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
+        if self._step is not None and plain(asked) == self._step.inputs:
+            hits = self._recorded(_passages(self._step))
+            if hits is not None:
+                current().label(replayed="record")
+                return hits
+        return self._collection.search(queries, k=k, where=where, depth=depth, rrf_k=rrf_k)
+
+    def _recorded(self, told: Sequence[Mapping[str, Any]]) -> list[Hit] | None:
+        """The hits of then; None where the collection no longer has one of their passages."""
+        known = {
+            one.id: one
+            for document in dict.fromkeys(hit["document_id"] for hit in told)
+            for one in self.passages(document)
+        }
+        if any(hit["id"] not in known for hit in told):
+            return None
+        return [Hit(known[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in told]
+
+    def passages(self, document_id: str) -> list[Passage]:
+        """The passages of a document; none where it is gone."""
+        found: list[Passage] = cast("Any", self._collection).passages(document_id)
+        return found
+
+    def documents(self) -> Sequence[Any]:
+        """The documents that are there now."""
+        found: Sequence[Any] = cast("Any", self._collection).documents()
+        return found
+
+    def document(self, document_id: str) -> Document:
+        return self._collection.document(document_id)
+
+
+class _RecordedReranker:
+    """A cross-encoder that orders as it did then, where it is given the same."""
+
+    def __init__(self, stands: _Stands) -> None:
+        self._stands = stands
+        known = stands.trace.attributes
+        self.reads_conversations = bool(known.get("reads_conversations"))
+        self.name = str(known["reranker"])
+
+    def rerank(
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        seconds: float,
+        top: int = 20,
+        weight: float = 1.0,
+        context: QuestionContext | None = None,
+    ) -> list[Hit]:
+        step, search = _step(self._stands.trace, "rerank"), _step(self._stands.trace, "search")
+        told = {"question": question, "weight": weight, "top": top, "context": context}
+        read = [one["id"] for one in _passages(search)] if search else []
+        if step is not None and read == [hit.passage.id for hit in hits] and plain(told) == step.inputs:
+            current().label(replayed="record")
+            known = {hit.passage.id: hit.passage for hit in hits}
+            return [Hit(known[one["id"]], one["score"], one["ranks"], one["relevance"]) for one in _passages(step)]
+        real = self._stands.reranker()
+        if real is None:
+            raise ReplayError("A cross-encoder is asked something else than then, and there is none now.")
+        return real.rerank(question, hits, seconds, top=top, weight=weight, context=context)
+
+
+class _RecordedModel:
+    """A model that says what it said then, in the same pieces, where it is sent the same."""
+
+    def __init__(self, stands: _Stands) -> None:
+        self._stands = stands
+
+    async def astream(self, messages: Sequence[BaseMessage], **options: Any) -> AsyncIterator[AIMessageChunk]:
+        from langchain_core.messages import AIMessageChunk
+        from langchain_core.messages.ai import UsageMetadata
+
+        step = _step(self._stands.trace, "generate")
+        if step is None or [str(one.content) for one in messages] != prompt_texts(step.prompt):
+            real = (await self._stands.models()).chat_model
+            if real is None:
+                raise ReplayError("The model is asked something else than then, and none is there: name one (--model).")
+            async for chunk in real.astream(list(messages), **options):
+                yield chunk
+            return
+        known: Mapping[str, Any] = step.attributes
+        told = {name: known[name] for name in ("parameters", "mean_logprob", "logprobs") if name in known}
+        current().label(replayed="record")
+        current().record(**told)
+        said: Mapping[str, Any] = step.outputs
+        text, pieces = said["text"], said["pieces"]
+        read, written = known["prompt_tokens"], known["completion_tokens"]
+        cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+        ended = {"finish_reason": known.get("finish_reason", "")}
+        for n, length in enumerate(pieces, start=1):
+            last = n == len(pieces)
+            yield AIMessageChunk(
+                content=text[:length], response_metadata=ended if last else {}, usage_metadata=cost if last else None
+            )
+            text = text[length:]
+
+
+def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The messages of a recorded prompt: its parts joined."""
+    found: dict[int, str] = {}
+    for part in parts:
+        found[part["message"]] = found.get(part["message"], "") + str(part.get("literal", part.get("value", "")))
+    return list(found.values())

@@ -1,0 +1,142 @@
+"""Reading traces: the calls of one in order, and what is different between two.
+
+A trace tells its own tree (`server.store.records`); here it is told flat, and compared call by call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from server.store.records import Trace, TraceStep
+from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent
+
+Status: TypeAlias = Literal["same", "changed", "only left", "only right"]
+COMPARED = ("inputs", "output", "values", "prompt", "error", "message")
+_NOT_COMPARED = frozenset({"replayed"})
+
+
+def calls(trace: Trace) -> list[dict[str, Any]]:
+    """Every call in order of execution, the turn first: `id`, `parent`, `name`, `started`, `seconds`, `inputs`,
+    `output`, `values`, `prompt`, `error`, `message` and `source`. Calls of traces from before ids get some."""
+    root = trace.span_id or "turn"
+    whole: dict[str, Any] = {
+        "id": root,
+        "parent": None,
+        "name": "turn",
+        "started": trace.created,
+        "seconds": trace.seconds,
+        "inputs": {"question": trace.question, **trace.request} if trace.question else {},
+        "output": {"answer": trace.answer} if trace.question else {},
+        "values": {
+            "status": trace.status,
+            "engine": trace.engine,
+            "collection": trace.collection,
+            "version": trace.collection_version,
+            **trace.attributes,
+        },
+        "prompt": [],
+        "error": "failed" if trace.status == "failed" else "",
+        "message": "",
+        "source": "",
+    }
+    return [whole, *_below(trace.steps, root)]
+
+
+def _below(steps: Sequence[TraceStep], parent: str) -> Iterator[dict[str, Any]]:
+    for n, step in enumerate(steps):
+        name = step.span_id or f"{parent}.{n}"
+        yield {
+            "id": name,
+            "parent": parent,
+            "name": step.name,
+            "started": step.started,
+            "seconds": step.seconds,
+            "inputs": step.inputs,
+            "output": step.outputs,
+            "values": step.attributes,
+            "prompt": list(step.prompt),
+            "error": step.error,
+            "message": step.message,
+            "source": step.source,
+        }
+        yield from _below(step.calls, name)
+
+
+@dataclass(frozen=True, slots=True)
+class CallDifference:
+    """A call of two traces, named by its path. `changed` are the fields that differ; seconds are told, not compared."""
+
+    path: str
+    depth: int
+    status: Status
+    changed: tuple[str, ...]
+    left: Mapping[str, Any] | None
+    right: Mapping[str, Any] | None
+
+
+def differences(left: Trace, right: Trace) -> list[CallDifference]:
+    """Both traces call by call, in the order of the left one; calls of the same name are paired in their order."""
+    first, second = _by_path(left), _by_path(right)
+    found = list[CallDifference]()
+    for path in (*first, *(path for path in second if path not in first)):
+        one, other = first.get(path), second.get(path)
+        changed = tuple(name for name in COMPARED if one and other and _compared(one[name]) != _compared(other[name]))
+        status: Status = "changed" if changed else "same"
+        if one is None or other is None:
+            status = "only right" if one is None else "only left"
+        found.append(CallDifference(path, path.count("/"), status, changed, one, other))
+    return found
+
+
+def _by_path(trace: Trace) -> dict[str, dict[str, Any]]:
+    """The calls by path, such as `turn/search/bm25` or, the second time, `turn/ask#2`."""
+    paths: dict[str, str] = {}
+    seen = Counter[str]()
+    found: dict[str, dict[str, Any]] = {}
+    for call in calls(trace):
+        above = paths.get(call["parent"] or "", "")
+        path = f"{above}/{call['name']}" if above else call["name"]
+        seen[path] += 1
+        if seen[path] > 1:
+            path = f"{path}#{seen[path]}"
+        paths[call["id"]] = path
+        found[path] = call
+    return found
+
+
+def _compared(value: object) -> str:
+    if isinstance(value, dict):
+        value = {name: one for name, one in value.items() if name not in _NOT_COMPARED}
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def grafted(replayed: Trace, record: Trace) -> Trace:
+    """A replay's trace, with what came from the record as it was there: its times and the calls within it."""
+    known = {step.name: step for step in record.steps}
+
+    def whole(step: TraceStep) -> TraceStep:
+        then = known.get(step.name)
+        if then is None or step.attributes.get("replayed") != "record":
+            return step
+        return step.model_copy(update={"calls": then.calls, "started": then.started, "seconds": then.seconds})
+
+    waited = tuple(step for step in record.steps if step.name == "wait")
+    return replayed.model_copy(update={"steps": (*waited, *map(whole, replayed.steps))})
+
+
+def restored(events: Sequence[Event], *recorded: RewriteEvent | EvidenceEvent | DoneEvent | None) -> list[Event]:
+    """The events of a replay, each that says what was said then with its seconds of then."""
+    then: dict[str, Event] = {event.type: event for event in recorded if event is not None}
+
+    def timed(event: Event) -> Event:
+        known = then.get(event.type)
+        if known is None:
+            return event
+        same = event.model_dump(exclude={"seconds"}) == known.model_dump(exclude={"seconds"})
+        return known if same else event
+
+    return [timed(event) for event in events]

@@ -1,6 +1,6 @@
 """How well support scores tell what a passage says from what it does not, and what the extractive answerer quotes.
 
-    python benchmarks/bench_support.py --data DATA [--home HOME] [--limit N]
+    python benchmarks/bench_support.py --data DATA [--home HOME] [--limit N] [--planted]
 
 `--data` is a folder with `doc2dial/` (documents, dialogs), `ice_gold/` and `mtrag/`. Statements are judged against
 the passage they were written from and against another one of the same document or kind; besides, their digits
@@ -19,10 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluation.metrics.significance import estimate_of
+from evaluation.why import auc
 from index.collection import Collection
-from index.encoders import load_encoder
+from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths
 from index.query import Query
+from server.evidence.contexts import Citance
+from server.evidence.source import SourcePassage
+from server.evidence.why import WhyRanker, WhySource
 from server.registry import resolve
 from server.settings import Settings
 from server.turn.events import Evidence
@@ -124,6 +129,31 @@ def judge(name: str, cases: Sequence[Case], chance: random.Random) -> None:
     table(f"{name}: share counted as supported", columns, SUPPORTED)
 
 
+def planted(name: str, cases: Sequence[Case], encoder: Encoder) -> None:
+    """How often the right source scores above a planted wrong one, by words and by the nearest sentence's meaning."""
+    rows: dict[str, list[tuple[str, float, float]]] = {"support": [], "nearness": [], "mean of both": []}
+    for place, case in enumerate(cases):
+        pair = []
+        for text in (case.source, case.others[0]):
+            source = WhySource(tuple(SourcePassage(str(n), text[a:b]) for n, (a, b) in enumerate(sentence_spans(text))))
+            support = SupportScorer(passages([text])).score(case.statement, [1])
+            near = WhyRanker(source, encoder).near(Citance(case.statement))
+            pair.append((support, near, (support + near) / 2))
+        for n, column in enumerate(rows.values()):
+            column.append((str(place), pair[0][n], pair[1][n]))
+    print(f"\n{name}: AUC between its source and a planted one ({len(cases)})\n")
+    for column, values in rows.items():
+        found = estimate_of(lambda places, v=values: auc([v[i] for i in places]), [one for one, *_ in values])
+        print(f"| {column} | {found.mean:.3f} ({found.low:.3f}-{found.high:.3f}) |", flush=True)
+    for other in ("nearness", "mean of both"):
+        both = list(zip(rows["support"], rows[other], strict=True))
+        found = estimate_of(
+            lambda places, b=both: auc([b[i][1] for i in places]) - auc([b[i][0] for i in places]),
+            [one[0][0] for one in both],
+        )
+        print(f"{other} - support: {found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})", flush=True)
+
+
 def quoting(data: Path, home: Path, limit: int, chance: random.Random) -> None:
     """Shares of questions for which something would be quoted, by threshold."""
     encoder = load_encoder(resolve(Settings().index.encoder, home))
@@ -158,11 +188,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--home", type=Path, default=Settings().home)
     parser.add_argument("--limit", type=int, default=1000)
+    parser.add_argument("--planted", action="store_true", help="only planted wrong sources")
     options = parser.parse_args()
     for name, cases in (("doc2dial", doc2dial), ("ice_gold", ice_gold)):
         chance = random.Random(7)
         found = cases(options.data, chance)
-        judge(name, chance.sample(found, min(options.limit, len(found))), chance)
+        chosen = chance.sample(found, min(options.limit, len(found)))
+        if not options.planted:
+            judge(name, chosen, chance)
+        planted(name, chosen, load_encoder(resolve(Settings().index.encoder, options.home)))
+    if options.planted:
+        return
     quoting(options.data, options.home, options.limit, random.Random(7))
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, CollectionSummary, ConversationDetail, NotFound, Rating
 from ui.conversations import conversations_html
-from ui.sources import read, readable_html
+from ui.sources import read, readable_html, why_html
 from ui.templates import render
 from ui.turns import TurnView
 from ui.uploads import jobs_html
@@ -52,6 +52,13 @@ class _Place(_Asked):
     document: str
     start: int = 0
     end: int = 0
+
+
+class _Why(_Asked):
+    turn: str
+    n: int
+    at: int = 0
+    form: Literal["quoted", "written"] = "quoted"
 
 
 class _Rate(_Asked):
@@ -147,6 +154,15 @@ class Calls:
         place = _Place.model_validate(data)
         made = await self._service.standalone(place.collection, place.document, place.start, place.end)
         return {"html": str(readable_html(made))}
+
+    async def why_source(self, data: object) -> Answer:
+        """`{turn, n, at, form}` → `{html}` of what source `n` is cited for, and what to ask `again` where a model can
+        put it in words."""
+        asked = _Why.model_validate(data)
+        found = await self._service.why_of_turn(asked.turn, asked.n, asked.at, asked.form)
+        more = asked.form == "quoted" and found.bears and found.model.casefold() != "none"
+        again = asked.model_copy(update={"form": "written"}).model_dump() if more else None
+        return {"html": str(why_html(found)), "again": again}
 
     async def rate(self, data: object) -> Answer:
         """`{turn, rating, reason, comment}` → `{}`; without a rating the old one is taken back."""

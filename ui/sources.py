@@ -25,7 +25,9 @@ from server.chat import (
     PageBox,
     Quotation,
     StandaloneView,
+    WhyView,
 )
+from text.unsafe import masked
 from ui.annotations import Highlight
 from ui.safe_html import link_target, render_markdown, render_plain
 from ui.templates import render
@@ -85,6 +87,8 @@ class SourceView:
     score: float
     ranks: list[Rank]
     quotes: list[QuotePlace]
+    citings: list[int]
+    """Offsets in the answer of the markers that cite it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ def _source(
         score=passage.score,
         ranks=[Rank(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
         quotes=_quotes(passage, [cite for _, cite in cited] or near),
+        citings=sorted({cite.answer_start for _, cite in cited})[:QUOTES],
     )
 
 
@@ -184,22 +189,49 @@ def readable_html(made: StandaloneView) -> Markup:
     return render("readable.html", made=made, parts=parts, original=original)
 
 
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """A sentence's place in its document, and its address."""
+
+    start: int
+    end: int
+    link: str
+
+
+def why_html(found: WhyView) -> Markup:
+    """The sentences of a source that bear on a citing one, each with a way to its place."""
+    shown = [
+        (
+            masked(one.text),
+            one.supported,
+            [
+                _Linked(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
+                for at in one.places
+            ],
+        )
+        for one in found.shown
+    ]
+    return render("why.html", found=found, shown=shown, citance=masked(found.citance), lead=masked(found.lead))
+
+
 def sources_html(
     key: str,
     collection: str,
     evidence: EvidenceEvent,
     citations: Sequence[CitationEvent],
     nearest: Sequence[Quotation] = (),
+    turn: str = "",
 ) -> Markup:
     """The numbered passages of a turn; `citations` highlight the sentences they quote.
 
-    As long as there are none, `nearest` are highlighted.
+    As long as there are none, `nearest` are highlighted. Why a source is cited can be asked of a kept `turn`.
     """
     nearest = () if citations else nearest
     passages = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
     return render(
         "sources.html",
         key=key,
+        turn=turn,
         collection=collection,
         passages=passages,
         marked=any(passage.marked for passage in passages),

@@ -228,7 +228,7 @@ class TurnView:
         """The evidence, numbered, what is cited (or else nearest) highlighted; empty before the search."""
         if self.evidence is None:
             return Markup("")
-        return sources_html(self.key, self.collection, self.evidence, self.shown_citations, self.nearest)
+        return sources_html(self.key, self.collection, self.evidence, self.shown_citations, self.nearest, self.id or "")
 
 
 def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:

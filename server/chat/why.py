@@ -51,8 +51,8 @@ class WhyMixin(OnDemand):
 
     @acting("ask")
     async def why_of_turn(self, turn_id: str, n: int, at: int = 0, form: WhyForm = "written") -> WhyView:
-        """What of source `n` bears on the answer's sentence that cites it: the first at or behind offset `at` of the
-        answer, else the last. Raises NotFound."""
+        """What of source `n` bears on the answer's sentence that cites it: the last to begin up to offset `at` of the
+        answer, else the first. Raises NotFound."""
         turn = await self._turn(turn_id)
         passages = turn.evidence.passages if turn.evidence else []
         passage = next((one for one in passages if one.n == n), None)
@@ -168,7 +168,7 @@ def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
         cited = [span for span, marker in spans if marker >= 0 and stems(answer[slice(*span)])]
     if not cited:
         raise NotFound(f"The answer does not cite source {n}.", code="citation_not_found", param="n")
-    start, end = next((one for one in cited if one[1] > at), cited[-1])
+    start, end = next((one for one in reversed(cited) if one[0] <= at), cited[0])
     around = CITANCE_CHARS // 2
     return Citance(
         answer[start:end].strip()[:CITANCE_CHARS],

@@ -43,6 +43,8 @@ from server.chat import (
     SupportEvent,
     TokenEvent,
     TurnRequest,
+    WhySentenceView,
+    WhyView,
 )
 from server.chat.headings import pick
 
@@ -333,6 +335,17 @@ class FakeService(ChatService):
         return StandaloneView(
             document_id=document_id, start=start, end=end, text=f"{quote} [in <b>this</b> document]", spans=spans,
             questions=(), model="none",
+        )  # fmt: skip
+
+    async def why_of_turn(self, turn_id: str, n: int, at: int = 0, form: str = "written") -> WhyView:
+        shown = (
+            WhySentenceView(text="It opens <b>by itself</b>.", places=({"start": 16, "end": 30},), supported=True),
+            WhySentenceView(text="It is cheap.", places=({"start": 31, "end": 40},), supported=False),
+        )
+        return WhyView(
+            document_id="a.md", collection="docs", title="Steam", citance="The <i>valve</i> opens.", bears=n != 9,
+            lead="<script>alert(1)</script> A page about steam.", lead_first=n == 2, shown=shown if n != 9 else (),
+            written=form == "written", model="fake",
         )  # fmt: skip
 
     async def job(self, job_id: str) -> Job:

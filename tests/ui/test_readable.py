@@ -1,4 +1,4 @@
-"""`Make readable` under a quote, in a real browser."""
+"""`Make readable` and `Why this source?` under a source, in a real browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_quote_is_made_readable_and_its_original_is_one_click_away(visitor: Vi
     visitor.ask("How many bar has the SRV?")
     page.click(".turn:last-child .chip")
     source = page.locator(".source.selected")
-    source.locator('[data-action="readable"]').first.click()
+    source.get_by_role("button", name="Make readable").first.click()
     quote = source.locator('[data-part="readable"]').first
     quote.wait_for()
     assert quote.inner_text() == (
@@ -34,6 +34,13 @@ def test_a_quote_is_made_readable_and_its_original_is_one_click_away(visitor: Vi
     assert not quote.is_visible()
     source.locator('[data-action="original"]').click()
     assert quote.is_visible()
+    source.get_by_role("button", name="Why this source?").first.click()
+    why = source.locator('[data-part="why"]')
+    why.wait_for()
+    assert "we set the SRV to 4 bar" in why.inner_text()
+    why.get_by_role("link", name="Open in the document").first.click()
+    page.wait_for_selector(".reader mark")
+    page.get_by_role("button", name="Close the document").click()
     # Another turn's sources, and back: it is still there.
     visitor.ask("How often should I descale the kettle?")
     page.click(".turn:first-child .chip")

@@ -46,20 +46,24 @@ async function read(place) {
   if (mark) mark.scrollIntoView({ block: "center" });
   else reader.querySelector(".reader-body").scrollTop = 0;
 }
-// A quote made readable, below its source; it stays while the sources are drawn anew.
+// A quote made readable, or why it is cited, below its source; it stays while the sources are drawn anew.
 const readable = new Map();
 async function makeReadable(button) {
   const box = button.parentElement.querySelector(".readable-body"), place = box.dataset.place;
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
-  const { collection, document: id, start, end } = button.dataset;
-  const answer = await anaphora.call(server, "make_readable", { collection, document: id, start: Number(start), end: Number(end) });
-  button.disabled = false;
-  button.removeAttribute("aria-busy");
-  if (!answer) return;
-  readable.set(place, answer.html);
-  const now = body.querySelector(`[data-place="${CSS.escape(place)}"]`);
-  if (now) showReadable(now);
+  let asked = JSON.parse(button.dataset.asked);
+  while (asked) {
+    const answer = await anaphora.call(server, button.dataset.call, asked);
+    button.disabled = false;
+    button.removeAttribute("aria-busy");
+    if (!answer) return;
+    readable.set(place, answer.html);
+    const now = body.querySelector(`[data-place="${CSS.escape(place)}"]`);
+    if (now) showReadable(now);
+    // What takes longer is asked for when something is there to be read.
+    asked = answer.again;
+  }
 }
 function showReadable(box) {
   const html = readable.get(box.dataset.place);

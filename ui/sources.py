@@ -211,7 +211,14 @@ def why_html(found: WhyView) -> Markup:
         )
         for one in found.shown
     ]
-    return render("why.html", found=found, shown=shown, citance=masked(found.citance), lead=masked(found.lead))
+    return render(
+        "why.html",
+        found=found,
+        shown=shown,
+        citance=masked(found.citance),
+        lead=masked(found.lead),
+        lead_shown=any(one.text == found.lead for one in found.shown),
+    )
 
 
 def sources_html(

@@ -439,7 +439,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "follow_ups": {"id": "{asked}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
-    "why_source": {"turn": "{turn}", "n": 1},
+    "why_source": {"turn": "{stateless}", "n": 1},
     "make_readable": {"collection": "{collection}", "document": "uploads/{uploaded}", "start": 0, "end": 20},
 }
 

@@ -49,6 +49,8 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
         UPLOAD: [positive_data_acceptance],
         # That a quote ends behind its start, within the document's text, neither.
         "POST /v1/standalone": [positive_data_acceptance],
+        # Nor that a sentence has words.
+        "POST /v1/why": [positive_data_acceptance],
         # 503 is what it says while something is loading.
         "GET /ready": [not_a_server_error],
     }

@@ -24,9 +24,11 @@ class WhyRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    citance: str = Field(min_length=1, description="The sentence that cites the document; markers may stay.")
-    before: str = Field(default="", description="What stands before it.")
-    after: str = Field(default="", description="What stands behind it.")
+    citance: str = Field(
+        min_length=1, max_length=2000, description="The sentence that cites the document; markers may stay."
+    )
+    before: str = Field(default="", max_length=2000, description="What stands before it.")
+    after: str = Field(default="", max_length=2000, description="What stands behind it.")
     document_id: str = Field(min_length=1, description="The document.")
     collection: str = Field(default="", description="The document's collection; empty: the default one.")
     form: Form = Field(default="written", description=_FORM)

@@ -1,6 +1,7 @@
 """Markdown and MDX: the source is the text, its headings make the sections.
 
-`Document.text` is the file itself (line ends normalised), so every offset points into the source.
+`Document.text` is the file itself (line ends normalised, code that it takes from files beside it put in), so every
+offset points into the source.
 Front matter, comments, and the import and export lines of MDX belong to no section. `outline` is
 shared by the loaders that turn their format into Markdown first.
 """
@@ -21,6 +22,7 @@ from markdown_it.token import Token
 from index.documents import Document, Section
 from index.errors import LoadError
 from index.loaders.front_matter import read_front_matter
+from index.loaders.inclusions import included
 from index.loaders.reading import one_line, read_text, title_from_name
 from text.blocks import block_parser, line_starts
 from text.sentences import trim
@@ -53,7 +55,7 @@ class _Heading:
 
 def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     """One document. Raises LoadError where the file cannot be read or holds nothing but front matter."""
-    text = read_text(path, max_bytes)
+    text = included(read_text(path, max_bytes), path, document_id)
     front = read_front_matter(text)
     structure = outline(text, mdx=path.suffix.lower() == ".mdx", skip=front.end, title=front.title)
     if not structure.sections:

@@ -49,7 +49,9 @@ async def prompted_reading(asker: QuoteAsker, question: str, passage: str) -> Pa
 
     Raises AskingFailed.
     """
-    parts = {"passage": clipped(passage, PASSAGE_CHARS), "question": question}
+    # Told of yes and no, small models answer every question with one of them.
+    form = " Answer with Yes or No." if asks_whether(question) else ""
+    parts = {"passage": clipped(passage, PASSAGE_CHARS), "question": question, "form": form}
     said = await asker.say("read", parts, READ_TOKENS, logprobs=True)
     answer = _LABEL.sub("", said.text.strip().split("\n")[0]).strip()
     kind = answer_kind(answer, [passage])

@@ -50,6 +50,9 @@ def test_a_model_reads_one_passage_and_is_asked_once(tmp_path: Path) -> None:
     read = asyncio.run(prompted_reading(asker, "Of <b>what</b>?", PASSAGE))
     assert read == PassageAnswer("made of steel", "extractive", pytest.approx(math.exp(-0.3)))
     assert model.options[0]["logprobs"] is True
+    assert "Yes or No" not in str(model.asked[0])
+    asyncio.run(prompted_reading(asker, "Is it steel?", PASSAGE))
+    assert "Answer with Yes or No." in str(model.asked[1])
     silent = ScriptedChatModel(script=[])
     again = asyncio.run(prompted_reading(RememberedAsker(silent, tmp_path / "asked.jsonl"), "Of <b>what</b>?", PASSAGE))
     assert again == read

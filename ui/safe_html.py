@@ -22,7 +22,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from text.unsafe import is_showable, masked
-from ui import admonitions, markup
+from ui import admonitions, formulas, markup
 from ui.annotations import Annotation, Marked, annotate_plain
 
 LONGEST = 60_000
@@ -33,7 +33,12 @@ ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "stron
 """What Markdown may become; everything else is dropped, its text kept."""
 
 _SCHEMES = {"http", "https", "mailto"}
-_CLASSES = {"span": {"image", "host", "inert"}, "div": {"table", admonitions.BOX}, "p": {admonitions.TITLE}}
+_CLASSES = {
+    "code": {"formula", "block"},
+    "span": {"image", "host", "inert"},
+    "div": {"table", admonitions.BOX},
+    "p": {admonitions.TITLE},
+}
 _HOST = re.compile(r"[^\s%\\<>\"'`]+")
 _EMPTY = re.compile(r"<p>\s*</p>\n?")
 _COPY = 'type="button" class="pill" data-action="copy-code" aria-label="Copy this code"'
@@ -100,6 +105,7 @@ def _markdown() -> MarkdownIt:
     # Tags are read where they stand, so that `ui.markup` can leave them out; none is ever passed on.
     markdown = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("html_block")
     admonitions.install(markdown)
+    formulas.install(markdown)
     # Addresses are judged in `_tame`: a refused one still shows its text as the author wrote it.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.add_render_rule("image", _describe_image)
@@ -137,7 +143,7 @@ def render_markdown(text: str, annotations: Sequence[Annotation] = ()) -> Markup
     html = _markdown().render(marked.source)
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
     html = _EMPTY.sub("", clean(html)).replace("<pre>", f"{_CODE}<pre>").replace("</pre>", "</pre></div>")
-    return marked.apply(html) + note
+    return marked.apply(formulas.set_formulas(html)) + note
 
 
 def render_plain(text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False) -> Markup:

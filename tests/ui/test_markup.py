@@ -47,3 +47,26 @@ def test_a_highlight_in_code_and_beside_a_tag_stays_where_it_is() -> None:
 
 def test_what_would_do_something_is_shown_as_text() -> None:
     assert "&lt;a onclick=" in render_markdown('<a onclick="x()">here</a>')
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            r"Area $\pi r^2$ here.",
+            '<math display="inline"><mrow><mi>π</mi><msup><mi>r</mi><mn>2</mn></msup></mrow></math>',
+        ),
+        ("$$a = \\frac{b}{c}$$", '<math display="block">'),
+        ("It costs $5 and $10 = all.", "It costs $5 and $10 = all."),
+        ("Set $HOME/$USER first.", "Set $HOME/$USER first."),
+        (r"A broken $\frac{$ one.", r"\frac{"),
+        ("`$x^2$`", "<code>$x^2$</code>"),
+    ],
+)
+def test_a_formula_is_set_and_money_is_not(source: str, shown: str) -> None:
+    assert shown in render_markdown(source)
+
+
+def test_a_highlighted_sentence_with_a_formula_stays_whole() -> None:
+    html = render_markdown("The area $x^2$ is large.", [Highlight(0, 24, 0)])
+    assert '<msup><mi><mark data-citation="0">x</mark></mi>' in html

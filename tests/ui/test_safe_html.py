@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ui import formulas
 from ui.annotations import Annotation, Chip, Doubt, Highlight
 from ui.safe_html import ELEMENTS, LONGEST, clean, link_target, render_markdown, render_plain
 
@@ -18,6 +19,8 @@ ATTRIBUTES = {
     "button": {"type", "class", "data-action", "data-source", "data-citation", "aria-label", "title"},
     "mark": {"data-citation"},
     "div": {"class"},
+    "code": {"class"},
+    **{name: formulas.ATTRIBUTES for name in formulas.ELEMENTS},
     "p": {"class"},
     "ol": {"start"},
 }
@@ -54,6 +57,8 @@ HOSTILE = [
     "[x](https://good.test/\u202egpj.exe)",
     "<scr",
     '<img src="',
+    r"$x^2 \text{<img src=x onerror=alert(1)>} \href{javascript:alert(1)}{y} \style{color:red}{z}$",
+    r"$$\class{pill}{\unicode{x3c}script\unicode{x3e}} \mathrm{</math><script>alert(1)</script>}$$",
     "&lt;script&gt;alert(1)&lt;/script&gt; &#60;img src=x onerror=alert(1)&#62;",
 ]
 
@@ -85,7 +90,7 @@ class Page(HTMLParser):
 def assert_safe(html: str) -> Page:
     page = Page(html)
     for tag, attributes in page.elements:
-        assert tag in ELEMENTS | OURS, tag
+        assert tag in ELEMENTS | OURS | formulas.ELEMENTS, tag
         assert set(attributes) <= ATTRIBUTES.get(tag, set()), (tag, attributes)
         if "href" in attributes:
             assert link_target(attributes["href"] or "") == attributes["href"]

@@ -95,7 +95,8 @@ class Calls:
 
     def _opened(self, detail: ConversationDetail) -> Answer:
         own, ratable = detail.own or self._service.may("change_any"), self._service.may("rate")
-        views = [TurnView.of(turn, ratable=ratable, own=own) for turn in detail.messages]
+        traced = self._service.may("review")
+        views = [TurnView.of(turn, ratable=ratable, own=own, traced=traced) for turn in detail.messages]
         turns = [{"turn": view.id, "html": str(view.html()), "sources": str(view.sources_html())} for view in views]
         return {"id": detail.id, "title": detail.title, "collection": detail.collection, "own": own, "turns": turns}
 

@@ -70,7 +70,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
         _log.warning("a question arrived malformed and was dropped")
         return
     view = TurnView(asked.stream, asked.question, asked.collection, asked.search_for)
-    view.ratable = service.may("rate")
+    view.ratable, view.traced = service.may("rate"), service.may("review")
     conversation = asked.conversation
     try:
         await service.admit()

@@ -112,6 +112,8 @@ class TurnView:
         self.feedback: Feedback | None = None
         self.problem = ""
         self.state = "running"
+        self.traced = False
+        """Whether whoever looks may see its trace."""
         self.ratable = True
         """Whether whoever looks may rate it."""
         self.own = True
@@ -120,10 +122,10 @@ class TurnView:
         """The versions of the turn, oldest first."""
 
     @classmethod
-    def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True) -> TurnView:
+    def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True, traced: bool = False) -> TurnView:
         """A turn as it was kept."""
         view = cls(stored.id, stored.question, stored.collection, stored.search_for)
-        view.ratable, view.own = ratable, own
+        view.ratable, view.own, view.traced = ratable, own, traced
         view.id, view.text, view.feedback = stored.id, stored.answer, stored.feedback
         for event in (stored.rewrite, stored.evidence, stored.done, stored.error):
             if event is not None:
@@ -282,7 +284,7 @@ class _Shown:
         self.timings = view._timings()
         self.sources = len(view.passages)
         self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"
-        self.ratable, self.own = view.ratable, view.own
+        self.ratable, self.own, self.traced = view.ratable, view.own, view.traced
         self.version = _version(view) if view.id in view.versions and len(view.versions) > 1 else None
         self.total = view.done.seconds.get("total") if view.done else None
         self.rating = view.feedback.rating if view.feedback else ""

@@ -55,6 +55,8 @@ from server.store.records import (
     TraceStep,
     TurnStatus,
 )
+from server.traces import calls as trace_calls
+from server.traces import differences
 from server.turn.events import (
     CitationEvent,
     DoneEvent,
@@ -131,5 +133,7 @@ __all__ = [
     "Unavailable",
     "WhySentenceView",
     "WhyView",
+    "differences",
     "open_service",
+    "trace_calls",
 ]

@@ -1,0 +1,97 @@
+"""The trace explorer: reached by one click, with all views at 2,000 calls, and nothing in a trace is markup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from server.store.records import Trace, TraceStep
+
+if TYPE_CHECKING:
+    from tests.ui.conftest import Visitor
+    from tests.ui.site import Site
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</script><script>window.owned=1</script><img src=x onerror='window.owned=1'>"
+
+
+def large(turn: str) -> Trace:
+    """2,000 calls below the turn: 50, with 39 below each."""
+    prompt = (
+        {"message": 0, "role": "system", "literal": "Answer. "},
+        {"message": 1, "role": "user", "value": HOSTILE, "expression": "question"},
+        {"message": 1, "role": "user", "value": "again", "expression": HOSTILE},
+    )
+    groups = []
+    for n in range(50):
+        below = tuple(
+            TraceStep(
+                name="vote",
+                started=2.0 + n,
+                seconds=(n * 39 + k) / 1e4,
+                span_id=f"{n}-{k}",
+                parent_id=str(n),
+                prompt=prompt if k == 0 else (),
+                attributes={"score": k % 7, "note": HOSTILE},
+            )
+            for k in range(39)
+        )
+        groups.append(TraceStep(name="paragraph", started=2.0 + n, seconds=1.0, span_id=str(n), calls=below))
+    return Trace(
+        turn_id=turn, conversation_id=None, collection="docs", collection_version="v", engine="none", status="answered",
+        created=1.0, seconds=60.0, steps=tuple(groups), question=HOSTILE, span_id="root",
+    )  # fmt: skip
+
+
+def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    visitor.ask("How often should I descale the kettle?")
+    link = page.locator(".turn:last-child a[href^='/traces/']")
+    turn = (link.get_attribute("href") or "").rpartition("/")[2]
+    link.evaluate("link => link.removeAttribute('target')")
+    link.click()
+    page.wait_for_selector("#rows button.name")
+    names = page.locator("#rows button.name").all_inner_texts()
+    assert names[:3] == ["turn", "wait", "rewrite"]
+    page.click("button.name:text-is('generate')")
+    marks = page.locator("#detail mark")
+    assert "question" in marks.evaluate_all("found => found.map(one => one.title)")
+    assert set(marks.evaluate_all("found => found.map(one => one.className)")) == {"", "two"}
+
+    trace = large(turn).model_dump_json()
+    site.ask(
+        site.service.core.database.write(
+            lambda c: c.execute("UPDATE traces SET trace = ? WHERE turn_id = ?", (trace, turn)).rowcount
+        )
+    )
+    page.reload()
+    page.wait_for_selector("#rows tr >> nth=2000")
+    assert page.locator("#rows tr").count() == 2001
+    page.click("#fold")
+    assert page.locator("#rows tr").count() == 51
+    page.select_option("#function", "vote")
+    page.click("#columns button:text-is('score')")
+    assert page.locator("#rows tr").count() == 1950
+    assert page.locator("#rows tr:first-child td:nth-child(4)").inner_text() == "6"
+    page.fill("#filter", "again")
+    assert page.locator("#rows tr").count() == 50
+    page.click("#rows tr:first-child button.name")
+    assert HOSTILE in page.locator("#detail").inner_text()
+    assert page.locator("#detail mark").first.get_attribute("title") == "question"
+
+    page.goto(f"{site.address}/traces/{turn}?with={turn}")
+    page.wait_for_selector("#rows tr >> nth=2000")
+    page.click("#rows button.name >> nth=1")
+    assert page.locator("#detail .sides > div").count() == 2
+    assert page.locator("img").count() == 0
+    assert page.evaluate("window.owned") is None
+
+
+def test_a_trace_that_is_not_there_is_not_found(site: Site) -> None:
+    import httpx
+
+    answer = httpx.get(f"{site.address}/traces/nothing")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "not_found"

@@ -73,6 +73,7 @@ def checked(said: str, given: Sequence[SourcePassage]) -> tuple[list[WhySentence
     for pattern, instead in _FIRST:
         said = pattern.sub(instead, said)
     evidence = EvidenceTexts(one.text for one in given)
+    each = [(one, EvidenceTexts([one.text])) for one in given]
     shown, reasons = list[WhySentence](), dict[str, None]()
     for start, end in sentence_spans(said):
         text = " ".join(said[start:end].split())
@@ -84,15 +85,17 @@ def checked(said: str, given: Sequence[SourcePassage]) -> tuple[list[WhySentence
         if reason := sentence_refused(text, evidence):
             reasons[reason] = None
             continue
-        ids, support = _links(text, given)
+        ids, support = _links(text, each)
         shown.append(WhySentence(ids, text, support))
     return shown, " ".join(reasons)
 
 
-def _links(text: str, given: Sequence[SourcePassage]) -> tuple[tuple[str, ...], float]:
-    """The one or two sentences that support a text best, in the document's order, and how well they do."""
-    best = sorted(given, key=lambda one: -EvidenceTexts([one.text]).score(text))[:LINKS]
-    alone, both = EvidenceTexts([best[0].text]).score(text), EvidenceTexts(one.text for one in best).score(text)
-    if len(best) < LINKS or both <= alone:
-        return (best[0].id,), alone
-    return tuple(one.id for one in best), both
+def _links(text: str, given: Sequence[tuple[SourcePassage, EvidenceTexts]]) -> tuple[tuple[str, ...], float]:
+    """The one or two sentences that support a text best, in the order given, and how well they do."""
+    scores = [evidence.score(text) for _, evidence in given]
+    best = sorted(sorted(range(len(given)), key=lambda place: -scores[place])[:LINKS])
+    alone = max(best, key=scores.__getitem__)
+    both = EvidenceTexts(given[place][0].text for place in best).score(text)
+    if both <= scores[alone]:
+        return (given[alone][0].id,), scores[alone]
+    return tuple(given[place][0].id for place in best), both

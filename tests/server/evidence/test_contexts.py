@@ -1,0 +1,78 @@
+"""The words a source is looked for with: contexts exact to the word, markers out, keywords that differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.evidence.contexts import Citance, WhyContext, context, keywords, without_markers
+from testing.encoder import WordEncoder
+
+PARAGRAPH = (
+    "Boilers are old. Their valves differ by maker. The safety valve opens at four bar [2]. It is cheap. "
+    "A valve that opens late is no safety valve."
+)
+CITED = "The safety valve opens at four bar [2]."
+BEFORE, AFTER = PARAGRAPH.split(CITED)
+BARE = "The safety valve opens at four bar."
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("The valve opens [12].", "The valve opens."),
+        ("The valve [3, 4] opens [5–7].", "The valve opens."),
+        ("The valve opens (Smith, 2019; Jones and Co 2020).", "The valve opens."),
+        ("Smith et al. (2019) say that valves open.", "say that valves open."),
+        ("Smith and Jones (2019a) open valves, as Collins et al. do.", "open valves, as do."),
+        ("That of [Kogure 90] is kept, that of [Kogure 1990] not.", "That of [Kogure 90] is kept, that of not."),
+        ("The ACE 2003 data stay, and `arr[i]` does.", "The ACE 2003 data stay, and `arr[i]` does."),
+        ("【2】 opens.", "opens."),
+    ],
+)  # fmt: skip
+def test_markers_are_no_words(text: str, bare: str) -> None:
+    assert without_markers(text) == bare
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("citance", BARE),
+        ("neighbours", f"Their valves differ by maker. {BARE} It is cheap."),
+        ("similar", f"Their valves differ by maker. {BARE} A valve that opens late is no safety valve."),
+    ],
+)
+def test_a_context_in_the_middle_of_a_paragraph(kind: WhyContext, expected: str) -> None:
+    assert context(Citance(CITED, BEFORE, AFTER), kind, WordEncoder()) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "neighbours"),
+    [
+        ("", AFTER, f"{BARE} It is cheap."),
+        (BEFORE, "", f"Their valves differ by maker. {BARE}"),
+        ("", "", BARE),
+    ],
+    ids=["first", "last", "alone"],
+)
+def test_a_context_at_the_edges_of_a_paragraph(before: str, after: str, neighbours: str) -> None:
+    citance = Citance(CITED, before, after)
+    assert context(citance, "neighbours") == neighbours
+    assert context(citance, "citance") == BARE
+    assert BARE in context(citance, "similar", WordEncoder())
+    assert context(citance, "similar") == neighbours, "without an encoder"
+
+
+def test_similar_sentences_are_those_of_the_paragraph() -> None:
+    citance = Citance(CITED, "Of another paragraph is the safety valve.", "", paragraph=PARAGRAPH)
+    assert "another paragraph" not in context(citance, "similar", WordEncoder())
+
+
+def test_keywords_are_near_the_text_and_differ() -> None:
+    found = dict(
+        keywords("The safety valve of the boiler opens at four bar, and the safety valve is cheap.", WordEncoder())
+    )
+    assert "safety valve" in found
+    assert "the" not in found
+    assert len(found) <= 10
+    assert all(weight > 0 for weight in found.values())
+    assert keywords("of the and", WordEncoder()) == []

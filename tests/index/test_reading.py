@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from index import reading
-from index.errors import IndexingCancelled
+from index.errors import IndexingCancelled, LoadError
 from index.indexer import index_paths
 from index.loaders import load, walk
 from index.loaders.sandbox import Limits, Parsed, ParserKilled, ParserPool
@@ -127,3 +129,24 @@ def test_a_parser_killed_amidst_a_group_costs_no_other_file(pool: ParserPool, fo
     # Killed once, it is tried again by a parser that has read nothing else.
     assert lost == ([] if times == 1 else ["4b.rst"])
     assert sum(isinstance(one, Parsed) for one in found) == 10 - len(lost)
+
+
+def test_pdfs_are_read_again_once_text_can_be_recognised(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canvas = Canvas(str(folder / "a.pdf"))
+    canvas.drawString(60, 500, "Leave lasts ten weeks.")
+    canvas.save()
+    read: list[str] = []
+    parse_all = ParserPool.parse_all
+
+    def counted(pool: ParserPool, files: Sequence[tuple[Path, str]], *more: Any) -> list[Parsed | LoadError]:
+        read.extend(path.name for path, _ in files)
+        return parse_all(pool, files, *more)
+
+    monkeypatch.setattr(ParserPool, "parse_all", counted)
+    for found, expected in ((None, 10), (None, 0), ("/usr/bin/tesseract", 1), ("/usr/bin/tesseract", 0)):
+        monkeypatch.setattr(reading, "which", lambda _, found=found: found)
+        read.clear()
+        index_paths(tmp_path / "home", "docs", [folder], WordEncoder())
+        assert len(read) == expected, read

@@ -22,9 +22,8 @@ from evaluation.sets import load_set
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
-from index.rerank import load_reranker
 from server.registry import resolve
-from server.rerankers import chosen_reranker
+from server.rerankers import open_reranker
 from server.rewriters import open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence
@@ -76,7 +75,7 @@ def main() -> None:
 
     settings = Settings(home=options.home)
     encoder = load_encoder(resolve(settings.index.encoder, settings.home))
-    reranker = load_reranker(resolve(chosen_reranker(settings), settings.home))
+    reranker = open_reranker(settings)
     retrieval = settings.retrieval.model_copy(update={"rerank_seconds": 60.0})
     settings = settings.model_copy(update={"retrieval": retrieval})
     candidates = CANDIDATES * settings.llm.shown_evidence_tokens

@@ -24,12 +24,12 @@ from evaluation.metrics.ranking import Qrels, evaluate, read_qrels
 from index.collection import Collection
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_paths
-from index.rerank import Reranker, load_reranker
+from index.rerank import Reranker
 from rewriter.conversation import Conversation, Message
 from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite
 from server.registry import resolve
-from server.rerankers import chosen_reranker
+from server.rerankers import open_reranker
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.search import TurnSearch
 
@@ -156,7 +156,7 @@ def main() -> None:
 
     settings = Settings(home=options.home)
     encoder = RememberingEncoder(load_encoder(resolve(settings.index.encoder, settings.home)))
-    reranker: Reranker = load_reranker(resolve(chosen_reranker(settings), settings.home))
+    reranker: Reranker = open_reranker(settings)
     root = settings.home / "collections"
     print("| set | legs | MAP | R@5 | R@20 | nDCG@5 | ms a turn |\n|---|---|---|---|---|---|---|")
     for name in options.sets:

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 MAX_THREADS = 4
+_WEIGHTS_ELSEWHERE = "session.model_external_initializers_file_folder_path"
 
 
 class OnnxModel:
     """One BERT-like model on the CPU, safe to use from several threads at once.
 
-    `max_tokens` counts special tokens. Raises ModelUnavailable where a file is missing or damaged.
+    `max_tokens` counts special tokens. `base` is the folder of the model that this one was trained from, where it takes
+    its frozen weights from that one's file. Raises ModelUnavailable where a file is missing or damaged.
     """
 
-    def __init__(self, model: Path, tokenizer: Path, max_tokens: int) -> None:
+    def __init__(self, model: Path, tokenizer: Path, max_tokens: int, base: Path | None = None) -> None:
         for path in (model, tokenizer):
             if not path.is_file():
                 raise ModelUnavailable(f"model file {path} is missing: fetch the model again")
@@ -40,8 +42,12 @@ class OnnxModel:
         # Spinning wins microseconds and takes whole cores from the engine that writes the answer.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
+        if base is not None:
+            options.add_session_config_entry(_WEIGHTS_ELSEWHERE, str(base.resolve()))
         try:
-            self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                str(model) if base is None else model.read_bytes(), options, providers=["CPUExecutionProvider"]
+            )
             self._tokenizer = Tokenizer.from_file(str(tokenizer))
             self._counter = Tokenizer.from_file(str(tokenizer))
         except Exception as error:  # both libraries raise bare exceptions of their own

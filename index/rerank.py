@@ -8,13 +8,14 @@ That one reads the question as typed, together with what it leans on.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -161,8 +162,8 @@ class CrossEncoderReranker:
 class _OnnxScorer:
     """A BERT-like cross-encoder in ONNX: pairs in, one logit each out."""
 
-    def __init__(self, folder: Path) -> None:
-        self._model = OnnxModel(folder / ONNX_FILE, folder / "tokenizer.json", _WINDOW)
+    def __init__(self, folder: Path, base: Path | None = None) -> None:
+        self._model = OnnxModel(folder / ONNX_FILE, (base or folder) / "tokenizer.json", _WINDOW, base)
 
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         offsets = self._model.token_offsets(text)
@@ -212,23 +213,45 @@ def load_reranker(path_or_id: str) -> Reranker:
     """The cross-encoder in a folder, or of that hub id; raises ModelUnavailable."""
     folder = Path(path_or_id)
     if (folder / ONNX_FILE).is_file():
-        return CrossEncoderReranker(folder.resolve().name, _OnnxScorer(folder), lengths=_lengths(folder))
+        return CrossEncoderReranker(folder.resolve().name, _OnnxScorer(folder), lengths=_lengths(_described(folder)))
     name = folder.resolve().name if folder.is_dir() else path_or_id
     return CrossEncoderReranker(name, _SentenceTransformersScorer(path_or_id))
 
 
-def _lengths(folder: Path) -> AskingLengths | None:
-    """What a model that reads conversations takes of each part of a question; None for any other."""
+def load_over(folder: Path, base: Path) -> Reranker:
+    """The cross-encoder in `folder` that holds only what it learned, over the one in `base` that it was trained from.
+
+    Raises ModelUnavailable where `base` is not byte for byte that one, or a file is missing or damaged.
+    """
+    described = _described(folder)
+    try:
+        with (base / ONNX_FILE).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelUnavailable(f"{base / ONNX_FILE} cannot be read ({error}): fetch the model again.") from error
+    if found != described.get("base_sha256"):
+        raise ModelUnavailable(f"{folder} was trained from another model than {base}: fetch that again.")
+    return CrossEncoderReranker(str(described.get("name")), _OnnxScorer(folder, base), lengths=_lengths(described))
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """What a model that reads conversations says of itself; nothing for any other."""
     path = folder / CONVERSATIONAL
     if not path.is_file():
-        return None
+        return {}
     try:
         described = json.loads(path.read_text("utf-8"))
         if described["format"] != FORMAT:
             raise ModelUnavailable(f"{path} has format {described['format']!r}; this version reads format {FORMAT}.")
-        return AskingLengths(**{name: int(value) for name, value in described["lengths"].items()})
+        _lengths(described)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelUnavailable(f"{path} cannot be read ({error!r}): train or copy the cross-encoder again.") from error
+    return dict(described)
+
+
+def _lengths(described: dict[str, Any]) -> AskingLengths | None:
+    """What it takes of each part of a question."""
+    return AskingLengths(**{name: int(n) for name, n in described["lengths"].items()}) if described else None
 
 
 def _fused(hits: Sequence[Hit], scores: Sequence[float], weight: float) -> list[Hit]:

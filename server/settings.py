@@ -175,16 +175,10 @@ class RetrievalSettings(_Group):
     reranker: str = Field(
         "",
         description="Run, registered name, hub id or folder of the cross-encoder; empty takes the promoted run, else "
-        "`ms-marco-minilm-l12`.",
+        "the packaged one that reads conversations; `ms-marco-minilm-l12` is what that was trained from.",
     )
     rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
-    rerank_leaning: float = Field(
-        0.0,
-        ge=-10,
-        le=10,
-        description="How its weight beside the list follows the belief that a question without a stand-alone form "
-        "needs its history: exp(leaning × belief).",
-    )
+    rerank_weight: float = Field(2.0, gt=0, le=100, description="What its order counts beside the list's.")
     rerank_seconds: float = Field(0.5, gt=0, description="Time the cross-encoder may take, in seconds.")
     answerable: float = Field(
         0.0,

@@ -61,11 +61,9 @@ class Models:
             return None
         with self._reranker_lock:
             if self._reranker is None:
-                from index.rerank import load_reranker
-                from server.registry import resolve
-                from server.rerankers import chosen_reranker
+                from server.rerankers import open_reranker
 
-                self._reranker = load_reranker(resolve(chosen_reranker(self._settings), self._settings.home))
+                self._reranker = open_reranker(self._settings)
             return self._reranker
 
 

@@ -285,8 +285,7 @@ class TurnSearch:
             return found, False
         reads = self.reranker.reads_conversations
         question = plan.asked if reads else plan.legs.rerank_question or plan.question
-        belief = 0.0 if plan.rewrite.decision == "rewrite" else plan.rewrite.needs_history or 0.0
-        weight, context = math.exp(retrieval.rerank_leaning * belief), plan.context if reads else None
+        weight, context = retrieval.rerank_weight, plan.context if reads else None
         with watch.begin("rerank") as step:
             found = self.reranker.rerank(
                 question,

@@ -9,6 +9,9 @@ import pytest
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, Scores, load_reranker
+from server.rerankers import open_reranker
+from server.settings import RetrievalSettings, Settings
+from text.asking import QuestionContext
 
 
 def hits(texts: Sequence[str]) -> list[Hit]:
@@ -66,6 +69,23 @@ def test_the_passage_that_answers_comes_first(reranker: Reranker) -> None:
     assert ranked[0].ranks == {"typed/bm25": 3, "rerank": 1}
     assert sorted(hit.passage.id for hit in ranked) == ["p0", "p1", "p2", "p3"]
     assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
+
+
+def test_the_packaged_one_reads_a_follow_up_with_what_it_leans_on(model_home: Path) -> None:
+    reranker = open_reranker(Settings(home=model_home))
+    found = hits(
+        [
+            "Passports can be sent by fax to 555-0199 when they are lost.",
+            "Appeals may also be filed by fax: send form SSA-561 to 555-0100.",
+            "Opening hours of the office are nine to five.",
+        ]
+    )
+    context = QuestionContext("appeal form", "How do I appeal?", "With the form SSA-561. Send it to the office.")
+    assert reranker.reads_conversations
+    assert reranker.name == "ms-marco-minilm-l12-conversations"
+    assert reranker.rerank("and by fax?", found, seconds=10.0, context=context)[0].passage.id == "p1"
+    named = Settings(home=model_home, retrieval=RetrievalSettings(reranker="ms-marco-minilm-l12"))
+    assert not open_reranker(named).reads_conversations
 
 
 def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_home: Path) -> None:

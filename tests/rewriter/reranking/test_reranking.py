@@ -14,13 +14,15 @@ import pytest
 
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
-from index.rerank import CrossEncoderReranker, load_reranker
+from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
 from rewriter.conversation import Message
 from rewriter.errors import ExampleError, RunError, TrainingError
 from rewriter.load import RERANKERS
 from rewriter.reranking.base import from_onnx, pretrained
 from rewriter.reranking.data import RankedGroup
+from rewriter.reranking.export import write_onnx
 from rewriter.reranking.model import RankingModel, batch
+from rewriter.reranking.packing import pack
 from rewriter.reranking.rows import RankedPassage, RerankExample, read_rows, write_rows
 from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, export, train
@@ -255,3 +257,39 @@ def test_empty_parts_leave_no_mark() -> None:
     lengths = AskingLengths(question=3, words=2, asked=2, answered=1)
     assert asking("and by fax or mail?", QuestionContext(), lengths, cut) == "and by fax"
     assert asking("fax?", QuestionContext("a b c", "", "Yes, of course."), lengths, cut) == "fax? | a b | Yes,"
+
+
+def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, tmp_path: Path) -> None:
+    """Two layers, the first of them frozen: it and the embeddings are read from the base's file."""
+    import torch
+
+    base, run = tmp_path / "base", tmp_path / "run"
+    model = from_onnx(trained / "model.onnx")
+    base.mkdir()
+    write_onnx(model, base / "model.onnx")
+    shutil.copy(trained / "tokenizer.json", base)
+    shutil.copytree(trained, run)
+    with torch.no_grad():
+        for weight in model.bert.encoder.layer[1].parameters():
+            weight.mul_(1.5)
+    write_onnx(model, run / "model.onnx")
+    recipe = json.loads((run / "recipe.json").read_text("utf-8"))
+    recipe["model"]["frozen"] = 1
+    (run / "recipe.json").write_text(json.dumps(recipe), "utf-8")
+
+    assert pack(run, base, tmp_path / "packed") > 16_000
+    packed = load_over(tmp_path / "packed", base)
+
+    assert packed.name == "base-conversations"
+    assert packed.reads_conversations
+
+    def said(reranker: Reranker) -> dict[str, float | None]:
+        hits = [Hit(Passage(thing, "d", "", f"a {thing} .", "section", 0, 1), 1.0) for thing in THINGS]
+        return {hit.passage.id: hit.relevance for hit in reranker.rerank("a passport", hits, seconds=9.0)}
+
+    assert said(packed) == pytest.approx(said(load_reranker(str(run))), abs=0.05)
+    assert said(packed) != pytest.approx(said(load_reranker(str(base))), abs=0.05)
+    with (base / "model.onnx").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(ModelUnavailable, match="another model than"):
+        load_over(tmp_path / "packed", base)

@@ -35,21 +35,30 @@ HELP = """\
 
 def ask(
     context: typer.Context,
+    question: Annotated[
+        str, typer.Argument(help="Answer this and stop; without it begins a chat.", show_default=False)
+    ] = "",
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
-    once: Annotated[str, typer.Option(metavar="QUESTION", help="Answer one question and stop.")] = "",
+    once: Annotated[str, typer.Option(metavar="QUESTION", help="The same as QUESTION.")] = "",
     where: Where = None,
     model: Answering = "",
     json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
 ) -> None:
-    """Chat with a collection in the terminal."""
+    """Chat with a collection in the terminal, or answer one question."""
+    if question and once:
+        raise InputError("Give the question once: as an argument, or with --once.")
+    once = once or question
     if json_lines and not once:
-        raise InputError("--json needs --once QUESTION: a chat is written for people.")
+        raise InputError("--json needs a question: a chat is written for people.")
     state = state_of(context)
     settings = state.settings(overriding(collection=collection, llm__model=model))
     filters = parse_where(where or [])
-    from cli.shared.resources import fetch_models
+    from cli.shared.resources import demand_collection, fetch_models
 
+    # Before anything is fetched: where there is nothing to ask, nothing is needed.
+    demand_collection(settings)
     fetch_models(settings, state, llm=True)
+    _wait_for(state, "Loading the models.")
 
     async def run() -> ExitCode:
         from server.access.audit import at_terminal
@@ -80,15 +89,18 @@ class Chat:
 
     async def once(self, question: str, *, json_lines: bool) -> ExitCode:
         """One question without a conversation."""
-        from server.chat import TurnRequest
+        from server.chat import EvidenceEvent, TurnRequest
 
         request = TurnRequest(question=question, collection=self.collection, where=self.where or None)
         last: Event | None = None
+        _wait_for(self.state, f"Asking {self.collection}.")
         try:
             if not json_lines:
                 self.transcript.begin()
             async with aclosing(_closable(self.service.turn(request))) as events:
                 async for last in events:
+                    if isinstance(last, EvidenceEvent):
+                        _wait_for(self.state, f"Reading {len(last.passages)} sources.")
                     if json_lines:
                         typer.echo(json.dumps(last.model_dump(mode="json")))
                     else:
@@ -268,6 +280,12 @@ async def _read(session: PromptSession[str] | None) -> str | None:
         return None
 
 
+def _wait_for(state: State, what: str) -> None:
+    """Say what is waited for, on standard error, where no spinner tells it."""
+    if not sys.stdout.isatty():
+        state.err.print(what)
+
+
 def _closable(events: Any) -> Any:
     """An async generator as `aclosing` wants it; the service names the wider type."""
     return events
@@ -275,7 +293,8 @@ def _closable(events: Any) -> Any:
 
 def _exit_code(last: Event | None) -> ExitCode:
     if last is None or last.type != "error":
-        return ExitCode.OK
+        refused = last is not None and last.type == "done" and last.status == "refused"
+        return ExitCode.REFUSED if refused else ExitCode.OK
     if last.code.startswith("llm"):
         return ExitCode.LLM
     return ExitCode.NOT_FOUND if last.code.endswith("not_found") else ExitCode.UNEXPECTED

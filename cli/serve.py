@@ -30,9 +30,13 @@ def serve(
     docs: Annotated[
         list[Path] | None, typer.Option(help="Files or folders to serve; repeatable. What was served before goes.")
     ] = None,
-    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to serve.")] = "",
-    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs a key or signing in.")] = "",
-    port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default=False)] = None,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="The collection to serve.", show_default="docs")
+    ] = "",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but loopback needs a key.", show_default="127.0.0.1")
+    ] = "",
+    port: Annotated[int | None, typer.Option(help="Port of the page and the API.", show_default="7860")] = None,
     model: Answering = "",
     group: Annotated[str, typer.Option(help="A group that may use what is indexed; without any: default.")] = "",
     home: Annotated[Path | None, typer.Option(help="As the global --home.", show_default=False)] = None,

@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     LLM = 8
     SETTINGS = 9
     GATE = 10
+    REFUSED = 11
     INTERRUPTED = 130
 
 

@@ -34,11 +34,13 @@ def fetch_models(
 
     Only what is registered is fetched; anything else is left to its loader.
 
-    Raises FetchError or DiskFull when a model cannot be fetched.
+    Raises FetchError or DiskFull when a model cannot be fetched, UnknownModel for a language model that is none.
     """
     from server.registry import ensure, progress_bar, registered_models
     from server.rerankers import chosen_reranker
 
+    if llm:
+        demand_model(settings)
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":
         names.append(chosen_reranker(settings))
@@ -49,6 +51,41 @@ def fetch_models(
         for name in names:
             if name in known:
                 ensure(name, settings.home, report)
+
+
+def demand_model(settings: Settings) -> None:
+    """Raise UnknownModel where the language model is no registered name, file, URL or engine of another package."""
+    from difflib import get_close_matches
+
+    from server.engines import plugin_name
+    from server.registry import UnknownModel, registered_models
+
+    name = settings.llm.model
+    if settings.llm.remote or name.casefold() == "none" or plugin_name(name) or Path(name).expanduser().exists():
+        return
+    known = [model.name for model in registered_models().values() if model.kind == "llm"]
+    if name in known:
+        return
+    close = get_close_matches(name, known, n=1)
+    meant = f" Did you mean {close[0]!r}?" if close else ""
+    raise UnknownModel(
+        f"There is no model {name!r}.{meant} Name one of {', '.join(known)}, a GGUF file, the URL of an "
+        "OpenAI-compatible server, or `none`."
+    )
+
+
+def demand_collection(settings: Settings) -> None:
+    """Raise CollectionNotFound where the collection of the settings is not there."""
+    from index.collection import list_collections
+    from index.errors import CollectionNotFound
+
+    found = [info.name for info in list_collections(settings.home / "collections")]
+    if settings.collection not in found:
+        there = f"There are: {', '.join(found)}." if found else "There are none yet."
+        raise CollectionNotFound(
+            f"There is no collection {settings.collection} in {settings.home}. {there} "
+            f"Index documents with `anaphora index PATH --collection {settings.collection}`."
+        )
 
 
 @contextmanager

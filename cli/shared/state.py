@@ -81,7 +81,8 @@ class State:
             lines = []
             for item in error.errors():
                 path = tuple(str(part) for part in item["loc"])
-                lines.append(f"{'.'.join(path)} ({source_of(places, path)}): {item['msg']}")
+                meant = did_you_mean(kind, path) if item["type"] == "extra_forbidden" else item["msg"]
+                lines.append(f"{'.'.join(path)} ({source_of(places, path)}): {meant}")
             raise SettingsError(
                 f"These settings cannot be used: {'; '.join(lines)}. "
                 "Correct them there; docs/configuration.md says what each may be."
@@ -109,6 +110,19 @@ class State:
         if stderr not in self._consoles:
             self._consoles[stderr] = open_console(stderr=stderr)
         return self._consoles[stderr]
+
+
+def did_you_mean(kind: type[Settings], path: tuple[str, ...]) -> str:
+    """What to say of a setting that there is none of: the name that is nearest, where one is near."""
+    from difflib import get_close_matches
+
+    from cli.shared.reference import leaves
+
+    known = [setting.name for setting in leaves(kind)]
+    groups = {name.rpartition(".")[0] for name in known} - {""}
+    elsewhere = [name for name in known if name.rpartition(".")[2] == path[-1]]
+    close = get_close_matches(".".join(path), [*known, *groups], n=1, cutoff=0.7) or elsewhere[:1]
+    return f"there is no such setting; did you mean {close[0]}?" if close else "there is no such setting"
 
 
 def state_of(context: typer.Context) -> State:

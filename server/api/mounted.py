@@ -19,13 +19,13 @@ _FAILED = "The page's server failed to do this; its log says why."
 
 
 class MountedErrors:
-    """Replaces the body of every answer from 400 on that no endpoint of the API gave."""
+    """Replaces the body of every answer from 400 on that no endpoint of the API gave, unknown paths of it included."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or is_api(scope["path"]):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         failed: Message | None = None
@@ -35,7 +35,12 @@ class MountedErrors:
         async def shaped(message: Message) -> None:
             nonlocal failed, body, answered
             if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
-                failed = message
+                # What an endpoint says has the shape already; what falls through to the page's server has not.
+                kind = Headers(raw=message["headers"]).get("content-type", "")
+                if is_api(scope["path"]) and kind.startswith(("application/json", "text/event-stream")):
+                    await send(message)
+                else:
+                    failed = message
             elif failed is None:
                 await send(message)
             else:

@@ -251,3 +251,49 @@ def test_filters_are_read_as_values() -> None:
     for wrong in ("domain", "=x", "domain=", " = "):
         with pytest.raises(InputError, match="KEY=VALUE"):
             parse_where([wrong])
+
+
+def test_a_question_is_an_argument_and_what_is_waited_for_is_said(ask: Ask) -> None:
+    result = ask("--model", "none", "How long does parental leave last?")
+    assert result.exit_code == 0, result.output
+    assert "Parental leave lasts ten weeks." in result.stdout
+    assert "Loading the models." in result.stderr
+    assert "Asking docs." in result.stderr
+    assert "sources." in result.stderr
+    assert ask("one", "--once", "two").exit_code == ExitCode.BAD_INPUT
+
+
+def test_a_refusal_has_an_exit_code_of_its_own(ask: Ask, llm: FakeOpenAIServer) -> None:
+    llm.pieces = ("<cannot_answer>",)
+    result = ask("--model", llm.url, "How long does parental leave last?")
+    assert result.exit_code == ExitCode.REFUSED, result.output
+
+
+def test_an_unknown_model_stops_at_once(ask: Ask) -> None:
+    result = ask("--model", "qwen2.5-coder-1.5b-instrukt", "How long?")
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "Did you mean 'qwen2.5-coder-1.5b-instruct'?" in result.stderr
+
+
+def test_an_empty_home_is_looked_at_before_anything_is_fetched(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["--home", str(tmp_path / "empty"), "ask", "Anything?"])
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert "anaphora index" in result.stderr
+    assert not (tmp_path / "empty" / "models").exists()
+
+
+def test_an_unknown_setting_is_told_with_what_may_be_meant(tmp_path: Path) -> None:
+    file = tmp_path / "anaphora.toml"
+    file.write_text("[retrieval]\nevidense = 3\n")
+    result = CliRunner().invoke(app, ["--config", str(file), "ask", "Anything?"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert "did you mean retrieval.evidence?" in " ".join(result.stderr.split())
+
+
+def test_help_of_serve_shows_the_defaults() -> None:
+    from server.settings import Settings
+
+    settings = Settings()
+    shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
+    for value in (settings.collection, settings.server.host, settings.server.port):
+        assert f"[default: {value}]" in shown or f"[default: ({value})]" in shown

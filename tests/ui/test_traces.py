@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from server.store.records import Trace, TraceStep
@@ -89,9 +90,14 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     assert page.evaluate("window.owned") is None
 
 
-def test_a_trace_that_is_not_there_is_not_found(site: Site) -> None:
-    import httpx
+@pytest.mark.parametrize("path", ["v1/nothing", "v1/turns", "nothing/at/all"])
+def test_every_unknown_route_answers_in_the_form_of_the_api(site: Site, path: str) -> None:
+    answer = httpx.get(f"{site.address}/{path}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["type"] == "invalid_request_error"
 
+
+def test_a_trace_that_is_not_there_is_not_found(site: Site) -> None:
     answer = httpx.get(f"{site.address}/traces/nothing")
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "not_found"

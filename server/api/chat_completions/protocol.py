@@ -70,6 +70,8 @@ class CompletionRequest(_Tolerant):
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, description="Longest answer; may only lower the server's limit.")
     max_completion_tokens: int | None = Field(default=None, ge=1, description="The newer name of `max_tokens`.")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="Checked; the server's own is used.")
+    top_p: float | None = Field(default=None, ge=0, le=1, description="Checked; the server's own is used.")
     n: Literal[1] | None = Field(default=1, description="One answer is given.")
     anaphora: Options | None = None
 

@@ -30,7 +30,8 @@ def why(
     """
     from evaluation.errors import EvaluationError
     from evaluation.sets.citances import load_citances
-    from evaluation.why import WhyBench, measure_checks, measure_setups, measure_written
+    from evaluation.sets.snippets import SET, load_snippets
+    from evaluation.why import WhyBench, measure_checks, measure_contexts, measure_setups, measure_written
     from server.engines import open_engine
     from server.evidence.asking import QuoteAsker
 
@@ -50,6 +51,8 @@ def why(
         reading = getattr(measuring.reading, "scorer", None) if rerank else None
         measure_setups(measured, reading)
         measure_checks(measured)
+        if (data / SET).is_dir():
+            measure_contexts(*load_snippets(data, every), measuring.encoder, writer)
         if model.casefold() != "none":
             engine = stack.enter_context(open_engine(settings))
             chat_model = engine.chat_model()

@@ -20,11 +20,14 @@ from evaluation.metrics.ranking import per_question
 from evaluation.metrics.significance import Estimate, estimate, estimate_of, holm, randomisation
 from evaluation.reports.runs import Metric, RunWriter, Test
 from evaluation.sets.citances import SET, CitanceCase
+from evaluation.sets.snippets import SET as SNIPPETS
+from evaluation.sets.snippets import Snippet
 from index.fusion import fuse
 from server.evidence.asking import QuoteAsker
-from server.evidence.contexts import WhyContext
+from server.evidence.contexts import Citance, WhyContext
 from server.evidence.guard import EvidenceTexts
 from server.evidence.retelling import explain
+from server.evidence.source import SourcePassage
 from server.evidence.why import LEAD_NEAR, WhyFound, WhyPlan, WhyRanker, WhyRanking, WhySource, WhyUnits
 
 if TYPE_CHECKING:
@@ -203,6 +206,32 @@ def _reranked(bench: WhyBench, run: Mapping[str, Sequence[str]], scorer: Scorer)
         read = sorted(first, key=lambda name: -scores[name])
         found[one.id] = [item.id for item in fuse([("found", 1.0, run[one.id]), ("read", 1.0, read)])]
     return found
+
+
+def measure_contexts(
+    snippets: Sequence[Snippet], passages: Sequence[SourcePassage], encoder: Encoder, writer: RunWriter
+) -> None:
+    """Whether what stands around a sentence helps to find the paragraphs that explain it, over the pool of
+    `evaluation.sets.snippets`: recall at 5 without the snippet's own abstract and paragraph."""
+    ranker = WhyRanker(WhySource(tuple(passages)), encoder)
+    contexts: tuple[WhyContext, ...] = ("citance", "neighbours", "similar")
+    rankings: tuple[WhyRanking, ...] = ("bm25", "dense", "fused")
+    scores: dict[tuple[str, str], tuple[list[float], list[str]]] = {}
+    for one, kind, by in product(snippets, contexts, rankings):
+        quote, own = one.quote, (one.quote.lead, one.quote.paragraph)
+        before, _, after = quote.paragraph.partition(quote.snippet)
+        around = Citance(quote.snippet, before, after) if after else Citance(quote.snippet, paragraph=quote.paragraph)
+        wanted = {text for question in one.questions for text in question.evidence if text not in own}
+        if wanted:
+            ranked = ranker.rank(around, "sentences", WhyPlan(context=kind, ranking=by))
+            found = [passages[place].text for place in ranked if passages[place].text not in own][:5]
+            values, papers = scores.setdefault((kind, by), ([], []))
+            values.append(len(wanted & set(found)) / len(wanted))
+            papers.append(one.paper)
+    for (used, ranking), (values, papers) in scores.items():
+        value = estimate(values, papers)
+        more = (value.mean, value.low, value.high, value.n)
+        writer.metrics.append(Metric(SNIPPETS, "contexts", f"{used}/{ranking}", "all", "R@5", *more))
 
 
 def measure_checks(bench: WhyBench) -> None:

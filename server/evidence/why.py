@@ -46,10 +46,11 @@ WORDS = 0.15
 LEAD_NEAR = 0.5
 """The lead is shown first where it has this cosine to the citing sentence."""
 
-WEIGHTS = {"bm25": 0.43, "dense": 0.47, "bm25 around": 0.29, "dense around": 0.25}
-LENGTH, SPEAKING, PLACE = 0.4, 0.7, -0.8
-"""Weights of standardised scores of a sentence and of it with its neighbours, of the logarithm of its words, of the
-author speaking of the work, and of how far into the document it stands (0 to 1)."""
+WEIGHTS = {
+    "words": 0.43, "meaning": 0.47, "words around": 0.29, "meaning around": 0.25,
+    "length": 0.4, "speaking": 0.7, "place": -0.8,
+}  # fmt: skip
+"""Of a sentence's features (`WhyRanker.features`), as `benchmarks/fit_why.py` fits them."""
 _LONG = 40
 _SPEAKING = regex.compile(
     r"\b(?:we|our|this paper|in this|propose|present|introduce|describe|show)\b", regex.IGNORECASE
@@ -157,6 +158,10 @@ class WhyRanker:
         ranked = self._sentences if units == "sentences" else self._paragraphs
         return ranked.rank(self.queries(citance, plan), plan.ranking)
 
+    def features(self, citance: Citance) -> Numbers:
+        """What the sentences are weighed by, `(sentences, len(WEIGHTS))`."""
+        return self._sentences.features(self.queries(citance, WhyPlan()))
+
     def near(self, citance: Citance) -> float:
         """How near the nearest sentence comes to the citing one: its cosine, or without an encoder its support."""
         asked = context(citance, "citance") or citance.text
@@ -221,31 +226,37 @@ class _Ranked:
         self._around = Within(around, k1=k1)
 
     @cached_property
-    def _prior(self) -> Numbers:
+    def _own(self) -> list[Numbers]:
+        """What a text has without a query: the logarithm of its words, whether the authors speak of their work, and how
+        far into the document it stands, from 0 to 1."""
         texts = self.within.texts
         lengths = np.log([1 + min(len(text.split()), _LONG) for text in texts])
         speaking = np.array([bool(_SPEAKING.search(text)) for text in texts], dtype=np.float64)
-        places = np.arange(len(texts)) / max(1, len(texts))
-        found: Numbers = LENGTH * lengths + SPEAKING * speaking + PLACE * places
-        return found
+        return [lengths, speaking, np.arange(len(texts)) / max(1, len(texts))]
+
+    def features(self, queries: Sequence[tuple[str, float]]) -> Numbers:
+        """`(texts, len(WEIGHTS))`: BM25 and cosine of each text and of it with its neighbours, standardised within the
+        document (without an encoder cosines are 0), and what it has of its own."""
+        lexical, around = (_summed(one.overlaps, queries) for one in (self.within, self._around))
+        dense = beside = np.zeros(len(lexical))
+        if self._dense:
+            dense = _summed(self.within.similarities, queries)
+            beside = self._dense_around(dense)
+        return np.stack([*map(_standard, (lexical, dense, around, beside)), *self._own], axis=1)
 
     def rank(self, queries: Sequence[tuple[str, float]], by: WhyRanking) -> list[int]:
         if not self.within.texts:
             return []
+        if by == "weighted":
+            return _order(self.features(queries) @ list(WEIGHTS.values()))
         lexical = _summed(self.within.overlaps, queries)
-        if by == "bm25" or (by == "fused" and not self._dense):
+        if by == "bm25" or not self._dense:
             return _order(lexical)
-        dense = _summed(self.within.similarities, queries) if self._dense else np.zeros(len(lexical))
-        if by == "dense" and self._dense:
-            return _order(dense)
-        if by == "fused":
-            found = fuse([("bm25", 1.0, [i for i in _order(lexical) if lexical[i] > 0]), ("dense", 1.0, _order(dense))])
-            return [one.id for one in found]
-        scores: Numbers = self._prior + WEIGHTS["bm25"] * _standard(lexical) + WEIGHTS["dense"] * _standard(dense)
-        scores = scores + WEIGHTS["bm25 around"] * _standard(_summed(self._around.overlaps, queries))
-        if self._dense:
-            scores = scores + WEIGHTS["dense around"] * _standard(self._dense_around(dense))
-        return _order(scores)
+        dense = _order(_summed(self.within.similarities, queries))
+        if by == "dense":
+            return dense
+        found = fuse([("bm25", 1.0, [place for place in _order(lexical) if lexical[place] > 0]), ("dense", 1.0, dense)])
+        return [one.id for one in found]
 
     def _dense_around(self, dense: Numbers) -> Numbers:
         """Cosines to the mean of a sentence and its neighbours, which need not be encoded for it."""

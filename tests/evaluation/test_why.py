@@ -11,8 +11,19 @@ import pytest
 from evaluation.errors import BadRow
 from evaluation.reports.runs import create_run, read_run
 from evaluation.sets.citances import load_citances
-from evaluation.why import WhyBench, auc, measure_checks, measure_setups, measure_written, setups, sign_test
+from evaluation.sets.snippets import GoldQuestion, Snippet
+from evaluation.why import (
+    WhyBench,
+    auc,
+    measure_checks,
+    measure_contexts,
+    measure_setups,
+    measure_written,
+    setups,
+    sign_test,
+)
 from server.evidence.asking import QuoteAsker
+from server.evidence.source import SourcePassage, SourceQuote
 from server.settings import Settings
 from testing.chat_model import ScriptedChatModel
 from testing.encoder import WordEncoder
@@ -78,6 +89,18 @@ def test_every_setup_and_check_is_measured(tmp_path: Path) -> None:
     assert figures["judge", written, "all", "focus"] == figures["judge", "lead", "all", "coverage"] == 4
     assert any("sign test" in note for note in run.notes)
     assert {test.baseline for test in run.tests} == {"citance/fused/sentences", "citance/bm25/sentences"}
+
+
+def test_contexts_are_measured_where_there_is_a_paragraph(tmp_path: Path) -> None:
+    texts = [f"A {thing} stands in the cellar of every house." for thing in THINGS]
+    passages = [SourcePassage(str(place), text) for place, text in enumerate(texts)]
+    quote = SourceQuote("It is red.", paragraph="The lamp hangs there. It is red. Nobody minds.")
+    snippet = Snippet("1", "p", quote, "", "", (GoldQuestion("What?", "The lamp.", (texts[10],)),), ())
+    writer = create_run(tmp_path / "runs", "why", "x")
+    measure_contexts([snippet], passages, WordEncoder(), writer)
+    figures = {one.system: one.mean for one in writer.metrics}
+    assert len(figures) == 9
+    assert (figures["citance/bm25"], figures["neighbours/bm25"], figures["similar/bm25"]) == (0, 1, 1)
 
 
 def test_what_a_paper_lacks_is_named(tmp_path: Path) -> None:

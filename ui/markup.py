@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from urllib.parse import quote
 
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
@@ -27,6 +28,9 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_SOURCE = re.compile(r"\bsrc\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+_OWN_IMAGE = re.compile(r"(?![\w+.-]*:|//|/)[^\s<>\"'\\]+\.(?:png|jpe?g|gif|webp)", re.IGNORECASE)
+"""A name that says where an image lies beside its page, and nothing of another server."""
 _LEFT_OUT = _words(
     """
     a abbr article aside b big blockquote center cite code dd del details dfn div dl dt em figcaption figure font h1 h2
@@ -59,11 +63,22 @@ def html_inline(renderer: RendererHTML, tokens: Sequence[Token], index: int, opt
         name = tag[1].lower()
         if name == "br":
             return "<br>"
-        if name == "img" and (alt := _ALT.search(content)):
-            return f'<span class="image">{escape(alt[1] or alt[2] or "image")}</span>'
+        if name == "img":
+            alt, source = _ALT.search(content), _SOURCE.search(content)
+            words = (alt[1] or alt[2] or "") if alt else ""
+            if source and (shown := shown_image(source[1] or source[2], words, env)):
+                return shown
+            return f'<span class="image">{escape(words or "image")}</span>'
         if name in _LEFT_OUT:
             return ""
     return str(escape(content))
+
+
+def shown_image(name: str, words: str, env: EnvType) -> str:
+    """The image of a document, served by us; empty where it is not of our own collection."""
+    if not env.get("images") or not _OWN_IMAGE.fullmatch(name):
+        return ""
+    return f'<img src="{escape(env["images"] + quote(name, safe=""))}" alt="{escape(words)}" loading="lazy">'
 
 
 def tidy(state: StateCore) -> None:

@@ -64,6 +64,8 @@ def _describe_image(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
 ) -> str:
     alt = renderer.renderInlineAsText(tokens[index].children or [], options, env)
+    if shown := markup.shown_image(str(tokens[index].attrGet("src") or ""), alt, env):
+        return shown
     return f'<span class="image">{escape(alt or "image")}</span>'
 
 
@@ -115,13 +117,18 @@ def _markdown() -> MarkdownIt:
     return markdown
 
 
-def clean(html: str) -> str:
-    """Only listed elements and attributes; links get `rel`."""
+def clean(html: str, *, images: bool = False) -> str:
+    """Only listed elements and attributes; links get `rel`. With `images` also those of our own server."""
     return nh3.clean(
         html,
-        tags=set(ELEMENTS),
+        tags={*ELEMENTS, "img"} if images else set(ELEMENTS),
         clean_content_tags={"script", "style"},
-        attributes={"a": {"href", "title", "target"}, "span": {"title"}, "ol": {"start"}},
+        attributes={
+            "a": {"href", "title", "target"},
+            "span": {"title"},
+            "ol": {"start"},
+            "img": {"src", "alt", "loading"},
+        },
         allowed_classes=_CLASSES | {"span": _CLASSES["span"] | markup.colours()},
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
@@ -136,13 +143,20 @@ def _cut(text: str) -> tuple[str, Markup]:
     return text[:LONGEST], note
 
 
-def render_markdown(text: str, annotations: Sequence[Annotation] = ()) -> Markup:
-    """Markdown as safe HTML with `annotations` (offsets of `text`); good for half a text as well."""
+def render_markdown(text: str, annotations: Sequence[Annotation] = (), images: str = "") -> Markup:
+    """Markdown as safe HTML with `annotations` (offsets of `text`); good for half a text as well.
+
+    `images` is the address, up to a name, of the images that the text names; without one they are described.
+    """
     shown, note = _cut(masked(text))
     marked = Marked(shown, annotations)
-    html = _markdown().render(marked.source)
+    html = _markdown().render(marked.source, {"images": images})
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
-    html = _EMPTY.sub("", clean(html)).replace("<pre>", f"{_CODE}<pre>").replace("</pre>", "</pre></div>")
+    html = (
+        _EMPTY.sub("", clean(html, images=bool(images)))
+        .replace("<pre>", f"{_CODE}<pre>")
+        .replace("</pre>", "</pre></div>")
+    )
     return marked.apply(formulas.set_formulas(html)) + note
 
 

@@ -100,11 +100,15 @@ class Part:
     text: Markup
 
 
-def formatted(name: str, text: str, highlights: Sequence[Highlight]) -> Markup:
-    """The text of the document of this name as HTML: Markdown where our loaders write it, else as it stands."""
+def formatted(name: str, text: str, highlights: Sequence[Highlight], collection: str = "") -> Markup:
+    """The text of the document of this name as HTML: Markdown where our loaders write it, else as it stands.
+
+    With its collection the images of the document are shown.
+    """
     suffix = PurePosixPath(name.split("#", 1)[0].lower()).suffix
     if suffix in _MARKDOWN:
-        return render_markdown(text, highlights)
+        place = f"v1/collections/{quote(collection)}/images/{quote(name)}?name=" if collection else ""
+        return render_markdown(text, highlights, place)
     return _with_tables(text, highlights) if suffix == ".pdf" else render_plain(text, highlights)
 
 
@@ -161,7 +165,7 @@ def _source(
         page=passage.page,
         start=min((cite.start for _, cite in cited if cite.end > cite.start), default=passage.start),
         end=max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
-        text=formatted(passage.document_id, passage.text, highlights),
+        text=formatted(passage.document_id, passage.text, highlights, collection),
         link=document_link(collection, passage.document_id, passage.start, passage.end),
         marked=bool(highlights),
         score=passage.score,
@@ -260,7 +264,9 @@ class Sheet:
     boxes: list[PageBox]
 
 
-def reader_html(document: DocumentText, start: int, end: int, sheet: Sheet | None = None) -> Markup:
+def reader_html(
+    document: DocumentText, start: int, end: int, sheet: Sheet | None = None, collection: str = ""
+) -> Markup:
     """A document around `[start, end)`, which is highlighted; what is too far away is left out and counted."""
     length = len(document.text)
     start = max(0, min(start, length))
@@ -272,10 +278,10 @@ def reader_html(document: DocumentText, start: int, end: int, sheet: Sheet | Non
         if a >= b:
             continue
         marks = [Highlight(max(start, a) - a, min(end, b) - a, 0)] if start < b and a < end else []
-        parts.append(Part(section.heading, section.page, formatted(document.id, document.text[a:b], marks)))
+        parts.append(Part(section.heading, section.page, formatted(document.id, document.text[a:b], marks, collection)))
     if not parts:
         marks = [Highlight(start - first, end - first, 0)]
-        parts.append(Part((), None, formatted(document.id, document.text[first:last], marks)))
+        parts.append(Part((), None, formatted(document.id, document.text[first:last], marks, collection)))
     return render(
         "reader.html",
         title=document.title or document.id,
@@ -291,7 +297,8 @@ def reader_html(document: DocumentText, start: int, end: int, sheet: Sheet | Non
 async def read(service: ChatService, collection: str, document_id: str, start: int, end: int) -> Markup:
     """The reader's view of a document. Raises `NotFound`."""
     document = await service.document(collection, document_id)
-    return reader_html(document, start, end, await _sheet(service, collection, document_id, start, end))
+    sheet = await _sheet(service, collection, document_id, start, end)
+    return reader_html(document, start, end, sheet, collection)
 
 
 async def _sheet(service: ChatService, collection: str, document_id: str, start: int, end: int) -> Sheet | None:

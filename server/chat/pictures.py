@@ -1,15 +1,19 @@
-"""The part of the service that shows the pages of a document as pictures."""
+"""The part of the service that shows the pages of a document as pictures, and the images in it."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from index.errors import LoadError
 from index.loaders.pictures import PageMissing, PagePicture
+from index.loaders.reading import read_bytes
 from index.loaders.sandbox import Limits, shared_pool
 from index.passages import boxes_of
 from server.chat.acting import Acting, acting
@@ -24,6 +28,41 @@ LEAST_WIDTH, MOST_WIDTH = 100, 2000
 """Pixels."""
 
 _CACHED_BYTES = 32 << 20
+_LARGEST_IMAGE = 8 << 20
+_SHOWN = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)\s>]+)|<img\s[^>]*?\bsrc\s*=\s*[\"']([^\"'>]+)", re.IGNORECASE)
+_KINDS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentImage:
+    """An image of a document: its bytes, and what they are by their beginning."""
+
+    data: bytes
+    media_type: str
+
+
+def shown_in(text: str) -> set[str]:
+    """The names of the images that a text shows."""
+    return {found[1] or found[2] for found in _SHOWN.finditer(text)}
+
+
+def _image(path: Path, document_id: str, name: str) -> DocumentImage | None:
+    """The image that lies where the name says from `path`, below the folder that `document_id` is below."""
+    root = (
+        path.parents[document_id.count("/")] if path.as_posix().endswith(f"/{document_id}") else path.parent
+    ).resolve()
+    try:
+        wanted = (path.parent / unquote(name.split("#")[0].split("?")[0])).resolve()
+        hidden = wanted.is_relative_to(root) and any(part.startswith(".") for part in wanted.relative_to(root).parts)
+        if not wanted.is_relative_to(root) or hidden:
+            return None
+        data = read_bytes(wanted, _LARGEST_IMAGE)
+    except (OSError, ValueError, LoadError):
+        return None
+    kind = next((kind for magic, kind in _KINDS if data.startswith(magic)), "")
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    return DocumentImage(data, kind) if kind else None
 
 
 class PictureCache:
@@ -77,6 +116,21 @@ class PictureMixin(Acting):
             picture = await asyncio.to_thread(self._drawn, path, digest, page, width)
             self.core.pictures.put(asked, picture)
         return picture
+
+    @acting("read")
+    async def document_image(self, collection: str, document_id: str, name: str) -> DocumentImage:
+        """An image that a document shows, by the name it has there. Raises NotFound.
+
+        It must lie below the folder that was indexed; nothing that the document does not show can be had by its name.
+        """
+        known, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        await self.existing(known)
+        opened = await in_thread(lambda: self.core.opened.get(known))
+        document, file = await in_thread(lambda: (opened.document(key), opened.source(key)))
+        image = await asyncio.to_thread(_image, Path(file.path), key, name) if name in shown_in(document.text) else None
+        if image is None:
+            raise NotFound(f"{key[:200]!r} shows no image {name[:200]!r}.", code="image_not_found", param="name")
+        return image
 
     @acting("read")
     async def places(self, collection: str, document_id: str, start: int, end: int) -> list[PageBox]:

@@ -327,6 +327,9 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at(VAULT + "/documents/uploads/{uploaded}")
     ),
     "DELETE /v1/collections/{collection}/documents/{document_id:path}": (MANAGED, fresh_upload),
+    "GET /v1/collections/{collection}/images/{document_id:path}": (
+        by_role(404, 404, 404, foreign=404, root=404), at(VAULT + "/images/{paged}?name=a.png")
+    ),
     "GET /v1/collections/{collection}/pages/{page}/{document_id:path}": (OF_ALPHA, at(VAULT + "/pages/1/{paged}")),
     "GET /v1/collections/{collection}/grants": (MANAGED, at(VAULT + "/grants")),
     "PUT /v1/collections/{collection}/grants/{group}": (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from testing.openai_server import FakeOpenAIServer
@@ -39,6 +40,8 @@ Fill it with one part vinegar and two parts water, and boil it once.
 ## Turn off the alarm
 
 The alarm beeps when the kettle is dry. To turn the alarm off, hold the lid button for five seconds.
+
+![The lid button](images/lid.png)
 
 ## Replace the filter
 
@@ -157,6 +160,8 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (home / "models").symlink_to(model_home / "models")
     for name, text in {"kettle.md": DESCALING, "valve.md": VALVE, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
         (documents / name).write_text(text, encoding="utf-8")
+    (documents / "images").mkdir()
+    Image.new("RGB", (40, 30), "teal").save(documents / "images" / "lid.png")
     canvas = Canvas(str(documents / "pump.pdf"), pagesize=(420, 594))
     for n, line in enumerate(("The pump of the kettle.", "The pump is oiled once a year.", "It is turned by hand.")):
         canvas.drawString(60 + 20 * n, 500 - 90 * n, line)

@@ -71,6 +71,8 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     page.wait_for_selector(".reader[open] mark")
     assert "hold the lid button" in page.locator(".reader mark").first.inner_text()
     assert "Replace the filter" in page.locator(".reader").inner_text()
+    # An image of the collection is shown, by us; those of others never are.
+    page.wait_for_function("document.querySelector('.reader img')?.naturalWidth === 40")
     page.keyboard.press("Escape")
     page.wait_for_selector(".reader", state="hidden")
 

@@ -70,3 +70,19 @@ def test_a_formula_is_set_and_money_is_not(source: str, shown: str) -> None:
 def test_a_highlighted_sentence_with_a_formula_stays_whole() -> None:
     html = render_markdown("The area $x^2$ is large.", [Highlight(0, 24, 0)])
     assert '<msup><mi><mark data-citation="0">x</mark></mi>' in html
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("![Lid](images/lid.png)", '<img src="x?name=images%2Flid.png" alt="Lid" loading="lazy"'),
+        ('<img src="../lid.jpg" alt="Lid">', '<img src="x?name=..%2Flid.jpg" alt="Lid" loading="lazy"'),
+        ("![Lid](https://evil.test/lid.png)", '<span class="image">Lid</span>'),
+        ("![Lid](//evil.test/lid.png)", '<span class="image">Lid</span>'),
+        ("![Lid](lid.svg)", '<span class="image">Lid</span>'),
+        ('<img src="lid.png" onerror="x()">', "&lt;img src="),
+    ],
+)
+def test_images_are_those_of_the_collection_alone(source: str, shown: str) -> None:
+    assert shown in render_markdown(source, images="x?name=")
+    assert "<img" not in render_markdown(source)

@@ -78,6 +78,23 @@ async def page_picture(
     return Response(picture.png, media_type="image/png", headers={"Cache-Control": "private, no-cache", **size})
 
 
+@router.get(
+    "/v1/collections/{collection}/images/{document_id:path}",
+    response_class=Response,
+    responses={200: {"content": {"image/*": {}}, "description": "The image: PNG, JPEG, GIF or WebP."}},
+    summary="Show an image",
+)
+async def document_image(
+    collection: CollectionName,
+    document_id: DocumentId,
+    service: Service,
+    name: Annotated[str, Query(max_length=1000, description="The image as the document names it.")],
+) -> Response:
+    """An image that a document shows, where it lies below the indexed folder."""
+    image = await service.document_image(collection, document_id, name)
+    return Response(image.data, media_type=image.media_type, headers={"Cache-Control": "private, no-cache"})
+
+
 @router.get("/v1/collections/{collection}/documents/{document_id:path}", summary="Read a document")
 async def read_document(collection: CollectionName, document_id: DocumentId, service: Service) -> DocumentText:
     """The text that citations' offsets count in, with its sections."""

@@ -19,6 +19,7 @@ from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.generate import logprobs_of
+from text.recorder import Recording
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -108,11 +109,13 @@ async def answer_all(
     *,
     collection: str,
     listening: Listening | None = None,
+    content: bool = True,
     seconds: float = math.inf,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[str, AnsweredTurn]:
     """Ask every question the journal does not know yet, one after the other; the turns by question.
 
+    The calls of each turn are kept beside the journal (`.traces.jsonl`), with `content` in words.
     Stops before a new question once `seconds` are over: then fewer turns than questions come back. A turn that
     ended in an error is asked again the next time.
     """
@@ -126,17 +129,22 @@ async def answer_all(
         if time.monotonic() > until:
             break
         progress("answering", len(done), len(questions))
-        turn = await _ask(engine, question, collection, listening)
-        _keep(turn, journal)
+        recording = Recording("turn", content=content)
+        with recording.root as call:
+            call.inputs(question=question.text)
+            turn = await _ask(engine, question, collection, listening)
+            call.output({"answer": turn.answer})
+        _keep(turn.row(), journal)
+        _keep({"id": question.id, "calls": recording.told()}, journal.with_suffix(".traces.jsonl"))
         done[question.id] = turn
     progress("answering", len(done), len(questions))
     return done
 
 
-def _keep(turn: AnsweredTurn, journal: Path) -> None:
+def _keep(row: Mapping[str, Any], journal: Path) -> None:
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(turn.row(), ensure_ascii=False) + "\n")
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 async def _ask(engine: TurnEngine, question: Question, collection: str, listening: Listening | None) -> AnsweredTurn:

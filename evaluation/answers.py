@@ -81,6 +81,7 @@ async def _ask(
                 writer.path(one.name, "turns.jsonl"),
                 collection=names[one.name],
                 listening=listening,
+                content=bench.settings.trace.content,
                 seconds=seconds - (time.monotonic() - writer.began),
                 progress=bench.progress,
             )

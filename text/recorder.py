@@ -68,6 +68,26 @@ class Recording:
         self._chars += min(len(text), room)
         return text if len(text) <= room else f"{text[:room]}… [{len(text) - room} characters are not kept]"
 
+    def told(self) -> list[dict[str, Json]]:
+        """Every call in the order in which they began, the root first, as JSON."""
+        return [
+            {
+                "id": one.id,
+                "parent": one.parent or None,
+                "name": one.name,
+                "started": one.started,
+                "seconds": one.elapsed,
+                "inputs": dict(one.given()),
+                "output": one.gave(),
+                "values": one.noted(),
+                "prompt": list[Json](one.prompted()),
+                "error": one.error,
+                "message": one.message,
+                "source": one.source,
+            }
+            for one in (self.root, *self.calls)
+        ]
+
 
 class Call:
     """A call that has begun. In `with` it is the current one there, and has ended behind it."""

@@ -68,6 +68,10 @@ def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServe
     assert second.exit_code == 0, second.output
     assert journal.read_text("utf-8").startswith(before), "what was answered is not asked again"
     assert len(read_journal(journal)) == 5
+    traces = [json.loads(line) for line in journal.with_suffix(".traces.jsonl").read_text("utf-8").splitlines()]
+    assert "d1::1" not in {one["id"] for one in traces}
+    assert all(one["calls"][0]["parent"] is None for one in traces)
+    assert {"turn", "search", "generate"} <= {call["name"] for call in traces[0]["calls"]}
     run = runs.read_run(home / "eval" / "runs" / "one")
     found = {(m.level, m.measure): m for m in run.metrics if m.part == "all"}
     assert found["turn", "refused"].mean == 0

@@ -125,6 +125,14 @@ def test_another_rewrite_runs_what_it_changes() -> None:
     assert anew.models == 1
 
 
+def test_a_first_question_is_searched_in_other_words_too() -> None:
+    trace, events = live(SCRIPT, Settings(), Conversation())
+    anew = Counting()
+    again(trace, events, anew, Settings(), rewrite="Is there a form to be faxed?")
+
+    assert "Is there a form to be faxed?" in [query.text for query in anew.collection.asked[0][0]]
+
+
 def test_other_weights_leave_the_rewrite_and_what_comes_out_the_same_alone() -> None:
     settings = Settings(retrieval=RetrievalSettings(legs=LegsSettings(typed=LegWeights(lexical=0.1, dense=0.1))))
     trace, events = live(SCRIPT, Settings())

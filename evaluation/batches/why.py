@@ -38,8 +38,6 @@ def read_citances(path: Path) -> list[InputLine[WhyAsked]]:
             SourcePassage(str(one.get("id", n)), one["text"], str(one.get("section") or ""))
             for n, one in enumerate(objects(row, "sentences", where))
         ]
-        if len({one.id for one in sentences}) < len(sentences):
-            raise BadRow(f"{where}: two sentences have the same id.")
         citance = Citance(text(row, "citance", where), optional(row, "before"), optional(row, "after"))
         found[name] = InputLine(name, WhyAsked(citance, WhySource(tuple(sentences), optional(row, "lead"))))
     return list(found.values())

@@ -207,7 +207,8 @@ class WhyRanker:
             best = sorted(sorted(given, key=own.__getitem__)[:SENTENCES])
         near, bears, leads = self._judged(citance)
         return WhyFound(
-            ranking=tuple(sentences[place].id for place in ranked),
+            # Where two share an id, as in papers that were cut by hand, the better one counts.
+            ranking=tuple(dict.fromkeys(sentences[place].id for place in ranked)),
             shown=tuple(WhySentence((sentences[place].id,), sentences[place].text) for place in best if bears),
             lead_first=leads,
             bears=bears,

@@ -85,8 +85,7 @@ async def replay(
         trace.question,
         collection=trace.collection,
         conversation=Conversation(tuple(Message(one["role"], one["text"]) for one in history)),
-        # Where there is no history a rewriter is not heeded, so it is tried as a person's words are.
-        search_for=request.get("search_for") if not changes.rewrite else None if history else changes.rewrite,
+        search_for=None if changes.rewrite else request.get("search_for"),
         where=request.get("where"),
         turn_id=trace.turn_id,
         conversation_id=trace.conversation_id,

@@ -57,7 +57,7 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
     sure of. Weights follow the rewriter's belief that the question needs its history, where it has one; else a
     rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank.
     """
-    if not conversation:
+    if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
         return Legs((Query(question, "typed"),), question)
     belief = rewrite.needs_history
     queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
@@ -71,7 +71,8 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
         queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
         for n, text in enumerate(rewrite.alternatives, start=2):
             queries.append(_query(f"rewritten {n}", text, weights.rewritten, belief, share=share / n))
-    queries += _history(conversation, question, weights, belief)
+    if conversation:
+        queries += _history(conversation, question, weights, belief)
     return Legs(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
 
 

@@ -200,7 +200,7 @@ def test_words_broken_at_line_ends_are_joined(broken: str, joined: str) -> None:
         (pdf([["x"]])[:200], "is broken"),
         (b"%PDF-1.7\n" + bytes(500), "is broken"),
         (b"no pdf at all", "is broken or no PDF"),
-        (pdf([[], []]), "has 2 pages and no text in them: .*OCR"),
+        (pdf([[], []]), "has 2 pages and no text in them: .*Tesseract"),
         (pdf([["x"]], encrypt=StandardEncryption("secret")), "is encrypted and needs a password"),
     ],
     ids=["cut", "hollow", "text", "scanned", "locked"],

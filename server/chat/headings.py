@@ -35,6 +35,8 @@ _STANDING = _words(
 
 
 _ASKING = _words("how what when where which who whom whose why can could do does is are may must should will")
+_BEING = _words("is are was were can must should will")
+_ARTICLES = _words("a an the")
 _NUMBERED = re.compile(
     r"(?i)(?:section|chapter|part|step|lesson|day|week|page|figure|table|appendix)\W*[\dA-Z]{1,3}\b.*"
 )
@@ -49,12 +51,16 @@ def question_about(heading: str) -> str | None:
         return None
     if heading.endswith("?"):
         return heading if words[0] in _ASKING and len(words) > 2 else None
+    if words[0] in _ASKING:
+        return f"{heading}?" if len(words) > 2 and words[0] == "what" and words[1] in _BEING else None
     if _NUMBERED.fullmatch(heading):
         return None
     if words[0] in _IMPERATIVE and len(words) > 1:
         return f"How do I {heading[0].lower()}{heading[1:]}?"
     if len(words) == 1 and words[0].isascii() and not heading[0].isupper():
         return None
+    if words[0] in _ARTICLES:
+        heading = heading[0].lower() + heading[1:]
     return f"What should I know about {heading}?"
 
 

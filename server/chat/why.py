@@ -5,6 +5,7 @@ How it is told is `server.evidence.why`'s and `retelling`'s business.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 WhyForm: TypeAlias = Literal["quoted", "written"]
 
 CITANCE_CHARS = 2000
+_QUOTED = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+"""What marks a line of an answer as a quotation."""
 
 SENTENCES = 250
 """Sentences of one document that are compared; of a longer one those of its best passages. Encoding them takes a second
@@ -171,7 +174,7 @@ def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
     start, end = next((one for one in reversed(cited) if one[0] <= at), cited[0])
     around = CITANCE_CHARS // 2
     return Citance(
-        answer[start:end].strip()[:CITANCE_CHARS],
+        _QUOTED.sub("", answer[start:end]).strip()[:CITANCE_CHARS],
         answer[max(0, start - around) : start],
         answer[end : end + around],
         paragraph(answer, start, end),

@@ -90,6 +90,7 @@ def test_the_sentence_of_a_turn_is_the_one_that_cites(client: httpx.Client) -> N
     found = client.get(f"/v1/turns/{turn['id']}/citations/{cited['n']}/why").json()
     assert found["document_id"] == cited["document_id"]
     assert found["citance"] in turn["done"]["answer"]
+    assert not found["citance"].startswith(">")
     assert cited["quote"] in [one["text"] for one in found["shown"]]
     assert client.get(f"/v1/turns/{turn['id']}/citations/99/why").status_code == 404
     assert client.get("/v1/turns/nothing/citations/1/why").status_code == 404

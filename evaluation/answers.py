@@ -15,7 +15,8 @@ from evaluation.metrics.answers import measure
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.quotes import placed
 from index.collection import Collection
-from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.models import TurnModels
+from server.turn.pipeline import TurnEngine
 
 if TYPE_CHECKING:
     from evaluation.metrics.bertscore import BertScore

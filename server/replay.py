@@ -18,7 +18,8 @@ from rewriter.protocol import Rewrite, Term
 from server.settings import Settings
 from server.store.records import Trace, TraceStep
 from server.turn.events import Event, EvidenceEvent
-from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.models import TurnModels
+from server.turn.pipeline import TurnEngine
 from server.turn.prompt import PromptMessage, TurnPrompt
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence

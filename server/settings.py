@@ -2,7 +2,7 @@
 
 Sources, strongest first: flags, environment (`ANAPHORA_LLM__MODEL=none`), `anaphora.toml` in the
 working directory, `anaphora.toml` in the home folder, the defaults below. The reference in
-`docs/configuration.md` is generated from the descriptions in this file.
+`docs/configuration.md` is generated from the descriptions; those of `retrieval` stand in `server.retrieval_settings`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -22,6 +22,10 @@ from pydantic_settings import (
 )
 
 from server.access.settings import OidcSettings, ProxySettings, is_loopback
+from server.retrieval_settings import LegsSettings as LegsSettings
+from server.retrieval_settings import LegWeights as LegWeights
+from server.retrieval_settings import RetrievalSettings as RetrievalSettings
+from server.retrieval_settings import SettingsGroup
 
 if TYPE_CHECKING:
     from index.stores import StoreSpec
@@ -35,11 +39,7 @@ def default_home() -> Path:
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PdfSettings(_Group):
+class PdfSettings(SettingsGroup):
     """How PDFs are read."""
 
     layout: Literal["auto", "off"] = Field(
@@ -61,7 +61,7 @@ class PdfSettings(_Group):
     )
 
 
-class IndexSettings(_Group):
+class IndexSettings(SettingsGroup):
     """How documents become passages, vectors and word lists."""
 
     encoder: str = Field(
@@ -114,88 +114,7 @@ class IndexSettings(_Group):
         return StoreSpec(self.store, self.chroma_url)
 
 
-class LegWeights(_Group):
-    """Weight of one leg in each of the two rankings; 0 leaves that ranking out."""
-
-    lexical: float = Field(1.0, ge=0, description="Weight of the leg's BM25 ranking.")
-    dense: float = Field(1.0, ge=0, description="Weight of the leg's dense ranking.")
-    leaning: float = Field(
-        0.0,
-        ge=-10,
-        le=10,
-        description="How both follow a rewriter's belief that the question needs its history: they are multiplied by "
-        "exp(leaning × (belief − 0.5)).",
-    )
-
-
-def _leg(lexical: float, dense: float, description: str) -> LegWeights:
-    weights: LegWeights = Field(LegWeights(lexical=lexical, dense=dense), description=description)
-    return weights
-
-
-class LegsSettings(_Group):
-    """How much each query of a follow-up weighs; the measurements are in `docs/retrieval.md`."""
-
-    typed: LegWeights = _leg(2, 3, "The question as typed.")
-    rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where it wrote one.")
-    expanded: LegWeights = _leg(2, 0.5, "The question with the words the rewriter added, or kept as it is.")
-    users: LegWeights = _leg(0, 0.25, "The last user turns before the question, and the question.")
-    exchange: LegWeights = _leg(2, 0.25, "The previous question, its answer, and the question.")
-    opening: LegWeights = _leg(1, 0.5, "The question the conversation began with, and the question.")
-    conversation: LegWeights = _leg(1, 1, "Everything said so far, the question and the newest first.")
-    subject: float = Field(
-        2.0, ge=0, description="How much passages of the document that the conversation is about are favoured."
-    )
-    subject_leaning: float = Field(
-        4.5, ge=-10, le=10, description="How that follows the belief that the question needs its history, as `leaning`."
-    )
-    user_turns: int = Field(1, ge=1, description="User turns in the `users` leg.")
-    clarity: float = Field(
-        12.0, ge=0, description="How strongly the typed question's weights follow how clearly it points at passages."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_kept(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "meant" in values:
-            raise ValueError("no rewriter gives a vector any more, so `meant` weighs nothing: take it out")
-        return values
-
-
-class RetrievalSettings(_Group):
-    """How a turn searches."""
-
-    evidence: int = Field(6, ge=1, le=50, description="Passages handed to the answerer at most.")
-    depth: int = Field(100, ge=1, le=1000, description="Passages each ranking contributes to the fusion.")
-    rrf_k: int = Field(60, ge=1, description="The constant of reciprocal rank fusion.")
-    legs: LegsSettings = Field(LegsSettings(), description="Weights of a follow-up's queries.")
-    rerank: Literal["auto", "always", "never"] = Field(
-        "auto", description="Cross-encoder over the top: `auto` only with a stand-alone question."
-    )
-    reranker: str = Field(
-        "",
-        description="Run, registered name, hub id or folder of the cross-encoder; empty takes the promoted run, else "
-        "the packaged one that reads conversations; `ms-marco-minilm-l12` is what that was trained from.",
-    )
-    rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
-    rerank_weight: float = Field(2.0, gt=0, le=100, description="What its order counts beside the list's.")
-    rerank_seconds: float = Field(0.5, gt=0, description="Time the cross-encoder may take, in seconds.")
-    answerable: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Refuse without asking a model where the chance that the passages answer is below this; 0 never.",
-    )
-    ask_back: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Ask which of the sections found is meant where the chance that this is right is at least this; "
-        "0 never.",
-    )
-
-
-class RewriterSettings(_Group):
+class RewriterSettings(SettingsGroup):
     """What makes a follow-up stand alone."""
 
     kind: Literal["auto", "none", "prompted"] = Field(
@@ -227,7 +146,7 @@ class RewriterSettings(_Group):
     )
 
 
-class LLMSettings(_Group):
+class LLMSettings(SettingsGroup):
     """What writes the answer."""
 
     model: str = Field(
@@ -262,7 +181,7 @@ class LLMSettings(_Group):
         return self.evidence_tokens or (2400 if self.remote else 450)
 
 
-class ServerSettings(_Group):
+class ServerSettings(SettingsGroup):
     """Where the server listens and what it refuses."""
 
     host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs a key or signing in.")
@@ -306,7 +225,7 @@ class ServerSettings(_Group):
         return is_loopback(self.host)
 
 
-class TraceSettings(_Group):
+class TraceSettings(SettingsGroup):
     """What is kept of every turn."""
 
     content: bool = Field(True, description="Record texts in traces; off keeps names, counts and seconds only.")
@@ -322,7 +241,7 @@ Quota: TypeAlias = Annotated[int, Field(ge=0)] | dict[LimitedRole, Annotated[int
 """One number for everybody with a key or a login, or one for each role; a role that is not named has no limit."""
 
 
-class LimitsSettings(_Group):
+class LimitsSettings(SettingsGroup):
     """What one principal may use; 0 is no limit."""
 
     requests_per_minute: Quota = Field(0, description="Requests to the API and calls of the page, in a minute.")
@@ -351,7 +270,7 @@ class LimitsSettings(_Group):
         }
 
 
-class AuditSettings(_Group):
+class AuditSettings(SettingsGroup):
     """What the audit log holds, and for how long."""
 
     content: bool = Field(False, description="Record questions too; off keeps who, what, when and from where.")

@@ -14,7 +14,7 @@ from index.errors import IndexingError
 from server.chat.errors import Unavailable
 from server.rewriters import RewriterKeeper
 from server.settings import Settings
-from server.turn.pipeline import TurnModels
+from server.turn.models import TurnModels
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

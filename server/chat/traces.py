@@ -14,7 +14,7 @@ from server.store.records import Trace, TraceSummary
 from server.traces import grafted, restored
 from server.tracing import Tracing
 from server.turn.events import DoneEvent, Event
-from server.turn.pipeline import TurnModels
+from server.turn.models import TurnModels
 
 MAX_LISTED = 1000
 

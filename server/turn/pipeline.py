@@ -12,12 +12,11 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal
 
 from index.errors import CollectionNotFound, IndexingError
 from index.query import Where
 from rewriter.conversation import Conversation
-from rewriter.protocol import Rewriter
 from server.settings import Settings
 from server.turn.answer import AnswerReader
 from server.turn.decision import Chances, alternatives, asked_back, chances, decide, question_back
@@ -34,6 +33,7 @@ from server.turn.events import (
 from server.turn.evidence import Read, Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.kinds import AnswerKind, answer_kind
+from server.turn.models import ModelSource, TurnModels
 from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
@@ -41,42 +41,8 @@ from server.turn.steps import Stopwatch, TurnFailed, in_thread
 from server.turn.support import Support
 from text.recorder import current
 
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from index.rerank import Reranker
-
 CANDIDATES = 3
 """Tokens of the evidence, as a multiple of what a model is shown of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnModels:
-    """What works on one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces."""
-
-    rewriter: Rewriter
-    reranker: Reranker | None = None
-    chat_model: BaseChatModel | None = None
-    name: str = "none"
-
-    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
-        """The same for every turn."""
-        return self
-
-    async def of_search(self, group: str = "") -> TurnModels:
-        """The same for every search."""
-        return self
-
-
-class ModelSource(Protocol):
-    """Gives what works on a turn, or a search, as it begins: models change under a running server."""
-
-    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
-        """For an answer of at most `answer_tokens`, or as long as the settings allow. What a model's server remembers
-        of prompts is kept apart by `group`."""
-
-    async def of_search(self, group: str = "") -> TurnModels:
-        """For a search alone, which needs no model that answers."""
 
 
 class TurnEngine:

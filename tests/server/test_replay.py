@@ -15,7 +15,8 @@ from server.store.records import Trace
 from server.traces import calls, differences, grafted, restored
 from server.tracing import Tracing
 from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent
-from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.models import TurnModels
+from server.turn.pipeline import TurnEngine
 from server.turn.steps import tell_evidence
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FAX, FakeCollection, Reversing, passage

@@ -16,7 +16,8 @@ from server.turn import steps
 from server.turn.events import (
     TokenEvent,
 )
-from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.models import TurnModels
+from server.turn.pipeline import TurnEngine
 from testing.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import FOLLOW_UP, engine, failed, play

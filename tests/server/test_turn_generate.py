@@ -13,7 +13,8 @@ from pydantic import SecretStr
 from rewriter import PassThroughRewriter
 from server.settings import LLMSettings, Settings
 from server.turn.events import DoneEvent, ErrorEvent, Event, TokenEvent
-from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.models import TurnModels
+from server.turn.pipeline import TurnEngine
 from tests.server.turn_fakes import FakeCollection
 
 if TYPE_CHECKING:

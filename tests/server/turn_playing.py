@@ -16,7 +16,8 @@ from server.turn.events import (
     SupportEvent,
     TokenEvent,
 )
-from server.turn.pipeline import TurnEngine, TurnModels
+from server.turn.models import TurnModels
+from server.turn.pipeline import TurnEngine
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 

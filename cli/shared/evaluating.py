@@ -90,3 +90,9 @@ def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]
     flags = overriding(collection=settings.collection, rewriter__kind=kind, rewriter__model=model)
     with open_rewriter(state.settings(flags), state) as rewriter:
         yield rewriter
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file of text, with the folders it needs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")

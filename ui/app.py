@@ -20,6 +20,7 @@ from ui.gate import PageGate
 from ui.live import LiveTurns
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
+from ui.workbench import add_workbench
 
 TABS = 200
 """Streams that may run through Gradio's queue at once; the service's own limits are the narrower ones."""
@@ -125,6 +126,7 @@ def _tab(request: gr.Request) -> tuple[str, str]:
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     add_traces(app, service)
+    add_workbench(app, service)
     mounted: FastAPI = gr.mount_gradio_app(
         app,
         build(service),

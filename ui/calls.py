@@ -112,7 +112,10 @@ class Calls:
         return {}
 
     async def list_collections(self, data: object) -> Answer:
-        """→ `{collections: [{name, documents, problem}], chosen, person}`; `person` is who can sign out, or empty."""
+        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench}`.
+
+        `person` is who can sign out, or empty; the last two are what the role allows.
+        """
         found = await self._service.collections()
         names = [{"name": one.name, "documents": one.documents, "problem": _problem(one)} for one in found]
         default = self._service.settings.collection
@@ -120,7 +123,8 @@ class Calls:
         adding, who = self._service.may("documents"), self._service.principal
         chosen = default if default in known or (adding and not known) else next(iter(known), "")
         person = who.name if who.id.startswith(_BY_SESSION) else ""
-        return {"collections": names, "chosen": chosen, "person": person, "adding": adding}
+        more = {"person": person, "adding": adding, "workbench": self._service.may("review")}
+        return {"collections": names, "chosen": chosen, **more}
 
     async def welcome(self, data: object) -> Answer:
         """`{id: collection}` → `{html}` of an empty conversation."""

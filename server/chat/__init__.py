@@ -5,7 +5,7 @@ the events of a turn and every type that crosses the door are exported here.
 """
 
 from rewriter.conversation import Message
-from server.access import Principal
+from server.access import Action, Principal
 from server.chat.errors import (
     ChatError,
     Conflict,
@@ -76,6 +76,7 @@ from server.turn.events import (
 __all__ = [
     "LEAST_WIDTH",
     "MOST_WIDTH",
+    "Action",
     "AuditRecord",
     "ChatError",
     "ChatService",

@@ -311,6 +311,8 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
     "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
     "GET /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}")),
+    "GET /workbench": (EVERYBODY, at("/workbench")),
+    "GET /workbench/review": (AGENTS, at("/workbench/review")),
     "POST /v1/feedback": (
         of_a_row(least="agent"),
         lambda world, who: ("/v1/feedback", {"json": {**RATING, "turn_id": world.ids["stateless"]}}),

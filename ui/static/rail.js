@@ -43,6 +43,7 @@ async function collections(chosen) {
   }));
   if (!answer.collections.length && answer.chosen) collection.add(new Option(answer.chosen, answer.chosen));
   if ([...collection.options].some((option) => option.value === wanted)) collection.value = wanted;
+  part("workbench").hidden = !answer.workbench;
   part("person").hidden = !answer.person;
   part("person").firstElementChild.textContent = answer.person;
   warn();

@@ -1,0 +1,71 @@
+"""The workbench: pages for support agents and operators beside the chat, one tab at an address of its own each.
+
+A tab is one row of `TABS`, a template `pages/workbench_NAME.html` that extends `workbench.html` and fills its block
+`content`, and a script `static/workbench_NAME.js`. The page itself holds nobody's content: its script asks the HTTP API
+(`bench.api` of `static/workbench.js`), which decides who may see what, and writes what it hears with `textContent`. A
+further tab is also named in `tests/server/test_access_walk.py`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, FastAPI, Request
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from server.chat import Action, ChatService
+from ui.templates import render, static
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One page of the workbench: its address below `/workbench/`, its title, and what the role must allow."""
+
+    name: str
+    title: str
+    needs: Action
+
+
+TABS = (Tab("review", "Review", "review"),)
+"""In the order they are shown."""
+
+
+def add_workbench(app: FastAPI, service: ChatService) -> None:
+    """Put `/workbench` on the app, which leads to its first tab, and every tab."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/workbench")
+    async def first() -> RedirectResponse:
+        return RedirectResponse(f"/workbench/{TABS[0].name}", 303)
+
+    for tab in TABS:
+        router.add_api_route(f"/workbench/{tab.name}", _page(service, tab), methods=["GET"])
+    app.include_router(router)
+
+
+def _page(service: ChatService, tab: Tab) -> Callable[[Request], Awaitable[HTMLResponse]]:
+    async def page(request: Request) -> HTMLResponse:
+        acting = service.seen_by(request.scope["state"]["principal"])
+        acting.demand(tab.needs)
+        nonce = secrets.token_urlsafe(16)
+        shown = render(
+            f"workbench_{tab.name}.html",
+            tab=tab,
+            tabs=[one for one in TABS if acting.may(one.needs)],
+            nonce=nonce,
+            style=Markup(static("page.css") + static("workbench.css")),
+            script=Markup(static("page.js") + static("workbench.js") + static(f"workbench_{tab.name}.js")),
+        )
+        policy = (
+            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; "
+            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        return HTMLResponse(shown, headers={"Content-Security-Policy": policy, "Cache-Control": "no-store"})
+
+    return page

@@ -20,6 +20,7 @@ from cli.adapt import adapt
 from cli.ask import ask
 from cli.backup import backup, restore
 from cli.calibrate import calibrate
+from cli.diagnose import diagnose
 from cli.doctor import doctor
 from cli.extract import extract
 from cli.index import index
@@ -92,6 +93,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(synth.app, name="synth")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
+app.command()(diagnose)
 app.command()(calibrate)
 app.command()(backup)
 app.command()(restore)

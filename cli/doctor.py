@@ -12,13 +12,13 @@ def doctor(context: typer.Context) -> None:
     """Check the installation and say what to do about each problem."""
     from rich.text import Text
 
-    from server.diagnosis import diagnose
+    from server.installation import check_installation
 
     state = state_of(context)
     settings = state.settings()
     looks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "bold red")}
     failed = False
-    for finding in diagnose(settings, describe):
+    for finding in check_installation(settings, describe):
         failed = failed or finding.level == "fail"
         sign, style = looks[finding.level]
         shown = Text(f"{sign} ", style=style)

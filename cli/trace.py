@@ -144,7 +144,9 @@ def replay(
         told = prompt.read_text("utf-8").strip()
         if not told:
             raise InputError(f"{prompt} is empty; write the instructions into it.")
-    changes = ReplayChanges(rewrite.strip(), tuple(add or ()), tuple(drop or ()), told, another_model=bool(model))
+    changes = ReplayChanges(
+        rewrite.strip(), tuple(add or ()), tuple(drop or ()), prompt=told, another_model=bool(model)
+    )
 
     async def play(service: ChatService) -> ReplayedTurn:
         return await service.replay(turn, changes)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evaluation.errors import BadRow
 from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows
-from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent
 from server.turn.generate import logprobs_of
 from text.recorder import Recording
 
@@ -56,6 +56,9 @@ class AnsweredTurn:
 
     dropped: int = 0
     problem: str = ""
+    turn_id: str = ""
+    asks_back: bool = False
+    """Whether it asks which of several things is meant."""
 
     def row(self) -> dict[str, Any]:
         """As a line of the journal."""
@@ -148,35 +151,41 @@ def _keep(row: Mapping[str, Any], journal: Path) -> None:
 
 
 async def _ask(engine: TurnEngine, question: Question, collection: str, listening: Listening | None) -> AnsweredTurn:
-    searched, passages = question.text, list[Mapping[str, Any]]()
     if listening is not None:
         listening.logprobs = []
-    async for event in engine.run(question.text, collection=collection, conversation=question.conversation):
-        if isinstance(event, RewriteEvent):
-            searched = event.text
-        elif isinstance(event, EvidenceEvent):
-            passages = [passage.model_dump(include=_KEPT) for passage in event.passages]
-        elif isinstance(event, DoneEvent):
-            return AnsweredTurn(
-                id=question.id,
-                question=question.text,
-                searched=searched,
-                status=event.status,
-                answer=event.answer,
-                passages=tuple(passages),
-                citations=tuple(
-                    {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
-                    for c in event.citations
-                ),
-                support=tuple(one.model_dump(exclude={"type"}) for one in event.support),
-                seconds=event.seconds,
-                tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
-                perplexity=listening.perplexity if listening is not None else None,
-                dropped=event.dropped_citations,
-            )
-        elif isinstance(event, ErrorEvent):
-            return _failed(question, searched, passages, event)
-    raise AssertionError("a turn ends with `done` or `error`")
+    running = engine.run(question.text, collection=collection, conversation=question.conversation)
+    return answered(question, [event async for event in running], listening)
+
+
+def answered(question: Question, events: Sequence[Event], listening: Listening | None = None) -> AnsweredTurn:
+    """What the events of a turn came to."""
+    rewrite = next((event for event in events if isinstance(event, RewriteEvent)), None)
+    evidence = next((event for event in events if isinstance(event, EvidenceEvent)), None)
+    searched = rewrite.text if rewrite else question.text
+    passages = [passage.model_dump(include=_KEPT) for passage in evidence.passages] if evidence else []
+    event = events[-1]
+    if isinstance(event, ErrorEvent):
+        return _failed(question, searched, passages, event)
+    assert isinstance(event, DoneEvent), "a turn ends with `done` or `error`"
+    return AnsweredTurn(
+        id=question.id,
+        question=question.text,
+        searched=searched,
+        status=event.status,
+        answer=event.answer,
+        passages=tuple(passages),
+        citations=tuple(
+            {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
+            for c in event.citations
+        ),
+        support=tuple(one.model_dump(exclude={"type"}) for one in event.support),
+        seconds=event.seconds,
+        tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
+        perplexity=listening.perplexity if listening is not None else None,
+        dropped=event.dropped_citations,
+        turn_id=event.turn_id,
+        asks_back=bool(event.alternatives),
+    )
 
 
 def _failed(
@@ -194,4 +203,5 @@ def _failed(
         seconds=event.seconds,
         tokens={},
         problem=f"{event.code}: {event.message}",
+        turn_id=event.turn_id,
     )

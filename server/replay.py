@@ -39,12 +39,14 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplayChanges:
-    """What is to be different: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers),
-    the instructions of the model, and whether there is `another_model`. Settings are the engine's own."""
+    """What is to be different: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or
+    all others, with `alone`), the instructions of the model, and whether there is `another_model`. Settings are the
+    engine's own."""
 
     rewrite: str = ""
     add: tuple[str, ...] = ()
     drop: tuple[int, ...] = ()
+    alone: bool = False
     prompt: str = ""
     another_model: bool = False
 
@@ -154,7 +156,11 @@ class _ReplaySearch(TurnSearch):
         best = found[0].score if found else 1.0
         added = [Hit(one, best, {"added": 1}) for name in changes.add for one in _named(name, found, searched)]
         names = {hit.passage.id for hit in added}
-        kept = [hit for hit in found if hit.passage.id not in dropped | names]
+        if added and reranked and self.reranker is not None:
+            seconds, asked = self.settings.retrieval.rerank_seconds, self.reading(plan, self.reranker)
+            # Read as the others were, for what is thought of them decides whether there is an answer.
+            added = [replace(hit, score=best) for hit in self.reranker.rerank(hits=added, seconds=seconds, **asked)]
+        kept = [] if changes.alone else [hit for hit in found if hit.passage.id not in dropped | names]
         return [*added, *kept], reranked
 
     def read(self, question: str, texts: Sequence[str]) -> list[float | None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from evaluation.errors import BadRow, EvaluationError
 from rewriter.conversation import Conversation, Message, Role
@@ -13,6 +14,8 @@ from rewriter.conversation import Conversation, Message, Role
 ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}
 SHAPE = '{"id": "q1", "history": [{"role": "user", "text": "…"}, {"role": "assistant", "text": "…"}], "text": "…"}'
 SHOWN = 10
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +28,45 @@ class QueryLine:
 
 
 def read_queries(path: Path) -> list[QueryLine]:
-    """The questions of `path` in its order; blank lines are passed over.
+    """The questions of `path` in its order. Raises as `checked_lines`."""
+    return checked_lines(path, lambda line, _: parse(line), SHAPE, lambda one: one.id)
 
-    Raises BadRow naming up to ten bad lines by number, EvaluationError where there is nothing to read.
+
+def checked_lines(
+    path: Path, parse: Callable[[str, int], T], shape: str, name: Callable[[T], str], *, most: int = 0
+) -> list[T]:
+    """What `parse` makes of each line and its number, in their order; blank lines are passed over.
+
+    `parse` raises ValueError for a bad one. Raises BadRow naming up to ten bad lines by number, EvaluationError where
+    there is nothing to read, or more than `most` lines.
     """
-    queries: list[QueryLine] = []
+    found: list[T] = []
     problems: list[str] = []
     seen: dict[str, int] = {}
     for number, line in _lines(path):
         if not line.strip():
             continue
         try:
-            query = parse(line)
-            if query.id in seen:
-                raise ValueError(f"its id {query.id!r} stands in line {seen[query.id]} already")
+            one = parse(line, number)
+            if name(one) in seen:
+                raise ValueError(f"its id {name(one)!r} stands in line {seen[name(one)]} already")
         except ValueError as error:
             problems.append(f"line {number}: {error}")
         else:
-            seen[query.id] = number
-            queries.append(query)
+            seen[name(one)] = number
+            found.append(one)
+        if most and len(found) > most:
+            raise EvaluationError(f"{path} holds more than {most} questions; split it.")
     if problems:
         count = "a bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
         more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
         raise BadRow(
             f"{path} has {count}: {'; '.join(problems[:SHOWN])}{more}. "
-            f"Correct or remove them; a line looks like {SHAPE}."
+            f"Correct or remove them; a line looks like {shape}."
         )
-    if not queries:
-        raise EvaluationError(f"{path} holds no question; a line looks like {SHAPE}.")
-    return queries
+    if not found:
+        raise EvaluationError(f"{path} holds no question; a line looks like {shape}.")
+    return found
 
 
 def parse(line: str) -> QueryLine:

@@ -31,7 +31,8 @@ def finished_rows(partial: Path, lines: Sequence[InputLine[T]], label: str) -> d
     wanted = {line.id: line.fingerprint(label) for line in lines}
     found: dict[str, Row] = {}
     if partial.is_file():
-        for raw in partial.read_text("utf-8", errors="replace").splitlines():
+        # A line ends where a line feed is: texts may hold other characters that count as line breaks.
+        for raw in partial.read_text("utf-8", errors="replace").split("\n"):
             try:
                 kept = json.loads(raw)
                 if wanted.get(kept["row"]["id"]) == kept["input"]:

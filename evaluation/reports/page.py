@@ -15,6 +15,8 @@ from markupsafe import Markup, escape
 
 from evaluation.reports import charts
 from evaluation.reports.compare import Comparison
+from evaluation.reports.failures import SHOWN as SHOWN_FAILURES
+from evaluation.reports.failures import STAGES, counts, failures, headline, told
 from evaluation.reports.runs import EvaluationRun, Metric
 from evaluation.reports.tables import HEADINGS, SHOWN, by_system, p_value
 from evaluation.sets.base import DEPTHS
@@ -35,13 +37,22 @@ def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequen
     """The page; with a comparison it shows that too. `extra` are further plots, made by `charts`."""
     from jinja2 import Environment
 
+    failed = failures(run)
     template = files(__package__).joinpath("report.html").read_text("utf-8")
     return (
         Environment(autoescape=True)
         .from_string(template)
         .render(
             run=run,
-            charts=[*_charts(run), *extra],
+            # Of a diagnosis its failures are read, and there is one system.
+            charts=[*([] if run.kind == "diagnosis" else _charts(run)), *extra],
+            headline=headline(run, failed) if run.kind == "diagnosis" else "",
+            failures=[
+                (stage, said, [one for one in failed if one["stage"] == stage]) for stage, said in STAGES.items()
+            ],
+            counts=Table(*counts(failed)) if failed else None,
+            shown=SHOWN_FAILURES,
+            told=told,
             summaries=_summaries(run),
             tests=_tests(run),
             parts=_parts(run),

@@ -14,7 +14,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document
 from index.query import Hit, Passage, Query, Where
@@ -284,24 +284,21 @@ class TurnSearch:
             )
         if not reranks or not found or self.reranker is None:
             return found, False
-        reads = self.reranker.reads_conversations
-        question = plan.asked if reads else plan.legs.rerank_question or plan.question
-        weight, context = retrieval.rerank_weight, plan.context if reads else None
+        asked = self.reading(plan, self.reranker)
         with watch.begin("rerank") as step:
-            found = self.reranker.rerank(
-                question,
-                found,
-                seconds=retrieval.rerank_seconds,
-                top=retrieval.rerank_top,
-                weight=weight,
-                context=context,
-            )
-            step.tell(
-                {"question": question, "weight": weight, "top": retrieval.rerank_top, "context": context},
-                _traced(found),
-                {"hits": len(found)},
-            )
+            found = self.reranker.rerank(hits=found, seconds=retrieval.rerank_seconds, **asked)
+            step.tell(asked, _traced(found), {"hits": len(found)})
         return found, True
+
+    def reading(self, plan: SearchPlan, reranker: Reranker) -> dict[str, Any]:
+        """What the cross-encoder is asked beside the hits: the question, and what goes with it."""
+        reads, retrieval = reranker.reads_conversations, self.settings.retrieval
+        return {
+            "question": plan.asked if reads else plan.legs.rerank_question or plan.question,
+            "weight": retrieval.rerank_weight,
+            "top": retrieval.rerank_top,
+            "context": plan.context if reads else None,
+        }
 
     @recorded
     def read(self, question: str, texts: Sequence[str]) -> list[float | None]:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from server.access.settings import OidcSettings
 from server.api.door import oidc
-from server.diagnosis import check_provider
+from server.installation import check_provider
 from server.settings import Settings
 from server.store import sessions
 from testing.oidc_provider import FakeOidcProvider, sign, signing_key

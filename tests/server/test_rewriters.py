@@ -12,7 +12,7 @@ from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.load import packaged_folder
 from rewriter.passthrough import PassThroughRewriter
-from server.diagnosis import check_llm
+from server.installation import check_llm
 from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings
 from testing.openai_server import FakeOpenAIServer

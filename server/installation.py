@@ -32,7 +32,7 @@ class Finding:
     remedy: str = ""
 
 
-def diagnose(settings: Settings, describe: Callable[[BaseException], str]) -> Iterator[Finding]:
+def check_installation(settings: Settings, describe: Callable[[BaseException], str]) -> Iterator[Finding]:
     """Every check's findings, each as soon as it is known. `describe` words what nobody foresaw."""
     yield from check_python()
     yield from check_home(settings)

@@ -1,0 +1,208 @@
+"""`anaphora diagnose`: questions with known answers asked as in a chat, and every failure traced to its stage."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.shared.options import Answering, overriding
+from cli.shared.state import InputError, State, state_of
+
+if TYPE_CHECKING:
+    from evaluation.answering import AnsweredTurn
+    from evaluation.diagnosis.gold import GoldIndex
+    from evaluation.reports.runs import EvaluationRun
+    from evaluation.sets.dialogs import JudgedQuestion
+    from server.chat import ChatService
+    from server.settings import Settings
+    from server.turn.events import Event
+
+
+def diagnose(
+    context: typer.Context,
+    gold: Annotated[Path, typer.Argument(help="Questions with answers, one JSON object a line (docs/diagnose.md).")],
+    out: Annotated[Path, typer.Option(help="Folder of the report; the same command goes on with it.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
+    model: Answering = "",
+    judge: Annotated[
+        str, typer.Option(metavar="MODEL", help="A model that says whether answers mean the same, named as --model.")
+    ] = "",
+) -> None:
+    """Ask questions whose answers are known, find the stage at which each failure arose, and write a report.
+
+    Every turn and every verdict is kept as it comes: after an interruption the same command goes on.
+    """
+    from cli.shared.resources import demand_collection, fetch_models
+    from evaluation.diagnosis.gold import read_gold
+    from evaluation.reports.failures import counts, failures, headline
+    from evaluation.reports.tables import table
+
+    state = state_of(context)
+    golds = read_gold(gold)
+    settings = state.settings(overriding(collection=collection, llm__model=model))
+    if not settings.trace.content:
+        raise InputError(
+            "`diagnose` plays its turns again, and with trace.content off none is kept with its texts. Run it with "
+            "ANAPHORA_TRACE__CONTENT=true: only the questions of your file are kept then."
+        )
+    demand_collection(settings)
+    fetch_models(settings, state, llm=True)
+    judging = state.settings(overriding(llm__model=judge)) if judge else None
+    if judging is not None:
+        fetch_models(judging, state, encoder=False, reranker=False, llm=True)
+    run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
+    rows = failures(run)
+    state.out.print(headline(run, rows))
+    if rows:
+        state.out.print(table(*counts(rows)), soft_wrap=True)
+    for note in run.notes:
+        state.err.print(f"Note: {note}", style="yellow")
+    state.err.print(f"Wrote {out / 'report.html'}.")
+
+
+async def _run(
+    state: State, settings: Settings, judging: Settings | None, golds: list[JudgedQuestion], name: str, out: Path
+) -> EvaluationRun:
+    from cli.shared.progress import progress
+    from evaluation.diagnosis.gold import GoldIndex
+    from evaluation.diagnosis.running import DiagnosisPlan, ask_all, judge_turns, open_diagnosis, write_diagnosis
+    from server.access.audit import at_terminal
+    from server.chat import open_service
+    from server.engines import open_engine
+
+    digest = settings.model_dump_json(include={"index", "retrieval", "rewriter", "llm"}, exclude={"llm": {"api_key"}})
+    async with open_service(settings, warm=False) as opened:
+        collection = await asyncio.to_thread(opened.core.opened.get, settings.collection)
+        answering = settings.llm.remote_name or settings.llm.model
+        fingerprint = hashlib.sha256(digest.encode()).hexdigest()[:16]
+        judge_name = judging.llm.model if judging is not None else ""
+        plan = DiagnosisPlan(name, settings.collection, collection.version, answering, fingerprint, judge_name)
+        writer, bar = open_diagnosis(out, plan), partial(progress, state.err)
+        places = GoldIndex(collection)
+        at_once = 1 if answering == "none" else min(settings.llm.parallel, settings.server.concurrent_turns)
+        with ExitStack() as stack:
+            turns = ServiceTurns(opened.seen_by(at_terminal()), settings, golds, places)
+            stack.callback(turns.close)
+            asked = await ask_all(golds, turns, writer, plan, at_once, bar)
+            judge = None
+            if judging is not None:
+                engine = stack.enter_context(open_engine(judging))
+                judge = engine.chat_model()
+            judged = await judge_turns(golds, asked, places, turns, writer, plan, judge, bar)
+            return write_diagnosis(golds, asked, judged, writer, plan, settings)
+
+
+class ServiceTurns:
+    """Turns of the chat service, with their traces in its database; an `OracleTurns`."""
+
+    def __init__(
+        self, service: ChatService, settings: Settings, golds: Sequence[JudgedQuestion], places: GoldIndex
+    ) -> None:
+        self._service, self._settings, self._golds, self._places = service, settings, golds, places
+        self._stack = ExitStack()
+        self._extended: Path | None = None
+
+    async def ask(self, gold: JudgedQuestion) -> AnsweredTurn:
+        """The question as it stands, the newest of its history as far as the settings allow."""
+        from server.chat import TurnRequest
+
+        most = self._settings.server.max_history_turns
+        history = gold.question.conversation.messages[-most:] if most else ()
+        request = TurnRequest(question=gold.question.text, collection=self._settings.collection, history=history)
+
+        async def asked() -> list[Event]:
+            return [event async for event in self._service.turn(request)]
+
+        return await self._answered(gold, asked)
+
+    async def again(
+        self,
+        gold: JudgedQuestion,
+        turn: AnsweredTurn,
+        *,
+        rewrite: str = "",
+        add: Sequence[str] = (),
+        alone: bool = False,
+    ) -> AnsweredTurn:
+        """The turn with one step changed (`server.replay`)."""
+        from server.replay import ReplayChanges
+
+        changes = ReplayChanges(rewrite, tuple(add), alone=alone)
+
+        async def replayed() -> list[Event]:
+            return (await self._service.replay(turn.turn_id, changes)).events
+
+        return await self._answered(gold, replayed)
+
+    async def ask_indexed(self, gold: JudgedQuestion) -> AnsweredTurn:
+        """The question over a copy of the collection that also holds every quote which is missing."""
+        from index.collection import Collection
+        from server.turn.pipeline import TurnEngine
+
+        core, name = self._service.core, self._settings.collection
+        if self._settings.index.vectors.url:
+            return _failed(gold, "a collection whose vectors lie on a server is not copied")
+        if self._extended is None:
+            self._extended = Path(self._stack.enter_context(TemporaryDirectory(prefix="anaphora-diagnose-")))
+            await asyncio.to_thread(self._extend, self._extended)
+        encoder = await asyncio.to_thread(core.models.encoder)
+        with closing(
+            await asyncio.to_thread(
+                partial(Collection.open, self._extended, name, encoder, store=self._settings.index.vectors)
+            )
+        ) as extended:
+            engine = TurnEngine(collection=lambda _: extended, models=core.models, settings=self._settings)
+            asked, history = gold.question.text, gold.question.conversation
+
+            async def events() -> list[Event]:
+                return [one async for one in engine.run(asked, collection=name, conversation=history)]
+
+            return await self._answered(gold, events)
+
+    def close(self) -> None:
+        """Remove the copy, if one was made."""
+        self._stack.close()
+
+    def _extend(self, root: Path) -> None:
+        """Copy the collection to `root`, and index there what is missing of the answers."""
+        from index.documents import Document, Section
+        from index.indexer import index_documents
+
+        name, store = self._settings.collection, self._settings.index.vectors
+        shutil.copytree(self._settings.home / "collections" / name, root / name)
+        documents = []
+        for gold in self._golds:
+            missing = [place for place in self._places.places(gold) if not place.passages]
+            for n, place in enumerate(missing):
+                text = place.quote.text or gold.question.answer
+                title = Path(place.quote.document or next(iter(gold.documents), "")).stem
+                made = f"missing/{gold.question.id}/{n}"
+                documents.append(Document(made, title, text, (Section((), 0, len(text)),)))
+        index_documents(root, name, documents, self._service.core.models.encoder(), store=store)
+
+    async def _answered(self, gold: JudgedQuestion, play: Callable[[], Awaitable[list[Event]]]) -> AnsweredTurn:
+        """What the events of a turn came to; a request that is refused is an error of this question alone."""
+        from evaluation.answering import answered
+        from server.chat import InvalidRequest
+
+        try:
+            events = await play()
+        except InvalidRequest as refused:
+            return _failed(gold, str(refused))
+        return answered(gold.question, events)
+
+
+def _failed(gold: JudgedQuestion, problem: str) -> AnsweredTurn:
+    from evaluation.answering import AnsweredTurn
+
+    question = gold.question
+    return AnsweredTurn(question.id, question.text, question.text, "error", "", (), (), (), {}, {}, problem=problem)

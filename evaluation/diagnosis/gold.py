@@ -1,0 +1,193 @@
+"""Questions whose answers are known: the lines of a file, and where in a collection the answers stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evaluation.batches.queries import checked_lines
+from evaluation.sets.base import Question, Quote
+from evaluation.sets.dialogs import JudgedQuestion
+from evaluation.sets.quotes import document_id, relevant, spans
+from evaluation.sets.rows import ROLES
+from rewriter.conversation import Conversation, Message
+from text.words import stems
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+    from index.query import Passage
+
+SHAPE = '{"question": "…", "answer": "…", "history": [{"role": "user", "text": "…"}], "quotes": ["…"]}'
+TWIN_WORDS = 6
+"""A quote of so many words answers in any document that holds it; a shorter one may stand elsewhere by chance."""
+HOLDS = 0.8
+"""A passage with this share of an answer's words holds the answer, where no quote says which does."""
+MOST_PASSAGES = 3
+MAX_ROWS = 20_000
+
+
+def read_gold(path: Path) -> list[JudgedQuestion]:
+    """The questions of a file. One without an answer and without a quote is not answered in the documents.
+
+    Raises BadRow naming up to ten bad lines by number, EvaluationError where there is nothing to read.
+    """
+    return checked_lines(path, _parse, SHAPE, lambda one: one.question.id, most=MAX_ROWS)
+
+
+def _parse(line: str, number: int) -> JudgedQuestion:
+    """One line; raises ValueError saying what is wrong with it."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")
+    name = row.get("id", f"line-{number}")
+    name = str(name) if isinstance(name, int) and not isinstance(name, bool) else name
+    if not isinstance(name, str) or name.split() != [name]:
+        raise ValueError(f'its "id" {name!r} is no name without white space')
+    question = _text(row, "question") or _text(row, "text")
+    if not question:
+        raise ValueError('no "question"')
+    answer, quotes = _text(row, "answer"), tuple(_quotes(row.get("quotes") or row.get("evidence") or []))
+    documents, passages = _names(row, "documents"), _names(row, "relevant")
+    if not answer and not quotes and (documents or passages):
+        raise ValueError('it names where the answer stands, and neither "answer" nor "quotes" says what it is')
+    history = Conversation(tuple(_messages(row.get("history") or [])))
+    known = "answerable" if answer or quotes else "unanswerable"
+    asked = Question(name, name, question, history, _text(row, "rewrite"), answer=answer, answerability=known)
+    return JudgedQuestion(asked, passages, documents, quotes)
+
+
+def _text(row: dict[str, Any], key: str) -> str:
+    value = row.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f'its "{key}" is not a text')
+    return (value or "").strip()
+
+
+def _names(row: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = row.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f'its "{key}" are no list of ids')
+    return tuple(value)
+
+
+def _quotes(given: object) -> list[Quote]:
+    """Quotes as texts, or as objects that name their document too."""
+    found = []
+    for one in given if isinstance(given, list) else [None]:
+        parts = {"quote": one} if isinstance(one, str) else one
+        if not isinstance(parts, dict) or not stems(_text(parts, "quote")):
+            raise ValueError('its "quotes" are no list of texts, or of objects with "document" and "quote"')
+        found.append(Quote(_text(parts, "document"), _text(parts, "quote")))
+    return found
+
+
+def _messages(given: object) -> list[Message]:
+    """Messages with `role` and `text` (or `content`), or pairs of a question and its answer."""
+    found = list[Message]()
+    for place, one in enumerate(given if isinstance(given, list) else [None], 1):
+        pair = dict(zip(("question", "answer"), one, strict=False)) if isinstance(one, list) else one
+        if not isinstance(pair, dict):
+            raise ValueError(f'{place} of "history" is neither a message nor a question with its answer')
+        if "question" in pair:
+            said = [("user", pair["question"]), ("assistant", pair.get("answer"))]
+        else:
+            said = [(ROLES.get(str(pair.get("role")), ""), pair.get("text", pair.get("content")))]
+        for role, text in said:
+            if role not in ("user", "assistant") or not isinstance(text, str):
+                raise ValueError(f'{place} of "history" has no "role" (user or assistant) and "text"')
+            found.append(Message(ROLES[role], text))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPlace:
+    """Where one part of an answer stands: stretches of documents and ids of passages; nowhere if there are none."""
+
+    quote: Quote
+    stretches: tuple[tuple[str, int, int], ...]
+    passages: tuple[str, ...]
+
+    def held(self, evidence: Sequence[Any]) -> bool:
+        """Whether one of these passages (`document_id`, `passage_id`, `start`, `end`, `text`) holds it."""
+        return any(
+            one["passage_id"] in self.passages
+            or (
+                bool(self.quote.text and len(self.quote.text.split()) >= TWIN_WORDS)
+                and bool(spans(one["text"], self.quote.text))
+            )
+            or any(
+                document == one["document_id"]
+                and 2 * (min(end, one["end"]) - max(start, one["start"])) >= min(end - start, one["end"] - one["start"])
+                for document, start, end in self.stretches
+            )
+            for one in evidence
+        )
+
+
+class GoldIndex:
+    """Finds answers in a collection; its texts are read once, when they are first needed."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._known = {one.id for one in collection.documents()}
+        self._texts: dict[str, str] = {}
+        self._passages: dict[str, list[Passage]] = {}
+
+    def places(self, gold: JudgedQuestion) -> list[GoldPlace]:
+        """Where each quote stands, or else the answer; all of them are needed. None for an unanswerable question."""
+        if gold.quotes:
+            return [self._quoted(quote) for quote in gold.quotes]
+        if gold.question.answer:
+            return [self._answered(gold)]
+        return []
+
+    def _quoted(self, quote: Quote) -> GoldPlace:
+        own = document_id(quote.document, self._known)
+        names = [own] if own else []
+        if not quote.document or len(quote.text.split()) >= TWIN_WORDS:
+            names += sorted(self._known - {own})
+        stretches, passages = list[tuple[str, int, int]](), list[str]()
+        for name in names:
+            if found := spans(self._text(name), quote.text):
+                held = relevant(self._of(name), found)
+                passages += held
+                stretches += [(name, *place) for place in found if held]
+        return GoldPlace(quote, tuple(stretches), tuple(passages))
+
+    def _answered(self, gold: JudgedQuestion) -> GoldPlace:
+        """The passages with most of the answer's words, in the documents that are named, if any."""
+        names = [found for one in gold.documents if (found := document_id(one, self._known))]
+        if gold.relevant:
+            there = [one.id for name in names or self._known for one in self._of(name) if one.id in gold.relevant]
+            return GoldPlace(Quote("", ""), (), tuple(there))
+        wanted = frozenset(stems(gold.question.answer))
+        every = names if gold.documents else sorted(self._known)
+        scored = [
+            (len(wanted & held) / max(1, len(wanted)), passage, n) for name in every
+            for n, (passage, held) in enumerate(self._stems[name])
+        ]  # fmt: skip
+        best = sorted((one for one in scored if one[0] >= HOLDS), key=lambda one: (-one[0], one[2]))
+        return GoldPlace(Quote("", ""), (), tuple(passage for _, passage, _ in best[:MOST_PASSAGES]))
+
+    @cached_property
+    def _stems(self) -> dict[str, list[tuple[str, frozenset[str]]]]:
+        return {name: [(one.id, frozenset(stems(one.text))) for one in self._of(name)] for name in self._known}
+
+    def _text(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = self._collection.document(name).text
+        return self._texts[name]
+
+    def _of(self, name: str) -> list[Passage]:
+        if name not in self._passages:
+            self._passages[name] = self._collection.passages(name)
+        return self._passages[name]

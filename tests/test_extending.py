@@ -9,8 +9,8 @@ import pytest
 
 from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
-from server.installation import check_llm
 from server.engines import EngineError, open_engine
+from server.installation import check_llm
 from server.rewriters import open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings
 from tests.conftest import Declare

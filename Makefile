@@ -29,7 +29,8 @@ help: ## Say what there is
 	@echo
 	@echo "  DOCS=path     what to serve (default: the documentation of Anaphora itself)"
 	@echo "  PORT=7860     port of the page and the API"
-	@echo "  MODEL=name    a name from 'anaphora models', a GGUF file, the URL of an OpenAI-compatible server, or none"
+	@echo "  MODEL=name    a name from 'anaphora models', a GGUF file or hf:OWNER/REPO/FILE.gguf, ollama:NAME, vllm, the"
+	@echo "                URL of an OpenAI-compatible server, or none"
 	@echo "  ANAPHORA_HOME folder of collections, models and conversations"
 	@echo "  PYTHON        the interpreter to build .venv with, 3.11 or newer"
 	@echo "  EXTRAS=names  what install adds, by commas: train, eval, hub, chroma"

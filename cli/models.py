@@ -33,12 +33,12 @@ def list_models(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from cli.shared.console import open_table
-    from server.registry import registered_models
+    from server.registry import registered_models, remembered
 
     state = state_of(ctx)
     home = _home(state)
     table = open_table("name", "kind", "size", "licence", "fetched", "what it is", right=("size",))
-    for model in registered_models().values():
+    for model in (*registered_models().values(), *remembered(home).values()):
         fetched = "yes" if model.fetched(home) else "no"
         size = f"{model.size / 1e6:,.0f} MB"
         table.add_row(model.name, model.kind, size, model.licence, fetched, model.description)
@@ -52,11 +52,13 @@ def fetch(
 ) -> None:
     """Fetch models into the home folder, resuming what an earlier run left; verified ones are left alone."""
     from server.registry import fetch as fetch_model
-    from server.registry import find, progress_bar
+    from server.registry import find, hub_model, progress_bar
 
     state = state_of(ctx)
     home = _home(state)
-    for model in [find(name) for name in names]:
+    for model in [hub_model(name, home) if name.startswith("hf:") else find(name) for name in names]:
+        if not model.packages:
+            state.err.print(model.description, soft_wrap=True)
         with progress_bar(state.err) as progress:
             path = fetch_model(model, home, progress)
         state.out.print(str(path), soft_wrap=True)
@@ -65,10 +67,14 @@ def fetch(
 @app.command()
 def path(ctx: typer.Context, name: Name) -> None:
     """Print where a fetched model lies: the GGUF file of an LLM, the folder of anything else."""
-    from server.registry import ModelNotFetched, find
+    from server.registry import ModelNotFetched, find, resolve
 
     state = state_of(ctx)
-    model, home = find(name), _home(state)
+    home = _home(state)
+    if name.startswith("hf:"):
+        state.out.print(resolve(name, home), soft_wrap=True)
+        return
+    model = find(name)
     if not model.fetched(home):
         raise ModelNotFetched(f"{name} is not in {home}. Fetch it with `anaphora models fetch {name}`.")
     state.out.print(str(model.path(home)), soft_wrap=True)

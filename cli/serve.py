@@ -66,12 +66,24 @@ def serve(
             raise InputError(f"Restoring {settings.home} was cut short; run `anaphora restore FILE` again first.")
         demand_key(settings)
         sock = held.enter_context(contextlib.closing(listen(settings.server)))
+        _tell_nearby(settings, state)
         fetch_models(settings, state, llm=True)
         given = effective(settings, state.settings_class(), state.flags(flags))
         chosen = {row.setting.name: row.value for row in given if row.source != "default"}
         code = asyncio.run(_serve(settings, state, sock, paths, chosen, group))
     if code is not ExitCode.OK:
         raise typer.Exit(code)
+
+
+def _tell_nearby(settings: Settings, state: State) -> None:
+    """On the first start, before a model is fetched: which model servers of this machine could answer instead."""
+    from server.engines.nearby import nearby_servers
+    from server.registry import registered_models
+
+    model = registered_models().get(settings.llm.model)
+    if model is not None and not model.fetched(settings.home):
+        for seen in nearby_servers(settings.llm):
+            state.err.print(showable_line(str(seen)), soft_wrap=True)
 
 
 async def _serve(

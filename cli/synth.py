@@ -136,7 +136,7 @@ def make(
     batches: BatchAsker | None = None
     with ExitStack() as stack:
         if batch:
-            name = model or settings.llm.remote_name
+            name = model or settings.llm.asked_name
             if not name:
                 raise InputError("Batch requests name their model: give --model (or set llm.remote_name).")
             journal = stack.enter_context(Journal(folder.journal))

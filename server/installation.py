@@ -42,6 +42,7 @@ def check_installation(settings: Settings, describe: Callable[[BaseException], s
     yield from check_rewriter(settings)
     yield from check_collections(settings, describe)
     yield from check_llm(settings)
+    yield from check_nearby(settings)
     yield from check_provider(settings)
 
 
@@ -112,18 +113,20 @@ def check_audit(settings: Settings) -> Iterator[Finding]:
 
 def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there, and are what was fetched."""
-    from server.registry import registered_models
+    from server.registry import registered_models, remembered
     from server.registry.fetching import sha256
     from server.rerankers import chosen_reranker
 
-    known = registered_models()
+    known = {**registered_models(), **remembered(settings.home)}
     wanted = [("embedding model", settings.index.encoder)]
     if settings.retrieval.rerank != "never":
         wanted.append(("reranker", chosen_reranker(settings)))
-    if settings.llm.model in known:
+    if settings.llm.model in known or settings.llm.model.startswith("hf:"):
         wanted.append(("language model", settings.llm.model))
     for what, name in wanted:
-        if name not in known:
+        if name not in known and name.startswith("hf:"):
+            yield Finding(what, "fail", f"{name} is not fetched", f"Run `anaphora models fetch {name}`.")
+        elif name not in known:
             there = Path(name).expanduser().exists()
             yield Finding(what, "ok", f"{name} ({'a folder' if there else 'from the hub, fetched when it is needed'})")
         elif known[name].fetched(settings.home):
@@ -227,6 +230,15 @@ def check_llm(settings: Settings) -> Iterator[Finding]:
             yield Finding("answers", "ok", f"{model} on this machine")
 
 
+def check_nearby(settings: Settings) -> Iterator[Finding]:
+    """Which other model servers of this machine could answer."""
+    from server.engines.nearby import nearby_servers
+
+    for seen in nearby_servers(settings.llm):
+        if seen.url != settings.llm.address:
+            yield Finding("on this machine", "ok", str(seen))
+
+
 def check_provider(settings: Settings) -> Iterator[Finding]:
     """The provider by which people sign in, where there is one, is the one of the settings and answers."""
     if not settings.oidc.issuer:
@@ -247,11 +259,11 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
 def _remote(settings: Settings) -> Finding:
     import httpx
 
-    address = without_credentials(settings.llm.model)
+    address = without_credentials(settings.llm.address)
     key = settings.llm.api_key.get_secret_value()
     try:
         answer = httpx.get(
-            f"{settings.llm.model.rstrip('/')}/models",
+            f"{settings.llm.address}/models",
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=ANSWER_SECONDS,
         )
@@ -269,7 +281,15 @@ def _remote(settings: Settings) -> Finding:
         return Finding(
             "answers", "fail", f"{address} is no OpenAI-compatible server", "Correct llm.model; it often ends in /v1."
         )
-    wanted = settings.llm.remote_name
+    wanted = settings.llm.asked_name
+    if wanted and settings.llm.server:
+        from server.engines import EngineError
+        from server.engines.remote import demand_listed
+
+        try:
+            wanted = demand_listed(settings.llm, names)
+        except EngineError as error:
+            return Finding("answers", "fail", str(error), "Name one of those in llm.model.")
     rewriting = settings.rewriter.remote_name if settings.rewriter.kind == "prompted" else ""
     for setting, name in (("llm", wanted), ("rewriter", rewriting)):
         if name and name not in names:

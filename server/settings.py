@@ -36,6 +36,9 @@ def default_home() -> Path:
     return Path(os.environ.get("ANAPHORA_HOME") or user_data_path("anaphora"))
 
 
+SERVERS = ("ollama", "vllm")
+"""Model servers that `llm.model` may name instead of their address."""
+
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
@@ -151,9 +154,16 @@ class LLMSettings(SettingsGroup):
 
     model: str = Field(
         "qwen2.5-coder-1.5b-instruct",
-        description="A registered name or GGUF file (runs here), an OpenAI-compatible base URL, `none`, "
-        "or `ENGINE:…` of another package.",
+        description="A registered name, a GGUF file or `hf:OWNER/REPO/FILE.gguf` of the hub (runs here), `ollama:NAME` "
+        "or `vllm` (servers of this machine), an OpenAI-compatible base URL, `none`, or `ENGINE:…` of another package.",
     )
+    choices: dict[str, str] = Field(
+        default={},
+        description="Models that people may choose for a conversation, beside `model`: the names they see, and what "
+        "each stands for, written as `model` is. Empty: there is no choice.",
+    )
+    ollama_url: str = Field("http://127.0.0.1:11434/v1", description="Where `ollama:NAME` is asked.")
+    vllm_url: str = Field("http://127.0.0.1:8000/v1", description="Where `vllm` is asked.")
     remote_name: str = Field("", description="Model name at the URL; empty takes the first it lists.")
     api_key: SecretStr = Field(SecretStr(""), description="Key for the URL; empty where it needs none.")
     cache_salt: str = Field(
@@ -171,9 +181,27 @@ class LLMSettings(SettingsGroup):
     total_seconds: float = Field(300.0, gt=0, description="Longest answer, in seconds.")
 
     @property
+    def server(self) -> str:
+        """The one of `SERVERS` that `model` names; empty where it names none."""
+        name = self.model.partition(":")[0]
+        return name if name in SERVERS else ""
+
+    @property
+    def address(self) -> str:
+        """The base URL where the model is asked; empty where it runs here, or nowhere."""
+        if self.model.startswith(("http://", "https://")):
+            return self.model.rstrip("/")
+        return {"ollama": self.ollama_url, "vllm": self.vllm_url}.get(self.server, "").rstrip("/")
+
+    @property
+    def asked_name(self) -> str:
+        """The model's name at `address`; empty takes the first that is listed there."""
+        return (self.model.partition(":")[2] if self.server else "") or self.remote_name
+
+    @property
     def remote(self) -> bool:
         """Whether the model is asked at an address."""
-        return self.model.startswith(("http://", "https://"))
+        return bool(self.address)
 
     @property
     def shown_evidence_tokens(self) -> int:

@@ -57,7 +57,7 @@ def open_settler(
         raise SettingsError("Making propositions and dialogs needs a language model, but llm.model is `none`.")
     here = isinstance(engine, LocalEngine)
     try:
-        name = Path(llm.model).name if here else llm.remote_name
+        name = Path(llm.model).name if here else llm.asked_name
         if not name:
             engine.start()
             name = str(getattr(engine.chat_model(), "model_name", engine.name))

@@ -17,7 +17,9 @@ class RewriterKind(StrEnum):
     PROMPTED = "prompted"
 
 
-Answering = Annotated[str, typer.Option(help="Registered name, GGUF file, OpenAI-compatible URL, or `none`.")]
+Answering = Annotated[
+    str, typer.Option(help="Registered name, GGUF file, hf:OWNER/REPO/FILE.gguf, ollama:NAME, vllm, URL, or none.")
+]
 Cpu = Annotated[bool, typer.Option("--cpu", help="Leave GPUs alone.")]
 Exclude = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Never matching files, as in .gitignore; repeatable.")

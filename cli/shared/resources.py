@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from index.collection import Collection
     from rewriter.protocol import Rewriter
     from server.chat.models import Models
-    from server.settings import Settings
+    from server.settings import LLMSettings, Settings
     from server.store import Database
 
 
@@ -36,32 +36,38 @@ def fetch_models(
 
     Raises FetchError or DiskFull when a model cannot be fetched, UnknownModel for a language model that is none.
     """
-    from server.registry import ensure, progress_bar, registered_models
+    from server.registry import ensure, hub_model, progress_bar, registered_models
     from server.rerankers import chosen_reranker
 
     if llm:
-        demand_model(settings)
+        for model in (settings.llm.model, *settings.llm.choices.values()):
+            demand_model(settings.llm.model_copy(update={"model": model}))
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":
         names.append(chosen_reranker(settings))
     if llm:
-        names.append(settings.llm.model)
+        names += [settings.llm.model, *settings.llm.choices.values()]
     known = registered_models()
     with progress_bar(state.err) as report:
         for name in names:
-            if name in known:
+            if name.startswith("hf:"):
+                state.err.print(hub_model(name, settings.home).description, soft_wrap=True)
+            if name in known or name.startswith("hf:"):
                 ensure(name, settings.home, report)
 
 
-def demand_model(settings: Settings) -> None:
+def demand_model(llm: LLMSettings) -> None:
     """Raise UnknownModel where the language model is no registered name, file, URL or engine of another package."""
     from difflib import get_close_matches
 
     from server.engines import plugin_name
-    from server.registry import UnknownModel, registered_models
+    from server.registry import UnknownModel, demand_reference, registered_models
 
-    name = settings.llm.model
-    if settings.llm.remote or name.casefold() == "none" or plugin_name(name) or Path(name).expanduser().exists():
+    name = llm.model
+    if name.startswith("hf:"):
+        demand_reference(name)
+        return
+    if llm.remote or name.casefold() == "none" or plugin_name(name) or Path(name).expanduser().exists():
         return
     known = [model.name for model in registered_models().values() if model.kind == "llm"]
     if name in known:
@@ -69,8 +75,8 @@ def demand_model(settings: Settings) -> None:
     close = get_close_matches(name, known, n=1)
     meant = f" Did you mean {close[0]!r}?" if close else ""
     raise UnknownModel(
-        f"There is no model {name!r}.{meant} Name one of {', '.join(known)}, a GGUF file, the URL of an "
-        "OpenAI-compatible server, or `none`."
+        f"There is no model {name!r}.{meant} Name one of {', '.join(known)}, a GGUF file or hf:OWNER/REPO/FILE.gguf, "
+        "ollama:NAME, vllm, the URL of an OpenAI-compatible server, or `none`."
     )
 
 

@@ -5,6 +5,7 @@ Building settings is put off until a command asks, so that `--help` needs none o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from server.settings import Settings
+
+
+_NO_SETTINGS = ("ANAPHORA_HOME", "ANAPHORA_KEY", "ANAPHORA_TEST_", "ANAPHORA_VLLM_HOME")
+"""What else is read from the environment by us, by tests, and by those who ask the API."""
 
 
 class SettingsError(Exception):
@@ -72,6 +77,7 @@ class State:
         from pydantic_settings import SettingsError as UnreadableSettings
 
         kind, flags = self.settings_class(), self.flags(overrides)
+        demand_known(kind)
         try:
             return kind(**flags)
         except ValidationError as error:
@@ -110,6 +116,20 @@ class State:
         if stderr not in self._consoles:
             self._consoles[stderr] = open_console(stderr=stderr)
         return self._consoles[stderr]
+
+
+def demand_known(kind: type[Settings]) -> None:
+    """Raise SettingsError for a variable ANAPHORA_… of the environment that is no setting, nor another program's."""
+    for name, value in os.environ.items():
+        if not name.startswith("ANAPHORA_") or name.startswith(_NO_SETTINGS):
+            continue
+        path = tuple(name.removeprefix("ANAPHORA_").lower().split("__"))
+        # What is below a group is checked with the group; Kubernetes tells of a service of our name by variables.
+        if path[0] in kind.model_fields or "_SERVICE_" in name or "_PORT_" in name or value.startswith("tcp://"):
+            continue
+        meant = did_you_mean(kind, path).replace(".", "__")
+        words = [f"ANAPHORA_{word.upper()}" if "__" in word else word for word in meant.split()]
+        raise SettingsError(f"{name} is in the environment: {' '.join(words)}.".replace("?.", "?"))
 
 
 def did_you_mean(kind: type[Settings], path: tuple[str, ...]) -> str:

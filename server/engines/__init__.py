@@ -1,7 +1,7 @@
 """What writes the answers: a model on this machine, a server at a URL, or nothing.
 
-`open_engine` chooses by `llm.model`: `none`; an http(s) URL of an OpenAI-compatible server; `NAME:…` for an engine
-that another package brings; else a GGUF file or the name of a fetched model of the registry, run here.
+`open_engine` chooses by `llm.model`: `none`; an http(s) URL of an OpenAI-compatible server, `ollama:NAME` or `vllm`;
+`NAME:…` for an engine that another package brings; else a GGUF file or the name of a fetched model, run here.
 """
 
 import re
@@ -11,13 +11,14 @@ from server.engines.base import Engine, NoEngine
 from server.engines.errors import EngineError, EngineFailed, EngineUnreachable
 from server.engines.local import LocalEngine
 from server.engines.remote import RemoteEngine
-from server.settings import Settings
+from server.settings import SERVERS, Settings
 from text.plugins import PluginError, load_plugin
 
 ENGINES = "anaphora.engines"
 """The entry points of other packages' engines: callables that take the Settings and return an Engine, not started."""
 
 _NAMED = re.compile(r"([a-z][a-z0-9_-]*):")
+_OURS = ("hf", *SERVERS)
 
 
 def open_engine(settings: Settings) -> Engine:
@@ -42,7 +43,7 @@ def open_engine(settings: Settings) -> Engine:
 def plugin_name(model: str) -> str:
     """The engine of another package that `llm.model` names before its colon; empty where it names none."""
     named = _NAMED.match(model)
-    return named[1] if named and not Path(model).exists() else ""
+    return named[1] if named and named[1] not in _OURS and not Path(model).exists() else ""
 
 
 __all__ = [

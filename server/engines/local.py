@@ -151,7 +151,7 @@ class LocalEngine(StartStop):
 
 
 def _model_file(reference: str, home: Path) -> Path:
-    if reference.endswith(".gguf") and not Path(reference).expanduser().is_file():
+    if reference.endswith(".gguf") and not reference.startswith("hf:") and not Path(reference).expanduser().is_file():
         raise EngineFailed(f"There is no file {reference}; correct llm.model.")
     file = Path(resolve(reference, home))
     if not file.is_file():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from server.engines.base import ATRACED, TRACED, StartStop, openai_chat_model, request_timeout
 from server.engines.errors import EngineUnreachable
-from server.settings import Settings
+from server.settings import LLMSettings, Settings
 
 if TYPE_CHECKING:
     import httpx
@@ -21,13 +22,28 @@ _RETRIES = 2
 """Tries again when a connection fails or the server says 429 or 5xx, before anything was streamed."""
 
 
+STARTING = {"ollama": "ollama serve", "vllm": "vllm serve MODEL"}
+"""How each of the servers that have a name is started."""
+
+
+def demand_listed(llm: LLMSettings, listed: Sequence[str]) -> str:
+    """The name under which a server lists `llm.asked_name`; Ollama's may lack their tag. Raises EngineUnreachable."""
+    for name in (llm.asked_name, f"{llm.asked_name}:latest"):
+        if name in listed:
+            return name
+    pull = f" `ollama pull {llm.asked_name}` fetches it." if llm.server == "ollama" else ""
+    raise EngineUnreachable(
+        f"The server at {llm.address} has no model {llm.asked_name!r}; it has: {', '.join(listed) or 'none'}.{pull}"
+    )
+
+
 class RemoteEngine(StartStop):
-    """A server at `llm.model`, answering as `llm.remote_name` or, unless that is set, as the first model it lists."""
+    """A server at `llm.address`, answering as `llm.asked_name` or, where that is empty, as the first model it lists."""
 
     def __init__(self, settings: Settings) -> None:
         self._llm = settings.llm
-        self._base_url = settings.llm.model.rstrip("/")
-        self._model = settings.llm.remote_name
+        self._base_url = settings.llm.address
+        self._model = settings.llm.asked_name
         self._lock = threading.Lock()
         self._salt = self._llm.cache_salt
         """Sent with every request, and to a vLLM also where the settings name none: other servers may refuse it."""
@@ -57,6 +73,8 @@ class RemoteEngine(StartStop):
                     raise EngineUnreachable(
                         f"The server at {self._base_url} lists no model; name one with llm.remote_name."
                     )
+                if self._llm.server and self._model:
+                    self._model = demand_listed(self._llm, listed)
             except EngineUnreachable:
                 client.close()
                 raise
@@ -127,10 +145,15 @@ class RemoteEngine(StartStop):
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise EngineUnreachable(
                 f"The language model at {base_url} does not answer ({str(error) or type(error).__name__}). "
-                "Check that it runs, and llm.model, or use `none` to have sentences quoted without a model."
+                f"{self._remedy()}, or use `none` to have sentences quoted without a model."
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
+
+    def _remedy(self) -> str:
+        if server := self._llm.server:
+            return f"Start it with `{STARTING[server]}`, or set llm.{server}_url to where it runs"
+        return "Check that it runs, and llm.model"
 
     def _headers(self) -> dict[str, str]:
         key = self._llm.api_key.get_secret_value()

@@ -9,6 +9,7 @@ from server.registry.bar import progress_bar
 from server.registry.errors import DiskFull, FetchError, ModelNotFetched, RegistryError, UnknownModel, WrongHash
 from server.registry.fetching import FetchProgress, ensure, fetch, resolve
 from server.registry.models import RegisteredModel, find, registered_models
+from server.registry.remembered import demand_reference, hub_model, remembered
 
 __all__ = [
     "DiskFull",
@@ -19,10 +20,13 @@ __all__ = [
     "RegistryError",
     "UnknownModel",
     "WrongHash",
+    "demand_reference",
     "ensure",
     "fetch",
     "find",
+    "hub_model",
     "progress_bar",
     "registered_models",
+    "remembered",
     "resolve",
 ]

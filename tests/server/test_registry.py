@@ -29,8 +29,10 @@ from server.registry import (
     ensure,
     fetch,
     find,
+    hub_model,
     packages,
     registered_models,
+    remembered,
     resolve,
 )
 from server.registry.models import load_registry
@@ -324,6 +326,37 @@ def test_a_hub_that_delivers_another_file_is_passed_over(
     hub.content, hub.tag = b"x" * len(WEIGHTS), "a-tag-that-is-no-hash"
     assert fetch(tiny, tmp_path).read_bytes() == WEIGHTS
     assert len(hub.downloads) == 1
+
+
+def test_a_file_of_the_hub_is_fetched_by_its_name_and_its_hash_remembered(hub: Hub, tmp_path: Path) -> None:
+    name = "hf:owner/tiny-GGUF/q4/tiny.gguf"
+    with pytest.raises(ModelNotFetched, match=f"anaphora models fetch {name}"):
+        resolve(name, tmp_path)
+    path = Path(ensure(name, tmp_path))
+    assert path.read_bytes() == WEIGHTS
+    assert resolve(name, tmp_path) == ensure(name, tmp_path) == str(path)
+    assert hub.downloads == [f"/owner/tiny-GGUF/resolve/{'0' * 40}/q4/tiny.gguf"]
+    digest = hashlib.sha256(WEIGHTS).hexdigest()
+    assert digest in (tmp_path / "models" / "hub.json").read_text()
+    assert digest in remembered(tmp_path)[name].description
+
+    shutil.rmtree(path.parent)
+    hub.content = b"y" * len(WEIGHTS)
+    with pytest.raises(FetchError, match=r"now has another q4/tiny\.gguf"):
+        ensure(name, tmp_path)
+    assert len(hub.downloads) == 1
+
+
+@pytest.mark.parametrize("name", ["hf:tiny.gguf", "hf:owner/tiny/../../x.gguf", "hf:owner/../x.gguf", "hf:a/b/c.bin"])
+def test_what_is_no_file_of_the_hub_is_said_so(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel, match=r"hf:OWNER/REPO/FILE\.gguf"):
+        hub_model(name, tmp_path)
+
+
+def test_a_hub_that_tells_no_hash_is_not_believed(hub: Hub, tmp_path: Path) -> None:
+    hub.tag = "a-tag-that-is-no-hash"
+    with pytest.raises(FetchError, match=r"does not tell the SHA-256 of tiny\.gguf in owner/tiny"):
+        hub_model("hf:owner/tiny/tiny.gguf", tmp_path)
 
 
 def test_the_default_model_is_the_one_the_design_names() -> None:

@@ -11,6 +11,7 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -155,7 +156,8 @@ class LLMSettings(SettingsGroup):
     model: str = Field(
         "qwen2.5-coder-1.5b-instruct",
         description="A registered name, a GGUF file or `hf:OWNER/REPO/FILE.gguf` of the hub (runs here), `ollama:NAME` "
-        "or `vllm` (servers of this machine), an OpenAI-compatible base URL, `none`, or `ENGINE:…` of another package.",
+        "or `vllm` (servers of this machine), an OpenAI-compatible base URL (`URL#NAME` names a model there), "
+        "`none`, or `ENGINE:…` of another package.",
     )
     choices: dict[str, str] = Field(
         default={},
@@ -190,13 +192,19 @@ class LLMSettings(SettingsGroup):
     def address(self) -> str:
         """The base URL where the model is asked; empty where it runs here, or nowhere."""
         if self.model.startswith(("http://", "https://")):
-            return self.model.rstrip("/")
+            return self.model.partition("#")[0].rstrip("/")
         return {"ollama": self.ollama_url, "vllm": self.vllm_url}.get(self.server, "").rstrip("/")
 
     @property
     def asked_name(self) -> str:
         """The model's name at `address`; empty takes the first that is listed there."""
-        return (self.model.partition(":")[2] if self.server else "") or self.remote_name
+        return self.model.partition(":" if self.server else "#")[2] or self.remote_name
+
+    def chosen(self, name: str) -> LLMSettings:
+        """These settings for one of `choices`; the key goes to no other server than the one it was given for."""
+        other = self.model_copy(update={"model": self.choices[name], "remote_name": ""})
+        same = urlsplit(other.address).netloc == urlsplit(self.address).netloc
+        return other if same else other.model_copy(update={"api_key": SecretStr("")})
 
     @property
     def remote(self) -> bool:

@@ -84,7 +84,10 @@ def build(service: ChatService) -> gr.Blocks:
             js_on_load=static("chat.js"),
             apply_default_css=False,
             elem_id="chat",
-            server_functions=[stop, *calls("open_conversation", "show_version", "welcome", "rate", "follow_ups")],
+            server_functions=[
+                stop,
+                *calls("open_conversation", "show_version", "choose_model", "welcome", "rate", "follow_ups"),
+            ],
         )
         gr.HTML(
             html_template=render("panel.html"),

@@ -43,6 +43,10 @@ class _Versioned(_Named):
     turn: str
 
 
+class _Chosen(_Named):
+    model: str
+
+
 class _Rename(_Named):
     title: str = Field(min_length=1, max_length=200)
 
@@ -85,7 +89,8 @@ class Calls:
         return {"html": str(conversations_html(found, query, all_changed=self._service.may("change_any")))}
 
     async def open_conversation(self, data: object) -> Answer:
-        """`{id}` → `{id, title, collection, own, turns: [{turn, html, sources}]}`; `own`: it may be gone on with."""
+        """`{id}` → `{id, title, collection, model, own, turns: [{turn, html, sources}]}`; `own`: it may be gone on
+        with."""
         return self._opened(await self._service.conversation(_Named.model_validate(data).id))
 
     async def show_version(self, data: object) -> Answer:
@@ -98,12 +103,18 @@ class Calls:
         traced = self._service.may("review")
         views = [TurnView.of(turn, ratable=ratable, own=own, traced=traced) for turn in detail.messages]
         turns = [{"turn": view.id, "html": str(view.html()), "sources": str(view.sources_html())} for view in views]
-        return {"id": detail.id, "title": detail.title, "collection": detail.collection, "own": own, "turns": turns}
+        about = detail.model_dump(include={"id", "title", "collection", "model"})
+        return {**about, "own": own, "turns": turns}
 
     async def rename_conversation(self, data: object) -> Answer:
         """`{id, title}` → `{title}`."""
         asked = _Rename.model_validate(data)
         return {"title": (await self._service.rename_conversation(asked.id, asked.title.strip())).title}
+
+    async def choose_model(self, data: object) -> Answer:
+        """`{id, model}` → `{model}`: who answers from now on."""
+        asked = _Chosen.model_validate(data)
+        return {"model": (await self._service.choose_model(asked.id, asked.model)).model}
 
     async def delete_conversation(self, data: object) -> Answer:
         """`{id}` → `{}`; one that is gone already is no error."""
@@ -112,18 +123,19 @@ class Calls:
         return {}
 
     async def list_collections(self, data: object) -> Answer:
-        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench}`.
+        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench, models}`.
 
-        `person` is who can sign out, or empty; the last two are what the role allows.
+        `person` is who can sign out, or empty; `adding` and `workbench` are what the role allows; `models` are those a
+        conversation may be answered by, beside the usual one.
         """
         found = await self._service.collections()
         names = [{"name": one.name, "documents": one.documents, "problem": _problem(one)} for one in found]
         default = self._service.settings.collection
-        known = [one.name for one in found]
+        known, models = [one.name for one in found], list(self._service.settings.llm.choices)
         adding, who = self._service.may("documents"), self._service.principal
         chosen = default if default in known or (adding and not known) else next(iter(known), "")
         person = who.name if who.id.startswith(_BY_SESSION) else ""
-        more = {"person": person, "adding": adding, "workbench": self._service.may("review")}
+        more = {"person": person, "adding": adding, "workbench": self._service.may("review"), "models": models}
         return {"collections": names, "chosen": chosen, **more}
 
     async def welcome(self, data: object) -> Answer:

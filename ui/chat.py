@@ -28,6 +28,7 @@ class Ask(BaseModel):
     stream: str = Field(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9-]+$")
     question: str = Field(min_length=1)
     collection: str = ""
+    model: str = ""
     conversation: str | None = None
     search_for: str | None = None
     instead_of: str | None = None
@@ -75,7 +76,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
     try:
         await service.admit()
         if conversation is None:
-            created = await service.create_conversation(asked.collection)
+            created = await service.create_conversation(asked.collection, model=asked.model)
             conversation, view.collection = created.id, created.collection
         request = TurnRequest(
             question=asked.question,

@@ -50,14 +50,17 @@ class ConversationMixin(Acting):
             raise self.refusal("change_any", key)
 
     @acting("ask")
-    async def create_conversation(self, collection: str = "", title: str = "") -> ConversationSummary:
-        """A new, empty conversation; without a title its first question becomes one."""
+    async def create_conversation(self, collection: str = "", title: str = "", model: str = "") -> ConversationSummary:
+        """A new, empty conversation, answered by one of `llm.choices`.
+
+        Without a title its first question becomes one.
+        """
         name = checked_name(collection or await self.default_collection())
         cleaned = clean(title, MAX_TITLE_CHARS, "title")
-        whose = await self.existing(name)
+        whose, chosen = await self.existing(name), self._demand_choice(model)
         with store_errors():
             return await self.core.database.write(
-                lambda connection: conversations.create(connection, name, whose, cleaned)
+                lambda connection: conversations.create(connection, name, whose, cleaned, chosen)
             )
 
     @acting("read")
@@ -106,6 +109,27 @@ class ConversationMixin(Acting):
                 lambda connection: conversations.rename(connection, key, cleaned, self.seen)
             )
         return found_or_missing(found, "conversation", conversation_id)
+
+    @acting("change")
+    async def choose_model(self, conversation_id: str, model: str) -> ConversationSummary:
+        """Have one of `llm.choices` answer from now on, or with an empty name the usual model. Raises NotFound."""
+        key, chosen = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id"), self._demand_choice(model)
+        await self.demand_change(key)
+        with store_errors():
+            found = await self.core.database.write(
+                lambda connection: conversations.choose(connection, key, chosen, self.seen)
+            )
+        return found_or_missing(found, "conversation", conversation_id)
+
+    def _demand_choice(self, model: str) -> str:
+        """`model`, which is empty or one of `llm.choices`; raises NotFound for any other."""
+        choices = self.core.settings.llm.choices
+        if model and model not in choices:
+            there = f"There are: {', '.join(choices)}." if choices else "The operator offers none."
+            raise NotFound(
+                f"There is no model {model[:80]!r} to choose. {there}", code="model_not_found", param="model"
+            )
+        return model
 
     @acting("change")
     async def show_version(self, conversation_id: str, turn_id: str) -> ConversationDetail:

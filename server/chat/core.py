@@ -13,7 +13,7 @@ from server.access.audit import AuditLog
 from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
-from server.chat.models import ServiceModels
+from server.chat.models import ChosenModels, ServiceModels
 from server.chat.patience import Patience
 from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
@@ -54,9 +54,25 @@ class ServiceCore:
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.engine = TurnEngine(collection=self.opened.get, models=self.models, settings=settings)
+        self.keepers = [self.models.keeper]
         self.context = TurnContext(
-            settings, database, runner, self.metrics, self.tracing, self.engine, self.answers, self.limits
+            settings,
+            database,
+            runner,
+            self.metrics,
+            self.tracing,
+            self.engine,
+            {name: self._chosen(name) for name in settings.llm.choices},
+            self.answers,
+            self.limits,
         )
+
+    def _chosen(self, name: str) -> TurnEngine:
+        """What works on turns that one of `llm.choices` answers."""
+        settings = self.settings.model_copy(update={"llm": self.settings.llm.chosen(name)})
+        models = ChosenModels(self.models, settings)
+        self.keepers.append(models.keeper)
+        return TurnEngine(collection=self.opened.get, models=models, settings=settings)
 
     async def warm(self) -> None:
         """Load what a first turn would load. What fails is tried again by whoever needs it."""

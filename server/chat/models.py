@@ -163,9 +163,14 @@ class ServiceModels(Models):
         self.rewriters = RewriterKeeper(settings)
         self.reranker_problem = ""
 
-    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
-        """Everything a turn needs. Raises Unavailable where the language model cannot be started."""
-        engine = await self.keeper.engine()
+    async def of_turn(
+        self, answer_tokens: int | None = None, group: str = "", *, keeper: EngineKeeper | None = None
+    ) -> TurnModels:
+        """Everything a turn needs, with `keeper`'s language model instead of the usual one where it is given.
+
+        Raises Unavailable where the language model cannot be started.
+        """
+        engine = await (keeper or self.keeper).engine()
         model = salted(engine.chat_model(), group)
         return TurnModels(
             await self._turn_rewriter(model),
@@ -209,6 +214,22 @@ class ServiceModels(Models):
         if self.reranker_at_hand:
             return self.reranker_if_possible()
         return await asyncio.to_thread(self.reranker_if_possible)
+
+
+class ChosenModels:
+    """The models of turns that another language model answers, which the first of them starts."""
+
+    def __init__(self, models: ServiceModels, settings: Settings) -> None:
+        self._models = models
+        self.keeper = EngineKeeper(settings)
+
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
+        """As of the service, but for the language model."""
+        return await self._models.of_turn(answer_tokens, group, keeper=self.keeper)
+
+    async def of_search(self, group: str = "") -> TurnModels:
+        """As of the service."""
+        return await self._models.of_search(group)
 
 
 def limited(model: BaseChatModel | None, answer_tokens: int | None, settings: Settings) -> BaseChatModel | None:

@@ -38,6 +38,7 @@ from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.why import WhyMixin
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, audit, turns
+from server.store.records import ConversationDetail
 from server.tracing import open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
@@ -259,10 +260,10 @@ class ChatService(
                 )
             limit = server.max_question_chars * HISTORY_CHARS_PER_TURN
             history = tuple(Message(turn.role, clean(turn.text, limit, "history")) for turn in history)
-        collection = request.collection
+        collection, model = request.collection, self._demand_choice(request.model)
         if request.conversation_id is not None:
-            talked_about = await self._of_conversation(request.conversation_id, request.regenerate_of)
-            collection = collection or talked_about
+            conversation = await self._of_conversation(request.conversation_id, request.regenerate_of)
+            collection, model = collection or conversation.collection, model or conversation.model
         elif request.regenerate_of is not None:
             raise InvalidRequest("Only a turn of a conversation can have versions.", param="regenerate_of")
         collection = collection or await self.default_collection()
@@ -273,13 +274,14 @@ class ChatService(
                 "search_for": search_for,
                 "history": history,
                 "collection": collection,
+                "model": model,
                 "where": _checked_filter(request.where),
             }
         )
         return checked, whose
 
-    async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> str:
-        """The collection of a conversation that has the turn of which a new version is asked for, if one is named."""
+    async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> ConversationDetail:
+        """A conversation that has the turn of which a new version is asked for, if one is named."""
         await self.demand_change(conversation_id)
         conversation = await self.conversation(conversation_id)
         shown = {version for turn in conversation.messages for version in turn.versions}
@@ -289,7 +291,7 @@ class ChatService(
                 code="turn_not_found",
                 param="regenerate_of",
             )
-        return conversation.collection
+        return conversation
 
 
 def _checked_filter(where: Where | None) -> Where | None:
@@ -333,7 +335,7 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
             if warming is not None:
                 await asyncio.wait({warming})
             await asyncio.to_thread(core.runner.close)
-            await core.models.keeper.close()
+            await asyncio.gather(*(keeper.close() for keeper in core.keepers))
             await asyncio.to_thread(core.opened.close)
             await asyncio.to_thread(tracing.close)
     finally:

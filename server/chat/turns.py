@@ -12,7 +12,7 @@ import math
 import sqlite3
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
@@ -60,6 +60,7 @@ class TurnContext:
     metrics: Metrics
     tracing: Tracing
     engine: TurnEngine
+    choices: Mapping[str, TurnEngine]
     answers: AnswerWatch
     limits: PrincipalLimits
 
@@ -145,7 +146,7 @@ class RunningTurn(AsyncIterator[Event]):
                 await self._within(None, self._ticket.wait())
                 self._waiting.end()
                 deadline = asyncio.get_running_loop().time() + context.settings.server.turn_seconds
-                events = context.engine.run(
+                events = context.choices.get(request.model, context.engine).run(
                     request.question,
                     collection=request.collection,
                     conversation=await self._within(deadline, self._history()),

@@ -26,7 +26,8 @@ class TurnRequest(View):
     `regenerate_of` names a stored turn of the conversation of which this is a new version (retry, or an
     edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
-    metadata. `answer_tokens` may only lower the limit of the settings.
+    metadata. `answer_tokens` may only lower the limit of the settings. `model` is one of `llm.choices`; empty: the
+    conversation's.
     """
 
     question: str
@@ -37,6 +38,7 @@ class TurnRequest(View):
     where: Where | None = None
     regenerate_of: str | None = None
     answer_tokens: int | None = None
+    model: str = ""
 
 
 class CollectionSummary(View):

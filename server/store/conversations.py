@@ -20,23 +20,31 @@ TRIGRAM = 3
 
 def _summaries(seen: Seen) -> str:
     return f"""
-        SELECT c.id, c.title, c.collection, c.created, c.updated, c.owner = :seen_owner AS own,
+        SELECT c.id, c.title, c.collection, c.created, c.updated, c.model, c.owner = :seen_owner AS own,
                (SELECT count(*) FROM turns t WHERE t.conversation_id = c.id AND NOT t.replaced AND {seen.on("t")})
                AS turns
         FROM conversations c WHERE {seen.on("c")}
     """
 
 
-def create(connection: sqlite3.Connection, collection: str, whose: Whose, title: str = "") -> ConversationSummary:
+def create(
+    connection: sqlite3.Connection, collection: str, whose: Whose, title: str = "", model: str = ""
+) -> ConversationSummary:
     """A new, empty conversation."""
     now, conversation_id = time.time(), uuid.uuid4().hex
     connection.execute(
-        "INSERT INTO conversations (id, title, collection, created, updated, owner, group_name) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (conversation_id, clean_title(title), collection, now, now, whose.owner, whose.group),
+        "INSERT INTO conversations (id, title, collection, created, updated, owner, group_name, model) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (conversation_id, clean_title(title), collection, now, now, whose.owner, whose.group, model),
     )
     return ConversationSummary(
-        id=conversation_id, title=clean_title(title), collection=collection, created=now, updated=now, turns=0, own=True
+        id=conversation_id,
+        title=clean_title(title),
+        collection=collection,
+        created=now,
+        updated=now,
+        turns=0,
+        model=model,
     )
 
 
@@ -115,6 +123,15 @@ def rename(connection: sqlite3.Connection, conversation_id: str, title: str, see
     connection.execute(
         f"UPDATE conversations AS c SET title = :title WHERE c.id = :id AND {seen.on('c')}",
         {"title": clean_title(title), "id": conversation_id, **seen.values},
+    )
+    return summary(connection, conversation_id, seen)
+
+
+def choose(connection: sqlite3.Connection, conversation_id: str, model: str, seen: Seen) -> ConversationSummary | None:
+    """Have another model answer from now on; None if there is no such conversation to be seen."""
+    connection.execute(
+        f"UPDATE conversations AS c SET model = :model WHERE c.id = :id AND {seen.on('c')}",
+        {"model": model, "id": conversation_id, **seen.values},
     )
     return summary(connection, conversation_id, seen)
 

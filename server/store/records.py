@@ -74,7 +74,7 @@ class StoredTurn(View):
 class ConversationSummary(View):
     """A line in the list of conversations. `excerpt` shows where a search matched, else it is empty.
 
-    `own` says whether it belongs to whoever asks.
+    `own` says whether it belongs to whoever asks; `model` is the one of `llm.choices` that answers, if any.
     """
 
     id: str
@@ -85,6 +85,7 @@ class ConversationSummary(View):
     turns: int
     excerpt: str = ""
     own: bool = True
+    model: str = ""
 
 
 class ConversationDetail(ConversationSummary):

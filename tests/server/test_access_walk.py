@@ -435,6 +435,7 @@ def gradio(world: World) -> Any:
 CALLS: dict[str, dict[str, Any]] = {
     "list_conversations": {"query": "wood"},
     "rename_conversation": {"id": "{conversation}", "title": "Mine"},
+    "choose_model": {"id": "{conversation}", "model": ""},
     "delete_conversation": {"id": "{conversation}"},
     "list_collections": {},
     "watch_jobs": {"jobs": {"{job}": "x"}},
@@ -477,7 +478,14 @@ def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
             if "{conversation}" in str(data) and name != "delete_conversation":
                 assert "error" in answer.json(), (who, name)
         for who in ("alpha reader", "alpha agent"):
-            if name not in ("rename_conversation", "delete_conversation", "show_version", "watch_jobs", "rate"):
+            if name not in (
+                "rename_conversation",
+                "choose_model",
+                "delete_conversation",
+                "show_version",
+                "watch_jobs",
+                "rate",
+            ):
                 answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)
                 assert "error" not in answer.json(), (who, name)
     assert not wrong, "\n".join(wrong)

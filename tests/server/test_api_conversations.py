@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from testing.openai_server import FakeOpenAIServer
+
 
 def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
     assert answer.status_code == 200, answer.text
@@ -171,3 +173,36 @@ def test_searching_shows_what_a_turn_would_read(running: Any, llm: Any) -> None:
         assert len(found["rewrite"]["legs"]) > 1
         assert llm.requests == []
         assert client.post("/v1/search", json={"query": "x", "collection": "nothing"}).status_code == 404
+
+
+def test_a_conversation_is_answered_by_the_model_chosen_for_it(
+    serve: Any, settings_for: Any, llm: FakeOpenAIServer
+) -> None:
+    with FakeOpenAIServer(pieces=("Ten weeks, says ", "the large one. [1]")) as large:
+        settings = settings_for(
+            llm.url,
+            llm={"choices": {"Large": f"{large.url}#fake", "Away": "http://127.0.0.1:9/v1"}, "api_key": "secret"},
+        )
+        with serve(settings).client() as client:
+            asked = {"question": "How long is parental leave?"}
+            made = client.post("/v1/conversations", json={"model": "Large"}).json()
+            url = f"/v1/conversations/{made['id']}"
+            assert made["model"] == "Large"
+            assert "the large one" in client.post(f"{url}/turns", json=asked).text
+            assert large.headers[0].get("authorization") != "Bearer secret", "a key went to another server"
+            assert client.patch(url, json={"model": "Huge"}).status_code == 404
+            assert client.patch(url, json={"model": ""}).json()["model"] == ""
+            assert "lasts ten" in client.post(f"{url}/turns", json=asked).text
+            assert llm.headers[0]["authorization"] == "Bearer secret"
+            messages = [{"role": "user", "content": "How long is parental leave?"}]
+            for model, said in (
+                ("Large", "the large one"),
+                ("Away", "llm_unreachable"),
+                ("Huge", "There are: Large, Away"),
+            ):
+                body = {"model": "docs", "messages": messages, "anaphora": {"model": model}}
+                assert said in client.post("/v1/chat/completions", json=body).text
+    for text in ("x", ""):
+        assert (
+            settings.llm.model_copy(update={"choices": {"x": "vllm"}}).chosen("x").api_key.get_secret_value() == ""
+        ), text

@@ -251,7 +251,7 @@ class FakeService(ChatService):
         update = {"title": title, "turns": len(turns), "updated": time.time()}
         self.store[summary.id] = summary.model_copy(update=update), turns
 
-    async def create_conversation(self, collection: str = "", title: str = "") -> ConversationSummary:
+    async def create_conversation(self, collection: str = "", title: str = "", model: str = "") -> ConversationSummary:
         now = time.time()
         new = ConversationSummary(
             id=self._id("conversation"), title=title, collection=collection, created=now, updated=now, turns=0

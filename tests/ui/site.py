@@ -62,7 +62,7 @@ class Site:
             self._loop.call_soon_threadsafe(self._leave.set)
 
     async def _serve(self) -> None:
-        llm = LLMSettings(model=self._model)
+        llm = LLMSettings(model=self._model, choices={"Second": self._model})
         settings = Settings(
             home=self._home,
             llm=llm,

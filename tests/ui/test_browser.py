@@ -113,10 +113,17 @@ def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> 
 
 def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, site: Site) -> None:
     page = visitor.page
+    model = page.locator("[data-part=model]")
+    model.select_option("Second")
     visitor.ask("How often should a kettle of steel be descaled?")
     page.wait_for_function("location.search.startsWith('?c=')")
     page.reload()
     page.wait_for_selector(".turn .chip")
+    page.wait_for_function("document.querySelector('[data-part=model]').value === 'Second'")
+    model.select_option("")
+    kept = page.url.partition("?c=")[2]
+    page.wait_for_function("document.querySelector('[data-part=model]').dataset.chosen === ''")
+    assert site.ask(site.service.conversation(kept)).model == ""
     assert "every three months" in visitor.last(".answer")
     assert page.locator(".source").count() >= 1
 

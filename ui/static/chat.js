@@ -10,6 +10,7 @@ let collection = "";
 let running = null; // {stream, article} of the turn being answered
 let opening = 0;
 let asking = false; // between the click and the answer whether the server is there
+const model = part("model");
 let settled = false; // whether the page has come to what its address names
 const invitation = question.placeholder;
 
@@ -46,9 +47,24 @@ function here(id, title, name) {
   if (address.href !== location.href) history[moved && settled ? "pushState" : "replaceState"](null, "", address);
   anaphora.emit("current", { id, collection: id ? collection : "" });
 }
+// Which model answers: the page may choose among those that the operator offers.
+function answeredBy(name) {
+  model.dataset.chosen = name;
+  model.value = [...model.options].some((option) => option.value === name) ? name : "";
+}
+model.addEventListener("change", async () => {
+  if (!conversation) { model.dataset.chosen = model.value; return; }
+  const answer = await anaphora.call(server, "choose_model", { id: conversation, model: model.value });
+  answeredBy(answer ? answer.model : model.dataset.chosen || "");
+});
+anaphora.on("models", ({ names }) => {
+  model.hidden = !names.length;
+  model.replaceChildren(new Option("Usual model", ""), ...names.map((name) => new Option(name, name)));
+  answeredBy(model.dataset.chosen || "");
+});
 // Somebody else's conversation is read, not gone on with.
 function lend(own) {
-  question.disabled = !own;
+  question.disabled = model.disabled = !own;
   question.placeholder = own ? invitation : "Somebody else asked here; begin a new conversation to ask";
 }
 function showSources(article, cite) {
@@ -69,6 +85,7 @@ function fresh() {
   opening++;
   turns.replaceChildren();
   here(null, "");
+  answeredBy("");
   lend(true);
   showSources(null);
   settle();
@@ -85,6 +102,7 @@ async function open(id) {
   turns.replaceChildren();
   show(answer.turns);
   here(answer.id, answer.title, answer.collection);
+  answeredBy(answer.model);
   lend(answer.own);
   showSources(turns.lastElementChild);
   settle();
@@ -193,7 +211,7 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   settle();
   toEnd();
   showSources(article);
-  trigger("ask", { stream, question: text, collection, conversation, search_for: searchFor, instead_of: instead });
+  trigger("ask", { stream, question: text, collection, model: model.value, conversation, search_for: searchFor, instead_of: instead });
   attend(stream);
   return true;
 }

@@ -59,6 +59,7 @@ class Options(BaseModel):
     where: Where | None = Field(
         default=None, description="Only passages whose metadata equals these values, or is one of a list of values."
     )
+    model: str = Field(default="", description="One of `llm.choices` that is to answer; empty: the usual model.")
 
 
 class CompletionRequest(_Tolerant):

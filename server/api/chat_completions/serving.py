@@ -52,6 +52,7 @@ def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
         history=tuple(said[:-1][-history_turns:] if history_turns else ()),
         search_for=options.search_for if options else None,
         where=options.where if options else None,
+        model=options.model if options else "",
         answer_tokens=request.max_completion_tokens or request.max_tokens,
     )
 

@@ -44,12 +44,14 @@ class NewConversation(_Strict):
         max_length=NAME_CHARS,
     )
     title: str = Field(default="", max_length=400, description="Empty: its first question becomes its title.")
+    model: str = Field(default="", description="One of `llm.choices` that is to answer; empty: the usual model.")
 
 
-class NewTitle(_Strict):
-    """A conversation's new title."""
+class ConversationChange(_Strict):
+    """A conversation's new title, or who answers in it from now on."""
 
-    title: str = Field(min_length=1, max_length=400, pattern=r"\S")
+    title: str | None = Field(default=None, min_length=1, max_length=400, pattern=r"\S")
+    model: str | None = Field(default=None, description="One of `llm.choices`; empty: the usual model.")
 
 
 class NewTurn(_Strict):
@@ -90,7 +92,7 @@ async def list_conversations(
 @router.post("/v1/conversations", status_code=201, summary="Begin a conversation")
 async def create_conversation(body: NewConversation, service: Service) -> ConversationSummary:
     """A new, empty conversation."""
-    return await service.create_conversation(body.collection or "", body.title)
+    return await service.create_conversation(body.collection or "", body.title, body.model)
 
 
 @router.get("/v1/conversations/{conversation_id}", summary="Read a conversation")
@@ -105,10 +107,16 @@ async def show_version(conversation_id: ConversationId, body: ShownVersion, serv
     return await service.show_version(conversation_id, body.turn_id)
 
 
-@router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation")
-async def rename_conversation(conversation_id: ConversationId, body: NewTitle, service: Service) -> ConversationSummary:
-    """Give it another title."""
-    return await service.rename_conversation(conversation_id, body.title)
+@router.patch("/v1/conversations/{conversation_id}", summary="Change a conversation")
+async def change_conversation(
+    conversation_id: ConversationId, body: ConversationChange, service: Service
+) -> ConversationSummary:
+    """Give it another title, or another model to answer."""
+    if body.model is not None:
+        await service.choose_model(conversation_id, body.model)
+    if body.title is not None:
+        return await service.rename_conversation(conversation_id, body.title)
+    return await service.conversation(conversation_id)
 
 
 @router.delete("/v1/conversations/{conversation_id}", status_code=204, summary="Delete a conversation")

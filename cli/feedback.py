@@ -1,6 +1,7 @@
-"""`anaphora feedback`: edited search texts and ratings as a file to review, and a reviewed file as training rows.
+"""`anaphora feedback`: edited search texts and ratings as a file to review, a reviewed file as training rows, and what
+was reviewed on the workbench.
 
-Nothing goes from the chat into training by itself: a person sets `use` on every row that may.
+Nothing goes from the chat into training by itself: a person sets `use` on every row that may, or reviews the turn.
 """
 
 from __future__ import annotations
@@ -62,3 +63,30 @@ def rows(
     count = write_examples(out, examples)
     changed = sum(example.needs_rewrite for example in examples)
     state.err.print(f"Wrote {out}: {count} rows, {changed} of them rewritten.")
+
+
+@app.command()
+def reviewed(
+    context: typer.Context,
+    out: Annotated[Path, typer.Argument(help="The file to write, one conversation a line.", show_default=False)],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Only turns of this collection.")] = "",
+) -> None:
+    """Write what was reviewed on the workbench: pairs for `train`, and a set of questions for `eval`."""
+    from server.access import LOCAL, Seen
+    from server.access.audit import at_terminal, entry
+    from server.store import audit
+    from server.store import reviewed as store
+    from text.files import text_writer
+
+    state = state_of(context)
+    with open_database(state.settings()) as database:
+        made = entry(at_terminal(), "review.export", collection=collection)
+        database.write_blocking(lambda connection: audit.append(connection, made))
+        dialogs = database.read_blocking(lambda connection: list(store.dialogs(connection, Seen(LOCAL), collection)))
+    if not dialogs:
+        raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")
+    with text_writer(out) as file:
+        file.writelines(dialog.line() for dialog in dialogs)
+    turns = sum(one.reviewed for dialog in dialogs for one in dialog.turns)
+    some = "conversation" if len(dialogs) == 1 else "conversations"
+    state.err.print(f"Wrote {out}: {turns} reviewed turns of {len(dialogs)} {some}.")

@@ -111,7 +111,8 @@ def _turn(turn: object, n: int, turns: Sequence[object], texts: Texts) -> Found:
     before = turns[n - 1] if n else None
     if isinstance(before, dict) and ROLES.get(str(before.get("role"))) == ROLES[turn["role"]]:
         yield "warning", f"two messages of the {ROLES[turn['role']]} follow each other"
-    if ROLES[turn["role"]] == "user":
+    # Of a reviewed conversation, what nobody has judged wholly is history.
+    if ROLES[turn["role"]] == "user" and turn.get("judged") is not False:
         yield from _fields(turn, n)
         yield from _rewrite(turn)
         yield from _evidence(turn, texts)

@@ -1,7 +1,8 @@
 """Dialog rows, as in MTRAG, in the synthetic sets, in what `anaphora synth` writes and people write, as questions.
 
 A row is `{"dialog_id", "turns": [{"role", "text", "rewrite", "relevant", "documents", "evidence", …}]}`. The answer
-to a question is what the assistant says next. What answers it is named by ids or quoted (`evaluation.sets.quotes`).
+to a question is its `answer`, else what the assistant says next. What answers it is named by ids or quoted
+(`evaluation.sets.quotes`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
             continue
         at = f"{place}, turn {n + 1}"
         following = whole.messages[n + 1 :]
-        answer = following[0].text if following and following[0].role == "assistant" else ""
+        said = following[0].text if following and following[0].role == "assistant" else ""
         yield JudgedQuestion(
             Question(
                 id=(optional(raw, "turn_id") or f"{dialog}#{n + 1}").replace(" ", "_"),
@@ -67,7 +68,7 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
                 conversation=Conversation(whole.messages[:n]),
                 rewrite=optional(raw, "rewrite"),
                 domain=optional(row, "domain") or optional(row, "collection"),
-                answer=answer,
+                answer=optional(raw, "answer") or said,
                 answerability=optional(raw, "answerability").lower(),
                 kind=optional(raw, "kind").lower(),
             ),

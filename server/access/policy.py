@@ -39,7 +39,7 @@ NEEDS: Mapping[Action, Role] = {
     "change": "reader",
     "change_any": "operator",
     "rate": "agent",
-    # Traces, and what others thought of answers.
+    # Traces, what others thought of answers, and saying what is right.
     "review": "agent",
     "documents": "operator",
     "jobs": "operator",

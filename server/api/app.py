@@ -26,6 +26,7 @@ from server.api.routes.health import router as health
 from server.api.routes.jobs import router as jobs
 from server.api.routes.keys import router as keys
 from server.api.routes.models import router as models
+from server.api.routes.reviews import router as reviews
 from server.api.routes.search import router as search
 from server.api.routes.standalone import router as standalone
 from server.api.routes.why import router as why
@@ -70,6 +71,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         standalone,
         why,
         feedback,
+        reviews,
         collections,
         jobs,
         keys,

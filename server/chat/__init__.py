@@ -19,6 +19,7 @@ from server.chat.errors import (
     Unavailable,
 )
 from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH
+from server.chat.reviewing import NewReview, ReviewDetail, ReviewPage
 from server.chat.service import ChatService, open_service
 from server.chat.traces import ReplayedTurn
 from server.chat.turns import RunningTurn
@@ -55,6 +56,7 @@ from server.store.records import (
     TraceStep,
     TurnStatus,
 )
+from server.store.reviewed import Doubt, ReviewState
 from server.traces import calls as trace_calls
 from server.traces import differences
 from server.turn.events import (
@@ -88,6 +90,7 @@ __all__ = [
     "DocumentSummary",
     "DocumentText",
     "DoneEvent",
+    "Doubt",
     "ErrorEvent",
     "Event",
     "Evidence",
@@ -105,6 +108,7 @@ __all__ = [
     "Message",
     "NearestEvent",
     "NewKey",
+    "NewReview",
     "NotFound",
     "PageBox",
     "Principal",
@@ -113,6 +117,9 @@ __all__ = [
     "Rating",
     "Readiness",
     "ReplayedTurn",
+    "ReviewDetail",
+    "ReviewPage",
+    "ReviewState",
     "RewriteEvent",
     "RunningTurn",
     "SearchResult",

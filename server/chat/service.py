@@ -29,9 +29,9 @@ from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.grants import GrantMixin
 from server.chat.jobs import JobMixin
 from server.chat.pictures import PictureMixin
+from server.chat.reviewing import ReviewMixin
 from server.chat.standalone import StandaloneMixin
 from server.chat.suggesting import SuggestionMixin
-from server.chat.traces import TraceMixin
 from server.chat.translated import in_thread, index_errors, store_errors
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
@@ -78,7 +78,7 @@ HISTORY_CHARS_PER_TURN = 8
 
 
 class ChatService(
-    TraceMixin,
+    ReviewMixin,
     DocumentMixin,
     PictureMixin,
     StandaloneMixin,

@@ -56,10 +56,18 @@ def erase_document(
         # What was searched for, and each step's inputs, may hold words of the answer before.
         connection.execute("UPDATE turns SET rewrite = NULL WHERE id = ?", (row["id"],))
         connection.execute("DELETE FROM traces WHERE turn_id = ?", (row["id"],))
+        connection.execute("DELETE FROM reviews WHERE turn_id = ?", (row["id"],))
     for row in connection.execute("SELECT turn_id, comment FROM feedback").fetchall():
         if _holds([row["comment"]], sentences):
             feedback += 1
             connection.execute("UPDATE feedback SET comment = '' WHERE turn_id = ?", (row["turn_id"],))
+    for row in connection.execute(
+        "SELECT r.*, t.collection FROM reviews r JOIN turns t ON t.id = r.turn_id"
+    ).fetchall():
+        marked = json.loads(row["passages"] or "[]")
+        read = row["collection"] == collection and any(one["document_id"] == document_id for one in marked)
+        if read or _holds([row["rewrite"] or "", row["answer"] or "", *(one["quote"] for one in marked)], sentences):
+            connection.execute("DELETE FROM reviews WHERE n = ?", (row["n"],))
     for row in connection.execute("SELECT id, title FROM conversations").fetchall():
         if _holds([row["title"]], sentences):
             conversations.add(row["id"])
@@ -83,6 +91,7 @@ def erase_person(connection: sqlite3.Connection, principal: str) -> Erasure:
     left = json.dumps([row["conversation_id"] for row in rows if row["conversation_id"]])
     turns.mark_shown(connection, "(SELECT value FROM json_each(:left))", {"left": left})
     feedback = connection.execute("DELETE FROM feedback WHERE owner = ?", (principal,)).rowcount
+    connection.execute("DELETE FROM reviews WHERE owner = ?", (principal,))
     connection.execute("UPDATE jobs SET owner = '' WHERE owner = ?", (principal,))
     connection.execute("DELETE FROM uploads WHERE owner = ?", (principal,))
     connection.execute("DELETE FROM standalone WHERE owner = ?", (principal,))
@@ -99,7 +108,8 @@ def said_by(connection: sqlite3.Connection, principal: str) -> list[str]:
     """What a person wrote: questions, searches, comments, titles given."""
     rows = connection.execute(
         "SELECT question FROM turns WHERE owner = :p UNION SELECT search_for FROM turns WHERE owner = :p "
-        "UNION SELECT comment FROM feedback WHERE owner = :p UNION SELECT title FROM conversations WHERE owner = :p",
+        "UNION SELECT comment FROM feedback WHERE owner = :p UNION SELECT title FROM conversations WHERE owner = :p "
+        "UNION SELECT rewrite FROM reviews WHERE owner = :p UNION SELECT answer FROM reviews WHERE owner = :p",
         {"p": principal},
     )
     return [text for (text,) in rows if text]
@@ -111,7 +121,9 @@ def said_by_others(connection: sqlite3.Connection, principal: str, texts: Sequen
         "SELECT value FROM json_each(:texts) WHERE value IN (SELECT question FROM turns WHERE owner <> :p) "
         "OR value IN (SELECT search_for FROM turns WHERE owner <> :p) "
         "OR value IN (SELECT comment FROM feedback WHERE owner <> :p) "
-        "OR value IN (SELECT title FROM conversations WHERE owner <> :p)",
+        "OR value IN (SELECT title FROM conversations WHERE owner <> :p) "
+        "OR value IN (SELECT rewrite FROM reviews WHERE owner <> :p) "
+        "OR value IN (SELECT answer FROM reviews WHERE owner <> :p)",
         {"p": principal, "texts": json.dumps(list(texts))},
     )
     return {text for (text,) in found}

@@ -320,6 +320,13 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/feedback": (AGENTS, at("/v1/feedback")),
     "GET /v1/feedback/export": (AGENTS, at("/v1/feedback/export")),
     "DELETE /v1/feedback/{turn_id}": (of_a_row(least="agent"), fresh_rating),
+    "GET /v1/reviews": (AGENTS, at("/v1/reviews?query=wood")),
+    "GET /v1/reviews/export": (AGENTS, at("/v1/reviews/export")),
+    "GET /v1/reviews/{turn_id}": (of_a_row(least="agent"), at("/v1/reviews/{asked}")),
+    "POST /v1/reviews/{turn_id}": (
+        of_a_row(least="agent"), at("/v1/reviews/{asked}", json={"verdict": "corrected", "rewrite": WORDS["search"]})
+    ),
+    "POST /v1/reviews/{turn_id}/undo": (of_a_row(least="agent"), at("/v1/reviews/{asked}/undo")),
     "GET /v1/collections": (EVERYBODY, at("/v1/collections")),
     "DELETE /v1/collections/{collection}": (MANAGED, fresh_collection),
     "POST /v1/collections/{collection}/reindex": (MANAGED, at(VAULT + "/reindex")),

@@ -84,7 +84,12 @@ def test_a_document_leaves_every_file(place: Place) -> None:
         client.post("/v1/feedback", json={"turn_id": turn, "rating": "up", "comment": f"Right: {SECRET}"})
     copied = place.conversation()
     place.ask(copied, f"Is this so: {SECRET}")
+    elsewhere = place.ask(place.conversation(), "When does the branch open?")
     with place.running.client() as client:
+        mark = {"document_id": "uploads/vault.md", "start": 0, "end": len(DOCUMENT) - 1}
+        for reviewed, said in ((turn, {"answer": SECRET}), (elsewhere, {"passages": [mark]})):
+            asked = client.post(f"/v1/reviews/{reviewed}", json={"verdict": "corrected", **said})
+            assert asked.status_code == 201, asked.text
         made = client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()
         assert made["cached"] is False
         assert client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()["cached"] is True
@@ -136,6 +141,11 @@ def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
         for owner, conversation in (("key:12345678", mine), ("key:other", theirs)):
             connection.execute("UPDATE conversations SET owner = ? WHERE id = ?", (owner, conversation))
             connection.execute("UPDATE turns SET owner = ? WHERE conversation_id = ?", (owner, conversation))
+        connection.execute(
+            "INSERT INTO reviews (turn_id, owner, at, verdict, answer) SELECT id, 'key:12345678', 1.0, 'corrected', "
+            "'Ottoline says so, ask her.' FROM turns WHERE conversation_id = ?",
+            (theirs,),
+        )
         connection.execute("DELETE FROM uploads")
         connection.execute("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
 

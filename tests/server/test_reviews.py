@@ -1,0 +1,110 @@
+"""Reviews over HTTP: turns in the order of doubt, what people make of them, and what follows from that."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from evaluation.sets.beir import own_questions
+from rewriter.examples import read_examples
+from tests.server.test_api_conversations import ask, begin
+
+
+def listed(client: Any, **query: object) -> list[tuple[str, list[str]]]:
+    found = client.get("/v1/reviews", params=query).json()
+    return [(one["question"], one["doubts"]) for one in found["data"]]
+
+
+def test_turns_come_by_doubt_and_reviews_are_rows(running: Any) -> None:
+    with running.client() as client:
+        talk = begin(client)
+        turns = [
+            ask(client, talk, "How long is parental leave?")[-1]["turn_id"],
+            ask(client, talk, "And by fax?")[-1]["turn_id"],
+            ask(client, talk, "and to what number", search_for="number of the personnel office fax")[-1]["turn_id"],
+        ]
+        client.post("/v1/feedback", json={"turn_id": turns[0], "rating": "down"})
+        found = listed(client)
+        assert [question for question, _ in found][:2] == ["How long is parental leave?", "and to what number"]
+        assert "rated" in found[0][1]
+        assert "edited" in found[1][1]
+        assert listed(client, doubt="edited")[0][0] == "and to what number"
+        assert [question for question, _ in listed(client, query="FAX")] == ["And by fax?"]
+        assert listed(client, collection="other") == []
+        page = client.get("/v1/reviews", params={"limit": 1, "offset": 1}).json()
+        assert (len(page["data"]), page["total"]) == (1, 3)
+
+        # What was not said stays as it was; each word is a row.
+        at = f"/v1/reviews/{turns[1]}"
+        fax = client.get("/v1/collections/docs/documents/leave.md").json()["text"]
+        start = fax.index("The form may")
+        mark = {"document_id": "leave.md", "start": start, "end": fax.index("555-0199") + 9}
+        said = {"verdict": "corrected", "rewrite": " Can the leave form be sent by fax? "}
+        assert client.post(at, json=said).json()["current"]["rewrite"] == "Can the leave form be sent by fax?"
+        both = client.post(at, json={"verdict": "corrected", "passages": [mark]}).json()
+        assert both["current"]["rewrite"] == "Can the leave form be sent by fax?"
+        assert both["current"]["passages"][0]["quote"].startswith("The form may also be sent by fax")
+        assert [(row["verdict"], row["by"]) for row in both["rows"]] == [("corrected", "local")] * 2
+        assert both["history"][0]["text"] == "How long is parental leave?"
+        assert listed(client, state="done") == [("And by fax?", both["doubts"])]
+
+        undone = client.post(f"{at}/undo").json()
+        assert undone["current"]["passages"] is None
+        assert [row["verdict"] for row in undone["rows"]] == ["corrected", "corrected", "undone"]
+        assert client.post(f"{at}/undo").json()["current"] is None
+        assert client.post(f"{at}/undo").status_code == 404
+        assert len(listed(client)) == 3
+
+        for wrong in ({"start": 5, "end": 5}, {"end": 10**6}, {"document_id": "../x"}):
+            refused = client.post(at, json={"verdict": "corrected", "passages": [mark | wrong]})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "passage_not_found")
+        assert client.post("/v1/reviews/nothing", json={"verdict": "approved"}).status_code == 404
+        with pytest.raises(sqlite3.IntegrityError, match="only added to"):
+            running.service.core.database.write_blocking(lambda c: c.execute("UPDATE reviews SET owner = 'me'"))
+        assert client.delete(f"/v1/conversations/{talk}").status_code == 204
+    assert not running.service.core.database.read_blocking(lambda c: c.execute("SELECT * FROM reviews").fetchall())
+
+
+def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: Path) -> None:
+    with running.client() as client:
+        talk = begin(client)
+        for question in ("How long is parental leave?", "and by fax?", "who signs it", "what does it cost"):
+            ask(client, talk, question)
+        turns = [one["id"] for one in client.get(f"/v1/conversations/{talk}").json()["messages"]]
+        client.post(f"/v1/reviews/{turns[0]}", json={"verdict": "approved"})
+        corrected = {"verdict": "corrected", "rewrite": "Can parental leave be applied for by fax?", "passages": []}
+        client.post(f"/v1/reviews/{turns[1]}", json=corrected | {"answer": "Yes, to 555-0199."})
+        client.post(f"/v1/reviews/{turns[2]}", json={"verdict": "corrected", "rewrite": "Who signs the leave form?"})
+        client.post(f"/v1/reviews/{turns[3]}", json=corrected)
+        client.post(f"/v1/reviews/{turns[3]}", json={"verdict": "rejected"})
+        over_http = client.get("/v1/reviews/export", params={"collection": "docs"}).text
+    out = tmp_path / "reviewed.jsonl"
+    home = running.service.settings.home
+    result = CliRunner().invoke(app, ["--home", str(home), "feedback", "reviewed", str(out), "-c", "docs"])
+    assert result.exit_code == 0, result.output
+    assert "3 reviewed turns of 1 conversation" in " ".join(result.output.split())
+    assert out.read_text("utf-8") == over_http
+    (dialog,) = map(json.loads, over_http.splitlines())
+    assert [turn["role"] for turn in dialog["turns"]].count("user") == 3
+
+    pairs = list(read_examples(out))
+    assert [one.rewrite for one in pairs] == [
+        "How long is parental leave?",
+        "Can parental leave be applied for by fax?",
+        "Who signs the leave form?",
+    ]
+    assert pairs[1].history[0].text == "How long is parental leave?"
+    assert {one.dialog for one in pairs} == {talk}
+    chosen = own_questions(out)
+    approved, unanswerable, _ = chosen.questions
+    assert chosen.quotes[approved.id][0].document == "leave.md"
+    assert (unanswerable.answerability, unanswerable.answer) == ("unanswerable", "Yes, to 555-0199.")
+    assert unanswerable.kind == "ellipsis"
+    checked = CliRunner().invoke(app, ["--home", str(home), "eval", "check", str(out), "--collection", "docs"])
+    assert checked.exit_code == 0, checked.output

@@ -1,11 +1,10 @@
 """`anaphora models`: which models are registered and fetched; which were trained, and which of those serve.
 
-The fetching itself is `server.registry`'s, promotion is `rewriter.runs`'s.
+The fetching itself is `server.registry`'s, promotion is `server.runs.promotion`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,19 +109,20 @@ def runs(ctx: typer.Context) -> None:
 def promote(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Reader = False) -> None:
     """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
     started again."""
+    from server.runs.promotion import promote as make_serve
+
     state, kind = state_of(ctx), _kind(reranker, reader)
     before = make_serve(_home(state), run, kind)
-    state.err.print(f"{run} serves now, in place of {before or _default(kind)}.")
+    state.err.print(f"{run} serves now, in place of {before}.")
 
 
 @app.command()
 def rollback(ctx: typer.Context, reranker: Reranker = False, reader: Reader = False) -> None:
     """Bring back what served before the last promotion."""
-    from rewriter.runs import rollback as bring_back
+    from server.runs.promotion import rollback as bring_back
 
     state, kind = state_of(ctx), _kind(reranker, reader)
-    run = bring_back(_home(state), kind, _checked(kind))
-    said = run or _default(kind)
+    said = bring_back(_home(state), kind)
     state.err.print(f"{said[0].upper()}{said[1:]} serves again.")
 
 
@@ -136,33 +136,10 @@ def export(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Rea
     export_run(run_folder(_home(state), run, kind), lambda text: state.err.print(text), kind)
 
 
-def make_serve(home: Path, run: str, kind: RunKind) -> str:
-    """Promote a run, once it was opened as the server would; what it takes over from. Raises RunError."""
-    from rewriter.runs import promote as promoted
-
-    return promoted(home, run, kind, _checked(kind))
-
-
 def _kind(reranker: bool, reader: bool) -> RunKind:
     from rewriter.load import READERS, RERANKERS, REWRITERS
 
     return RERANKERS if reranker else READERS if reader else REWRITERS
-
-
-def _checked(kind: RunKind) -> Callable[[Path], None]:
-    from rewriter.conditional.reader import check as check_reader
-    from rewriter.load import READERS, RERANKERS
-    from rewriter.runs import check
-    from server.rerankers import check as check_reranker
-
-    return check_reranker if kind == RERANKERS else check_reader if kind == READERS else check
-
-
-def _default(kind: RunKind) -> str:
-    from rewriter.load import READERS, RERANKERS
-    from server.rerankers import DEFAULT
-
-    return DEFAULT if kind == RERANKERS else "no reader" if kind == READERS else "the packaged default"
 
 
 def _home(state: State) -> Path:

@@ -42,11 +42,11 @@ def train(
     if listing or not recipe:
         _list(state)
         return
-    from cli.models import make_serve
     from rewriter.runs import run_folder
     from rewriter.training import read_recipe
     from rewriter.training import train as train_run
     from rewriter.training.families import family
+    from server.runs.promotion import promote as make_serve
 
     home = state.settings().home
     if not data.is_dir():

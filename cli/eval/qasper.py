@@ -41,7 +41,6 @@ def qasper(
 
     With --model none the sentence that matches best answers. What a model said is kept: the same --name goes on.
     """
-    from cli.models import make_serve
     from evaluation import reading
     from evaluation.sets.qasper import load_papers
     from evaluation.standalone import RememberedAsker
@@ -50,6 +49,7 @@ def qasper(
     from rewriter.load import READERS, RERANKERS
     from rewriter.runs import run_folder
     from server.engines import open_engine
+    from server.runs.promotion import promote as make_serve
 
     if data is None:
         raise InputError("Say where the data sets are: --data.")

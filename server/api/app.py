@@ -27,6 +27,7 @@ from server.api.routes.jobs import router as jobs
 from server.api.routes.keys import router as keys
 from server.api.routes.models import router as models
 from server.api.routes.reviews import router as reviews
+from server.api.routes.runs import router as runs
 from server.api.routes.search import router as search
 from server.api.routes.standalone import router as standalone
 from server.api.routes.why import router as why
@@ -74,6 +75,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         reviews,
         collections,
         jobs,
+        runs,
         keys,
         audit,
     ):

@@ -40,6 +40,7 @@ from server.chat.types import (
     WhySentenceView,
     WhyView,
 )
+from server.runs.records import RunChanges, RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary
 from server.settings import Settings
 from server.store.records import (
     AuditRecord,
@@ -121,6 +122,13 @@ __all__ = [
     "ReviewPage",
     "ReviewState",
     "RewriteEvent",
+    "RunChanges",
+    "RunCommand",
+    "RunCurve",
+    "RunDetail",
+    "RunGroup",
+    "RunPlan",
+    "RunSummary",
     "RunningTurn",
     "SearchResult",
     "SectionView",

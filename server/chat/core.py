@@ -22,6 +22,7 @@ from server.chat.types import Suggestion
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
+from server.runs.commands import CommandRunner
 from server.settings import Settings
 from server.store import Database, Runner
 from server.tracing import Tracing
@@ -51,6 +52,7 @@ class ServiceCore:
         self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.runner = JobRunner(database, runner)
+        self.commands = CommandRunner(settings, runner)
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.engine = TurnEngine(collection=self.opened.get, models=self.models, settings=settings)

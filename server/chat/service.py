@@ -30,6 +30,7 @@ from server.chat.grants import GrantMixin
 from server.chat.jobs import JobMixin
 from server.chat.pictures import PictureMixin
 from server.chat.reviewing import ReviewMixin
+from server.chat.runs import RunMixin
 from server.chat.standalone import StandaloneMixin
 from server.chat.suggesting import SuggestionMixin
 from server.chat.translated import in_thread, index_errors, store_errors
@@ -85,6 +86,7 @@ class ChatService(
     WhyMixin,
     SuggestionMixin,
     JobMixin,
+    RunMixin,
     GrantMixin,
     AuditMixin,
 ):
@@ -334,6 +336,7 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
             await asyncio.wait(forgetting)
             if warming is not None:
                 await asyncio.wait({warming})
+            await asyncio.to_thread(core.commands.close)
             await asyncio.to_thread(core.runner.close)
             await asyncio.gather(*(keeper.close() for keeper in core.keepers))
             await asyncio.to_thread(core.opened.close)

@@ -78,6 +78,7 @@ EVERYBODY = by_role(OK, OK, OK, foreign=None)
 AGENTS = by_role(403, OK, OK, foreign=None)
 OPERATORS = by_role(403, 403, OK, foreign=None)
 THE_SERVER = by_role(403, 403, 403, foreign=None)
+NO_RUN = by_role(403, 403, 403, foreign=None, root=404)
 OF_ALPHA = by_role(OK, OK, OK, foreign=404)
 MANAGED = by_role(403, 403, OK, foreign=404)
 OPEN = {**EVERYBODY, "nobody": OK}
@@ -348,6 +349,16 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/jobs": (OPERATORS, at("/v1/jobs")),
     "GET /v1/jobs/{job_id}": (MANAGED, at("/v1/jobs/{job}")),
     "POST /v1/jobs/{job_id}/cancel": (MANAGED, at("/v1/jobs/{job}/cancel")),
+    "GET /v1/run-plans": (THE_SERVER, at("/v1/run-plans")),
+    "GET /v1/runs": (THE_SERVER, at("/v1/runs")),
+    "POST /v1/runs": (by_role(403, 403, 403, foreign=None, root=400), at("/v1/runs", json={"command": "train"})),
+    "GET /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),
+    "GET /v1/runs/{group}/{name}/changes": (NO_RUN, at("/v1/runs/synth/none/changes?before=other")),
+    "POST /v1/runs/{group}/{name}/stop": (NO_RUN, at("/v1/runs/synth/none/stop")),
+    "POST /v1/runs/{group}/{name}/resume": (NO_RUN, at("/v1/runs/synth/none/resume")),
+    "DELETE /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),
+    "POST /v1/runs/{group}/{name}/promote": (NO_RUN, at("/v1/runs/rewriters/none/promote")),
+    "POST /v1/runs/{group}/rollback": (THE_SERVER, at("/v1/runs/rewriters/rollback")),
     "GET /v1/audit": (OPERATORS, at("/v1/audit")),
     "GET /v1/keys": (OPERATORS, at("/v1/keys")),
     "POST /v1/keys": (OPERATORS, new_key),

@@ -32,6 +32,10 @@ def adapt(
     name: Annotated[
         str, typer.Option(help="Name of the adaptation, its collection and its run; the same name goes on.")
     ] = "adapted",
+    collection: Annotated[
+        str,
+        typer.Option("--collection", "-c", help="Collection to index into; by default one of that name."),
+    ] = "",
     recipe: Annotated[str, typer.Option(help="What to train: a recipe's name or a TOML file.")] = "terms",
     dialogs: Annotated[
         Path | None, typer.Option(help="Finished folder of `anaphora synth`, instead of having dialogs written here.")
@@ -60,7 +64,7 @@ def adapt(
 
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     state = state_of(context)
-    settings = state.settings({"collection": name})
+    settings = state.settings({"collection": collection or name})
     kind = family(read_recipe(recipe).model.family).kind
     if kind == RERANKERS and settings.retrieval.rerank == "never":
         raise InputError("retrieval.rerank is `never`: a cross-encoder would neither be measured nor serve.")
@@ -72,6 +76,7 @@ def adapt(
         tuple(existing(also or ())),
         questions,
         kind,
+        collection,
     )
     tools = _Tools(state, settings, plan.documents, cpu, threads)
     result = Adaptation(settings.home, plan, tools).run(promoting=promote)

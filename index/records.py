@@ -46,7 +46,7 @@ _STORED = f"{_PASSAGE}, place, key, terms"
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document of a collection, without its text; `passages` counts."""
+    """A document of a collection, without its text; `passages` counts, `warning` says what of its file was left out."""
 
     id: str
     title: str
@@ -55,6 +55,7 @@ class DocumentInfo:
     passages: int
     content_hash: str
     path: str
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,10 @@ class Records:
     def documents(self) -> list[DocumentInfo]:
         """All documents, by id."""
         counts = dict(self._all("SELECT document_id, count(*) FROM passages GROUP BY document_id"))
-        rows = self._all("SELECT id, title, metadata, content_hash, path FROM documents ORDER BY id")
+        rows = self._all(
+            "SELECT id, title, metadata, content_hash, path, coalesce(warning, '') FROM documents "
+            "LEFT JOIN files USING (path) ORDER BY id"
+        )
         return [
             DocumentInfo(
                 name,
@@ -168,8 +172,9 @@ class Records:
                 counts.get(name, 0),
                 content_hash,
                 path,
+                warning,
             )
-            for name, title, metadata, content_hash, path in rows
+            for name, title, metadata, content_hash, path, warning in rows
         ]
 
     def files(self) -> list[FileRecord]:

@@ -9,19 +9,20 @@ import os
 import signal
 import threading
 
-from cli import main
 
-
-def _watch() -> None:
+def watch() -> None:
+    """Interrupt this process once its standard input closes."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":
+    from cli import main
+
     # A server that runs in the background may have been started with Ctrl-C turned off.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Turns go first: people wait for them.
     os.nice(5)
-    threading.Thread(target=_watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
     main()

@@ -86,6 +86,13 @@ class AdaptationPlan:
     also: tuple[Path, ...] = ()
     questions: int = 400
     kind: RunKind = REWRITERS
+    collection: str = ""
+    """Where the documents are indexed and searched; empty: in one of the adaptation's name."""
+
+    @property
+    def searched(self) -> str:
+        """The name of the collection."""
+        return self.collection or self.name
 
     def wanted(self) -> dict[str, Any]:
         """The plan as JSON values, to be recognised by."""
@@ -95,7 +102,7 @@ class AdaptationPlan:
             "dialogs": str(self.dialogs or ""),
             "also": [str(path) for path in self.also],
             "questions": self.questions,
-        }
+        } | ({"collection": self.collection} if self.collection else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +191,7 @@ class Adaptation:
             held = write_pairs(self._data, dialogs, ())[1]
             asked = list(from_dialogs(dialogs.dialogs("train"), dialogs.propositions))
         with self._tools.searching(self._tools.serving()) as search:
-            train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.name)
+            train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.searched)
         return {"train": train, "held out": held}
 
     def _foretell(self) -> None:
@@ -209,7 +216,7 @@ class Adaptation:
             self._tools.searching(always) as search,
             self._tools.counting("calibrating", len(asked)) as counted,
         ):
-            points = curve(search, always, self._plan.name, asked, own, counted)
+            points = curve(search, always, self._plan.searched, asked, own, counted)
         chosen = best(points, own)
         set_gate_threshold(self._run, chosen.threshold)
         return {"threshold": chosen.threshold, "questions": len(asked), "curve": [asdict(point) for point in points]}
@@ -227,7 +234,7 @@ class Adaptation:
             with self._tools.searching(rewriter, reranker) as search:
                 names[when] = rewriter.name if self._rewrites or search.reranker is None else search.reranker.name
                 with self._tools.counting(f"searching with {names[when]} ({when})", len(asked)) as counted:
-                    found[when] = measure(search, self._plan.name, asked, counted=counted)
+                    found[when] = measure(search, self._plan.searched, asked, counted=counted)
         return {
             **asdict(judge(asked, found["before"], found["after"])),
             **names,

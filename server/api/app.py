@@ -30,6 +30,7 @@ from server.api.routes.reviews import router as reviews
 from server.api.routes.runs import router as runs
 from server.api.routes.search import router as search
 from server.api.routes.standalone import router as standalone
+from server.api.routes.statistics import router as statistics
 from server.api.routes.why import router as why
 from server.chat import ChatService
 from server.metrics import Metrics
@@ -76,6 +77,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         collections,
         jobs,
         runs,
+        statistics,
         keys,
         audit,
     ):

@@ -29,18 +29,20 @@ from server.chat.types import (
     DocumentText,
     KeySummary,
     NewKey,
+    PassagePage,
     Readiness,
     SearchResult,
     SectionView,
     SpanView,
     StandaloneQuestion,
     StandaloneView,
+    Statistics,
     Suggestion,
     TurnRequest,
     WhySentenceView,
     WhyView,
 )
-from server.runs.records import RunChanges, RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary
+from server.runs.records import RunChanges, RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from server.settings import Settings
 from server.store.records import (
     AuditRecord,
@@ -112,6 +114,7 @@ __all__ = [
     "NewReview",
     "NotFound",
     "PageBox",
+    "PassagePage",
     "Principal",
     "QueueFull",
     "Quotation",
@@ -136,6 +139,7 @@ __all__ = [
     "SpanView",
     "StandaloneQuestion",
     "StandaloneView",
+    "Statistics",
     "StoredTurn",
     "Suggestion",
     "SupportEvent",
@@ -144,6 +148,7 @@ __all__ = [
     "TooManyRequests",
     "Trace",
     "TraceStep",
+    "TrainedGroup",
     "TurnRequest",
     "TurnStatus",
     "Unavailable",

@@ -17,7 +17,14 @@ from server.chat.conversations import clean
 from server.chat.errors import Conflict, Forbidden, InvalidRequest, LimitReached, NotFound, Unavailable
 from server.chat.grants import checked_group, foreign_group
 from server.chat.translated import in_thread, no_collection, store_errors
-from server.chat.types import CollectionSummary, DocumentSummary, DocumentText, SectionView
+from server.chat.types import (
+    CollectionSummary,
+    DocumentSummary,
+    DocumentText,
+    PassagePage,
+    PassageView,
+    SectionView,
+)
 from server.chat.uploads import FOLDER, Room, safe_name
 from server.jobs import JobProgress
 from server.store import grants, jobs, standalone, uploads
@@ -74,6 +81,7 @@ class DocumentMixin(Acting):
                     source=info.source,
                     format=info.format,
                     passages=info.passages,
+                    warning=info.warning,
                     removable=self.core.uploads.holds(name, Path(info.path)),
                 )
                 for info in sorted(self.core.opened.get(name).documents(), key=lambda info: info.id)
@@ -101,6 +109,30 @@ class DocumentMixin(Acting):
             )
 
         return await in_thread(read)
+
+    @acting("read")
+    async def passages(self, collection: str, document_id: str, *, offset: int = 0, limit: int = 50) -> PassagePage:
+        """Passages of a document in their order, from number `offset` on. Raises NotFound."""
+        name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        await self.existing(name)
+        found = await in_thread(lambda: self.core.opened.get(name).passages(key))
+        shown = found[offset : offset + limit]
+        return PassagePage(
+            data=[
+                PassageView(
+                    id=one.id,
+                    text=one.text,
+                    kind=one.kind,
+                    heading=one.heading,
+                    page=one.page,
+                    start=one.start,
+                    end=one.end,
+                )
+                for one in shown
+            ],
+            offset=offset,
+            total=len(found),
+        )
 
     @acting("documents")
     @making_a_job

@@ -17,7 +17,7 @@ from server.runs import promotion
 from server.runs.commands import CommandBusy
 from server.runs.plans import FOLDERS, Offer, PlanError, PlannedRun
 from server.runs.reading import RunReader, read_record
-from server.runs.records import RunChanges, RunDetail, RunGroup, RunPlan, RunSummary
+from server.runs.records import RunChanges, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from server.store import jobs
 from text.names import NAME_RULE, is_name
 
@@ -104,20 +104,18 @@ class RunMixin(Acting):
             raise Unavailable(f"{name} could not be deleted: {error.strerror or error}.") from error
 
     @acting("server")
-    async def promote_run(self, group: RunGroup, name: str) -> str:
+    async def promote_run(self, group: TrainedGroup, name: str) -> str:
         """Make a trained run serve; what it takes over from. Raises NotFound, Conflict."""
         await self.run(group, name)
         return await self._promotion(group, "run.promote", name)
 
     @acting("server")
-    async def roll_back(self, group: RunGroup) -> str:
+    async def roll_back(self, group: TrainedGroup) -> str:
         """Bring back what served before the last promotion; its name. Raises Conflict."""
         return await self._promotion(group, "run.rollback", "")
 
-    async def _promotion(self, group: RunGroup, did: str, name: str) -> str:
-        kind, home = promotion.KINDS.get(group), self.core.settings.home
-        if kind is None:
-            raise InvalidRequest(f"Nothing of {group} serves: trained runs do.", param="group")
+    async def _promotion(self, group: TrainedGroup, did: str, name: str) -> str:
+        kind, home = promotion.KINDS[group], self.core.settings.home
         await self.account(did, f"{group}/{name}".rstrip("/"))
         try:
             if name:

@@ -32,6 +32,7 @@ from server.chat.pictures import PictureMixin
 from server.chat.reviewing import ReviewMixin
 from server.chat.runs import RunMixin
 from server.chat.standalone import StandaloneMixin
+from server.chat.statistics import StatisticsMixin
 from server.chat.suggesting import SuggestionMixin
 from server.chat.translated import in_thread, index_errors, store_errors
 from server.chat.turns import RunningTurn
@@ -87,6 +88,7 @@ class ChatService(
     SuggestionMixin,
     JobMixin,
     RunMixin,
+    StatisticsMixin,
     GrantMixin,
     AuditMixin,
 ):

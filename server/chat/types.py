@@ -13,7 +13,7 @@ from index.query import Where
 from rewriter.conversation import Message
 from server.access import Role
 from server.store.keys import ApiKey
-from server.store.records import View
+from server.store.records import DayCounts, View
 from server.turn.events import Evidence, RewriteEvent
 
 
@@ -66,6 +66,7 @@ class DocumentSummary(View):
     format: str
     passages: int
     removable: bool
+    warning: str = Field(default="", description="What of its file was left out, and why.")
 
 
 class SectionView(View):
@@ -166,6 +167,53 @@ class WhyView(View):
     refused: str = Field(default="", description="What of a model's words was left out, and why.")
     model: str = Field(description="What was asked to write; `none`: nothing.")
     cached: bool = False
+
+
+class StageTimes(View):
+    """Seconds that a stage took, median and 95th percentile, over so many turns."""
+
+    stage: str
+    p50: float
+    p95: float
+    turns: int
+
+
+class UnansweredQuestions(View):
+    """Questions that ask for the same and found nothing: some of their wordings, and the newest turn's id."""
+
+    questions: tuple[str, ...]
+    turns: int
+    newest: str
+
+
+class Statistics(View):
+    """How the server fares. Days without turns are left out; `unanswered` is empty where texts are not recorded."""
+
+    since: float
+    days: list[DayCounts]
+    stages: list[StageTimes] = Field(description="Over the newest traced turns; `turn` is a whole one.")
+    unanswered: list[UnansweredQuestions]
+    content: bool = Field(description="Whether texts are recorded (`trace.content`).")
+
+
+class PassageView(View):
+    """A passage of a document as it is searched, with its place in the document's text."""
+
+    id: str
+    text: str
+    kind: str
+    heading: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+
+
+class PassagePage(View):
+    """Some of a document's passages, from number `offset` on, and how many there are."""
+
+    data: list[PassageView]
+    offset: int
+    total: int
 
 
 class Readiness(View):

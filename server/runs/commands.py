@@ -86,15 +86,17 @@ class CommandRunner:
         """Wait for a command's end, and write it down."""
         with self._lock:
             _, process, _ = self._running[folder]
-        code = process.wait()
+        with process:  # which also closes the pipe
+            code = process.wait()
         with self._lock:
-            record, _, _ = self._running.pop(folder)
-        if self._closing and not record.stopped and code:
-            return  # its record says that it runs, in a process that is gone: it was interrupted
-        try:
-            _keep(folder, record.model_copy(update={"ended": time.time(), "code": code}))
-        except OSError as error:
-            log.warning("the end of %s could not be written down: %s", folder, error)
+            record, _, _ = self._running[folder]
+            try:
+                # Where the server ends it, its record goes on saying that it runs, in a process that is gone.
+                if record.stopped or not self._closing or not code:
+                    _keep(folder, record.model_copy(update={"ended": time.time(), "code": code}))
+            except OSError as error:
+                log.warning("the end of %s could not be written down: %s", folder, error)
+            del self._running[folder]
 
     def is_running(self, folder: Path) -> bool:
         """Whether this process runs a command in a folder."""

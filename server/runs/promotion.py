@@ -7,9 +7,8 @@ from pathlib import Path
 
 from rewriter import runs
 from rewriter.load import READERS, RERANKERS, REWRITERS, RunKind
-from server.runs.records import RunGroup
 
-KINDS: Mapping[RunGroup, RunKind] = {"rewriters": REWRITERS, "rerankers": RERANKERS, "readers": READERS}
+KINDS: Mapping[str, RunKind] = {"rewriters": REWRITERS, "rerankers": RERANKERS, "readers": READERS}
 """The groups of which one run serves."""
 
 

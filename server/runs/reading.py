@@ -43,7 +43,9 @@ _FINISHED: Mapping[RunGroup, str] = {
     "synth": "dialogs.train.jsonl",
     "eval": "run.json",
     "diagnose": "failures.jsonl",
-    **{group: kind.description for group, kind in KINDS.items()},
+    "rewriters": KINDS["rewriters"].description,
+    "rerankers": KINDS["rerankers"].description,
+    "readers": KINDS["readers"].description,
 }
 """The file that a command writes last."""
 _HEADLINES: Mapping[RunGroup, tuple[str, ...]] = {
@@ -87,7 +89,7 @@ class RunReader:
             who=record.who if record else "",
             figures=dict(islice(_figures(group, folder).items(), FIGURES)),
             curves=_curves(folder, lines),
-            tables=tuple(_tables(group, folder)),
+            tables=tuple(self._tables(group, folder)),
             log=tuple(lines[-LOG_LINES:]),
         )
 
@@ -121,6 +123,15 @@ class RunReader:
             "problem": _problem(folder) if state == "failed" else "",
             "headline": ", ".join(f"{name} {figures[name]}" for name in _HEADLINES.get(group, ()) if name in figures),
         }
+
+    def _tables(self, group: RunGroup, folder: Path) -> Iterator[RunTable]:
+        """Rows of measures: what an evaluation measured; what changed by an adaptation, beside what it trained too."""
+        measured = _json(folder / "metrics.json").get("metrics", [])
+        yield from _table("Measured", [row for row in measured if row.get("part") == "all"])
+        if group == "adapt" or group in KINDS:
+            state = _json(self.home / FOLDERS["adapt"] / folder.name / "state.json")
+            changes = state.get("done", {}).get("evaluate", {}).get("changes", [])
+            yield from _table("Before and after, on questions held out", changes)
 
     def _state(self, group: RunGroup, folder: Path, record: CommandRecord | None) -> RunState:
         if record is None:
@@ -234,14 +245,7 @@ def _written(stage: Path) -> list[dict[str, Any]]:
     return []
 
 
-def _tables(group: RunGroup, folder: Path) -> Iterator[RunTable]:
-    """Rows of measures: of an adaptation what changed, of an evaluation what was measured."""
-    if group == "adapt":
-        rows = _json(folder / "state.json").get("done", {}).get("evaluate", {}).get("changes", [])
-        title = "Before and after, on questions held out"
-    else:
-        rows = [row for row in _json(folder / "metrics.json").get("metrics", []) if row.get("part") == "all"]
-        title = "Measured"
+def _table(title: str, rows: list[dict[str, Any]]) -> Iterator[RunTable]:
     if rows:
         head = tuple(name for name in rows[0] if name != "part")
         cells = tuple(tuple(_cell(row.get(name)) for name in head) for row in rows[:ROWS])

@@ -188,6 +188,18 @@ class TraceSummary(View):
     seconds: float
 
 
+class DayCounts(View):
+    """What a day (UTC, `2026-11-22`) held. `sentences` are those of answers that were held against what they cite."""
+
+    day: str
+    turns: int
+    refused: int
+    failed: int
+    rated_down: int
+    sentences: int
+    unsupported: int
+
+
 class AuditRecord(View):
     """A row of the audit log: who (a principal's id) did what, to what (`about`, an id), from where, with what end.
 

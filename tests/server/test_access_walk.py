@@ -349,6 +349,10 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/jobs": (OPERATORS, at("/v1/jobs")),
     "GET /v1/jobs/{job_id}": (MANAGED, at("/v1/jobs/{job}")),
     "POST /v1/jobs/{job_id}/cancel": (MANAGED, at("/v1/jobs/{job}/cancel")),
+    "GET /v1/collections/{collection}/passages/{document_id:path}": (
+        OF_ALPHA, at(VAULT + "/passages/uploads/{uploaded}")
+    ),
+    "GET /v1/statistics": (AGENTS, at("/v1/statistics")),
     "GET /v1/run-plans": (THE_SERVER, at("/v1/run-plans")),
     "GET /v1/runs": (THE_SERVER, at("/v1/runs")),
     "POST /v1/runs": (by_role(403, 403, 403, foreign=None, root=400), at("/v1/runs", json={"command": "train"})),

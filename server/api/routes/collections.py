@@ -8,7 +8,7 @@ from fastapi import APIRouter, File, Path, Query, Response, UploadFile
 from pydantic import BaseModel
 
 from server.api.dependencies import CollectionName, Service
-from server.chat import LEAST_WIDTH, MOST_WIDTH, CollectionSummary, DocumentSummary, DocumentText, Job
+from server.chat import LEAST_WIDTH, MOST_WIDTH, CollectionSummary, DocumentSummary, DocumentText, Job, PassagePage
 
 router = APIRouter(tags=["Documents"])
 
@@ -93,6 +93,18 @@ async def document_image(
     """An image that a document shows, where it lies below the indexed folder."""
     image = await service.document_image(collection, document_id, name)
     return Response(image.data, media_type=image.media_type, headers={"Cache-Control": "private, no-cache"})
+
+
+@router.get("/v1/collections/{collection}/passages/{document_id:path}", summary="List passages")
+async def list_passages(
+    collection: CollectionName,
+    document_id: DocumentId,
+    service: Service,
+    offset: Annotated[int, Query(ge=0, le=10**7, description="So many passages are left out.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> PassagePage:
+    """What is searched of a document, in its order."""
+    return await service.passages(collection, document_id, offset=offset, limit=limit)
 
 
 @router.get("/v1/collections/{collection}/documents/{document_id:path}", summary="Read a document")

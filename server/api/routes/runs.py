@@ -8,12 +8,13 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from server.api.dependencies import Service
-from server.chat import RunChanges, RunCommand, RunDetail, RunGroup, RunPlan, RunSummary
+from server.chat import RunChanges, RunCommand, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Runs"])
 
 Group = Annotated[RunGroup, Path(description="What the run makes.")]
+Trained = Annotated[TrainedGroup, Path(description="What was trained.")]
 RunName = Annotated[str, Path(description="The run's name.", pattern=NAME_PATTERN, max_length=NAME_CHARS)]
 
 
@@ -98,12 +99,12 @@ async def delete_run(group: Group, name: RunName, service: Service) -> None:
 
 
 @router.post("/v1/runs/{group}/{name}/promote", summary="Promote a run")
-async def promote_run(group: Group, name: RunName, service: Service) -> Promotion:
+async def promote_run(group: Trained, name: RunName, service: Service) -> Promotion:
     """Make a trained run serve, once it was opened and asked; a rewriter from the next turn on."""
     return Promotion(serves=name, instead_of=await service.promote_run(group, name))
 
 
 @router.post("/v1/runs/{group}/rollback", summary="Undo the last promotion")
-async def roll_back(group: Group, service: Service) -> Promotion:
+async def roll_back(group: Trained, service: Service) -> Promotion:
     """Bring back what served before."""
     return Promotion(serves=await service.roll_back(group))

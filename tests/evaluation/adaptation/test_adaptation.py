@@ -202,3 +202,11 @@ def test_of_a_review_only_what_is_marked_for_use_is_trained_on(tmp_path: Path) -
     assert write_pairs(tmp_path / "data", None, [tmp_path / "review.jsonl"]) == (1, 0)
     (example,) = read_examples(tmp_path / "data" / "train.jsonl")
     assert (example.id, example.source) == ("c#t0", "feedback")
+
+
+def test_an_adaptation_may_search_a_collection_of_another_name() -> None:
+    own, other = AdaptationPlan("town", (), "terms"), AdaptationPlan("town", (), "terms", collection="docs")
+    assert (own.searched, other.searched) == ("town", "docs")
+    # Adaptations that were begun before there was a choice go on.
+    assert "collection" not in own.wanted()
+    assert other.wanted()["collection"] == "docs"

@@ -67,7 +67,8 @@ class RunMixin(Acting):
         planned = await self._planned(command, name, values)
         if await asyncio.to_thread(planned.folder.exists):
             raise Conflict(f"There is a run {planned.folder.name} already; resume it, or give another name.")
-        return await self._started(planned, "run.start")
+        await self.account("run.start", f"{planned.group}/{planned.folder.name}", detail=planned.fields)
+        return await self._started(planned)
 
     @acting("server")
     async def resume_run(self, group: RunGroup, name: str) -> RunDetail:
@@ -79,7 +80,9 @@ class RunMixin(Acting):
         record = await asyncio.to_thread(read_record, folder)
         if record is None or not found.resumable:
             raise Conflict(f"{name} is {found.state} and cannot be resumed here.", code="not_resumable")
-        return await self._started(await self._planned(record.command, name, record.fields), "run.resume")
+        planned = await self._planned(record.command, name, record.fields)
+        await self.account("run.resume", f"{group}/{name}", detail=planned.fields)
+        return await self._started(planned)
 
     @acting("server")
     async def stop_run(self, group: RunGroup, name: str) -> RunDetail:
@@ -107,16 +110,17 @@ class RunMixin(Acting):
     async def promote_run(self, group: TrainedGroup, name: str) -> str:
         """Make a trained run serve; what it takes over from. Raises NotFound, Conflict."""
         await self.run(group, name)
-        return await self._promotion(group, "run.promote", name)
+        await self.account("run.promote", f"{group}/{name}")
+        return await self._promotion(group, name)
 
     @acting("server")
     async def roll_back(self, group: TrainedGroup) -> str:
         """Bring back what served before the last promotion; its name. Raises Conflict."""
-        return await self._promotion(group, "run.rollback", "")
+        await self.account("run.rollback", group)
+        return await self._promotion(group, "")
 
-    async def _promotion(self, group: TrainedGroup, did: str, name: str) -> str:
+    async def _promotion(self, group: TrainedGroup, name: str) -> str:
         kind, home = promotion.KINDS[group], self.core.settings.home
-        await self.account(did, f"{group}/{name}".rstrip("/"))
         try:
             if name:
                 return await asyncio.to_thread(promotion.promote, home, name, kind)
@@ -142,9 +146,8 @@ class RunMixin(Acting):
         except PlanError as error:
             raise InvalidRequest(str(error), code="cannot_start") from error
 
-    async def _started(self, planned: PlannedRun, did: str) -> RunDetail:
+    async def _started(self, planned: PlannedRun) -> RunDetail:
         name = planned.folder.name
-        await self.account(did, f"{planned.group}/{name}", detail=planned.fields)
         try:
             await asyncio.to_thread(self.core.commands.start, planned, self.principal.id)
         except CommandBusy as error:

@@ -23,7 +23,6 @@ from evaluation.reports.charts import Line
 from evaluation.reports.runs import Metric, RunWriter, slug
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.rows import json_rows
-from index.collection import Collection
 from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, signals
 from server.turn.search import TurnSearch
 
@@ -254,7 +253,7 @@ def _searched(
     one: EvalSet, asked: Sequence[tuple[EvalSet, Question]], bench: Bench, rewriter: Rewriter, answerable: float
 ) -> Iterator[Case]:
     retrieval = bench.settings.retrieval.model_copy(update={"rerank_seconds": READ_SECONDS})
-    with closing(Collection.open(bench.root, index_set(one, bench), bench.encoder)) as collection:
+    with closing(bench.open(index_set(one, bench))) as collection:
         search = TurnSearch(
             collection=lambda _: collection,
             rewriter=rewriter,

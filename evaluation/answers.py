@@ -57,7 +57,7 @@ def evaluate_answers(
             )
     missing = sum(len(one.questions) - len(turns[one.name]) for one in sets)
     for one in sets if not missing else ():
-        with closing(Collection.open(bench.root, names[one.name], bench.plain)) as collection:
+        with closing(bench.open(names[one.name], bench.plain)) as collection:
             one = placed(one, collection)
         measure(one, label, turns[one.name], writer, bert, judged.get(one.name))
     return missing
@@ -99,7 +99,7 @@ def _engine(rewriter: Rewriter, listening: Listening | None, bench: Bench) -> It
 
     def collection(name: str) -> Collection:
         if name not in opened:
-            opened[name] = Collection.open(bench.root, name, bench.plain)
+            opened[name] = bench.open(name, bench.plain)
         return opened[name]
 
     models = TurnModels(rewriter, bench.reranker, cast("Any", listening))

@@ -37,7 +37,7 @@ def candidates_of_set(chosen: EvalSet, rewriter: Rewriter, bench: Bench) -> Iter
     own = chosen.corpus is None
     name = bench.settings.collection if own else index_set(chosen, bench)
     root = bench.settings.home / "collections" if own else bench.root
-    with closing(Collection.open(root, name, bench.encoder)) as collection:
+    with closing(Collection.open(root, name, bench.encoder, store=bench.settings.index.vectors)) as collection:
         search = TurnSearch(collection=lambda _: collection, rewriter=rewriter, settings=bench.settings)
         yield from candidates(placed(chosen, collection), collection, search, bench.reading, bench.progress)
 

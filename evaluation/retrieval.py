@@ -74,6 +74,10 @@ class Bench:
     reading: Reranker | None = None
     """The same reranker with a memory, for rankings."""
 
+    def open(self, collection: str, encoder: Encoder | None = None) -> Collection:
+        """A collection of a set, in the vector store of the settings; raises as `Collection.open` does."""
+        return Collection.open(self.root, collection, encoder or self.encoder, store=self.settings.index.vectors)
+
 
 def collect_rewrites(
     rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent, kept: Path | None = None
@@ -196,7 +200,7 @@ def evaluate_set(
         writer.notes.append(f"{chosen.name} has no human rewrites: {', '.join(left_out)} left out.")
     started = time.monotonic()
     name = name or index_set(chosen, bench)
-    with closing(Collection.open(bench.root, name, bench.encoder)) as collection:
+    with closing(bench.open(name)) as collection:
         chosen, quoting = placed(chosen, collection), len(chosen.judged)
         questions = chosen.judged
         if not questions:
@@ -242,6 +246,7 @@ def index_set(chosen: EvalSet, bench: Bench) -> str:
         name,
         [corpus],
         bench.encoder,
+        store=bench.settings.index.vectors,
         passage_tokens=bench.settings.index.passage_tokens,
         progress=lambda now: bench.progress(f"{chosen.name}: indexing", now.done, now.total),
     )
@@ -352,7 +357,7 @@ def _latency(
 ) -> Latency:
     """Seconds from question to hits. The collection is opened anew: an open one remembers queries."""
     seconds = []
-    with closing(Collection.open(bench.root, name, bench.plain)) as collection:
+    with closing(bench.open(name, bench.plain)) as collection:
         limit = bench.settings.retrieval.rerank_seconds
         search = _search(system, collection, rewrites, sample, bench.settings, bench.reranker, limit)
         _find(search, system, sample[0], rewrites, DEPTH)

@@ -19,7 +19,7 @@ from index.integrity import Watch
 from index.lexical import Bm25s, LexicalIndex, NoTerms
 from index.query import Passage, Where
 from index.records import Records
-from index.stores import Mask, Neighbours, StoreSpec, load_store
+from index.stores import Mask, Neighbours, OpenTerms, StoreSpec, load_store
 from index.versions import Version
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Generation:
         if manifest.store != store:
             raise CollectionMismatch(
                 f"the vectors of {version.folder} are in the store {manifest.store}, and {store} was asked for: "
-                "index again, or correct `index.store` and `index.chroma_url`"
+                "index again, or correct `index.store` and `index.store_url`"
             )
         if not version.records.is_file():
             raise CollectionCorrupt(f"{version.records} is missing: index again")
@@ -50,8 +50,8 @@ class Generation:
             ids = self.records.passage_ids()
             self._row = {name: row for row, name in enumerate(ids)}
             self._documents = self.records.documents_by_row()
-            self._lexical: LexicalIndex = Bm25s.load(version.lexical) if manifest.terms else NoTerms()
             self._vectors = load_store(store).open(version.folder, ids, manifest.dimension) if ids else None
+            self._lexical = self._open_lexical(version)
         except BaseException:
             self.records.close()
             raise
@@ -59,6 +59,11 @@ class Generation:
         self._users = 0
         self._retired = False
         self._lock = threading.Lock()
+
+    def _open_lexical(self, version: Version) -> LexicalIndex:
+        if not version.manifest.terms:
+            return NoTerms()
+        return self._vectors.terms() if isinstance(self._vectors, OpenTerms) else Bm25s.load(version.lexical)
 
     def mask(self, where: Where | None) -> Mask | None:
         """Which rows a filter allows; None where there is no filter."""

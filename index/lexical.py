@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
-from index.stores import Mask
+from index.stores import Mask, Weigh
 from text.words import tokenize
 
 Scores: TypeAlias = npt.NDArray[np.float32]
@@ -31,9 +31,6 @@ class LexicalIndex(Protocol):
 
         `mask` is `(rows,)` and False where a passage must not be found.
         """
-
-    def scores(self, text: str) -> Scores:
-        """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
 
 
 class Bm25s:
@@ -72,10 +69,25 @@ class Bm25s:
         return _best(self._engine.get_scores_from_ids(terms, weight_mask=mask), k)
 
     def scores(self, text: str) -> Scores:
+        """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
         terms = self._engine.get_tokens_ids(tokenize(text))
         rows = int(self._engine.scores["num_docs"])
         found: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(rows, dtype=np.float32)
         return found
+
+    def weights(self) -> Weigh:
+        """What each term of a row adds to the row's score, for a store that ranks by words itself."""
+        held = self._engine.scores
+        terms = np.repeat(np.arange(len(held["indptr"]) - 1), np.diff(held["indptr"]))
+        order = np.argsort(held["indices"], kind="stable")
+        ends = np.searchsorted(held["indices"], np.arange(held["num_docs"] + 1), sorter=order)
+        spelled = {number: term for term, number in self._engine.vocab_dict.items()}
+
+        def weigh(rows: Sequence[int]) -> list[dict[str, float]]:
+            of = (order[ends[row] : ends[row + 1]] for row in rows)
+            return [{spelled[terms[one]]: float(held["data"][one]) for one in places} for places in of]
+
+        return weigh
 
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""

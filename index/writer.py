@@ -21,7 +21,7 @@ from index.journal import VectorJournal, VectorSource
 from index.lexical import Bm25s
 from index.manifest import FORMAT, Manifest, write_manifest
 from index.records import Records, RecordsWriter
-from index.stores import Earlier, OpenVectors, StoreSpec, delete_vectors, load_store
+from index.stores import Earlier, OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.versions import CollectionFolder, Version, failed_write, storage_errors
 
 EMBED_BATCH = 32
@@ -142,6 +142,8 @@ class VersionWriter:
             finally:
                 journal.close()
             self._folder.switch(version.manifest.version)
+            if isinstance(self._store, TermStore):
+                self._store.switch(version.folder)
             journal.delete_files()
             self._sweep()
         return version.manifest.version
@@ -197,7 +199,11 @@ class VersionWriter:
         records = Records(version.records)
         try:
             if manifest.terms:
-                Bm25s.build(records.terms()).save(version.lexical)
+                lexical = Bm25s.build(records.terms())
+                if isinstance(self._store, TermStore):
+                    self._store.write_terms(self._path, passages, lexical.weights())
+                else:
+                    lexical.save(version.lexical)
             self.report("saving", 2, parts)
             if passages:
                 self._save_vectors(records.passage_ids(), records.keys(), source)

@@ -86,28 +86,30 @@ class IndexSettings(SettingsGroup):
     store: str = Field(
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
-        "passages is also the fastest; `chroma` asks Chroma (extra `chroma`); any other name is a store that another "
-        "package brings. Index again after changing it. The measurements are in `docs/benchmarks.md`.",
+        "passages is also the fastest; `chroma` asks Chroma (extra `chroma`); `milvus` asks Milvus, for words as well "
+        "(extra `milvus`); any other name is a store that another package brings. Index again after changing it. The "
+        "measurements are in `docs/benchmarks.md`.",
     )
-    chroma_url: str = Field(
+    store_url: str = Field(
         "",
-        description="Address of a Chroma server, which makes `chroma` the store; without it Chroma's files lie in the "
-        "home folder.",
+        description="Address of the server of `chroma` or `milvus`, such as `http://localhost:19530`; without it their "
+        "files lie in the home folder. A Milvus server's token is read from the environment variable `MILVUS_TOKEN`.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _as_kept(cls, values: Any) -> Any:
-        """Older settings named a BM25 engine, of which one is left, and no store beside the address of its server."""
+        """Older settings named a BM25 engine, of which one is left, and the address of a Chroma server alone."""
         if not isinstance(values, dict):
             return values
         kept = {key: value for key, value in values.items() if key != "lexical"}
-        return {"store": "chroma", **kept} if kept.get("chroma_url") else kept
+        older = kept.pop("chroma_url", "")
+        return {"store": "chroma", "store_url": older, **kept} if older else kept
 
     @model_validator(mode="after")
     def _one_store(self) -> Self:
-        if self.chroma_url and self.store != "chroma":
-            raise ValueError(f"chroma_url is for the store chroma, and store is {self.store}: take one of them out")
+        if self.store_url and self.store == "exact":
+            raise ValueError("store_url is for a store with a server, and store is exact: take one of them out")
         return self
 
     @property
@@ -115,7 +117,7 @@ class IndexSettings(SettingsGroup):
         """Which vector store, and where."""
         from index.stores import StoreSpec
 
-        return StoreSpec(self.store, self.chroma_url)
+        return StoreSpec(self.store, self.store_url)
 
 
 class RewriterSettings(SettingsGroup):

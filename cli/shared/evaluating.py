@@ -32,12 +32,14 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     models = Models(settings)
     reranker = models.reranker() if rerank else None
     folder = settings.home / "eval"
+    store = settings.index.store
+    root = folder / ("collections" if store == "exact" else f"collections-{store}")
     with (
         stages(state.err) as progress,
         CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
         cached_reranker(reranker, folder / "read.sqlite") as reading,
     ):
-        yield Bench(settings, encoder, models.encoder(), reranker, folder / "collections", progress, reading)
+        yield Bench(settings, encoder, models.encoder(), reranker, root, progress, reading)
 
 
 def listed(text: str) -> list[str]:

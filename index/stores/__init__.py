@@ -1,11 +1,21 @@
 """Vector stores: where the vectors of a collection's versions lie, and how the nearest are found.
 
-`protocol` says what a store is, `spec` which one a collection uses; `exact` and `chroma` are the two that come with
+`protocol` says what a store is, `spec` which one a collection uses; `exact`, `chroma` and `milvus` come with
 Anaphora, and others may be declared as entry points of `anaphora.vector_stores`. Which version serves, BM25, filters
 and texts are the collection's.
 """
 
-from index.stores.protocol import Earlier, Mask, Neighbours, OpenVectors, Take, VectorStore
+from index.stores.protocol import (
+    Earlier,
+    Mask,
+    Neighbours,
+    OpenTerms,
+    OpenVectors,
+    Take,
+    TermStore,
+    VectorStore,
+    Weigh,
+)
 from index.stores.spec import EXACT, GROUP, StoreSpec, delete_vectors, load_store
 
 __all__ = [
@@ -14,10 +24,13 @@ __all__ = [
     "Earlier",
     "Mask",
     "Neighbours",
+    "OpenTerms",
     "OpenVectors",
     "StoreSpec",
     "Take",
+    "TermStore",
     "VectorStore",
+    "Weigh",
     "delete_vectors",
     "load_store",
 ]

@@ -219,7 +219,7 @@ class _Connection:
             if self._url and not _answered(error):
                 raise StorageError(
                     f"the Chroma server at {self._url} does not answer ({error}): "
-                    "start it, or correct `index.chroma_url`"
+                    "start it, or correct `index.store_url`"
                 ) from error
             raise CollectionCorrupt(f"the vectors in {self.where} cannot be read ({error}): index again") from error
 

@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from index.encoders import Vectors
 
+if TYPE_CHECKING:
+    from index.lexical import LexicalIndex
+
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Take: TypeAlias = Callable[[Sequence[int]], Vectors]
 """Vectors of the rows asked for, `(len(rows), dimension)` float32, L2-normalised, in their order."""
+Weigh: TypeAlias = Callable[[Sequence[int]], list[dict[str, float]]]
+"""The BM25 weights of the rows asked for, by term: what a question's term adds to a row's score."""
 
 
 class Neighbours(NamedTuple):
@@ -89,3 +94,25 @@ class VectorStore(Protocol):
 
         Never raises: where there are none, or the server is away, an orphan harms nobody.
         """
+
+
+@runtime_checkable
+class TermStore(Protocol):
+    """A `VectorStore` that ranks by words as well, for other programs too.
+
+    What it opens is `OpenTerms`; no BM25 index lies in the version's folder.
+    """
+
+    def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
+        """Write the weights of a new version's words, of so many rows. Raises as `VectorStore.write` does."""
+
+    def switch(self, folder: Path) -> None:
+        """This version serves from now on, and is to be found under the collection's name. Never raises."""
+
+
+@runtime_checkable
+class OpenTerms(Protocol):
+    """`OpenVectors` of a `TermStore`."""
+
+    def terms(self) -> LexicalIndex:
+        """The words of the version, ready to be searched; raises as `OpenVectors.search` does."""

@@ -1,4 +1,4 @@
-"""Which vector store a collection uses: one of the two that come with Anaphora, or an entry point."""
+"""Which vector store a collection uses: one of those that come with Anaphora, or an entry point."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from index.errors import StoreUnavailable
 from index.stores.protocol import VectorStore
 from text.plugins import PluginError, load_plugin
 
+BUILT_IN = ("exact", "chroma", "milvus")
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """Which vector store, and where: `exact`, `chroma`, or the name of an entry point; `url` of its server, if any.
+    """Which vector store, and where.
 
-    A Chroma without `url` lies in the version's own folder.
+    `name` is `exact`, `chroma`, `milvus`, or that of an entry point; `url` its server's address, if any. Chroma and
+    Milvus without one lie in the version's own folder.
     """
 
     name: str = "exact"
@@ -41,8 +43,12 @@ def load_store(spec: StoreSpec) -> VectorStore:
         from index.stores.chroma import ChromaStore
 
         return ChromaStore(spec.url)
+    if spec.name == "milvus":
+        from index.stores.milvus import MilvusStore
+
+        return MilvusStore(spec.url)
     try:
-        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=("exact", "chroma"))(spec.url)
+        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=BUILT_IN)(spec.url)
     except PluginError as error:
         raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
     return store

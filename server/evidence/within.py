@@ -13,7 +13,7 @@ import numpy as np
 
 from index.encoders import Encoder, Vectors
 from index.fusion import fuse
-from index.lexical import K1, Bm25s, LexicalIndex, NoTerms
+from index.lexical import K1, Bm25s, NoTerms
 from text.words import tokenize
 
 WithinRanking = Literal["bm25", "dense", "fused"]
@@ -30,7 +30,7 @@ class Within:
         self._encoder = encoder
         self._vectors = vectors
         terms = [tokenize(text) for text in self.texts]
-        self._lexical: LexicalIndex = Bm25s.build(terms, k1) if any(terms) else NoTerms(len(terms))
+        self._lexical: Bm25s | NoTerms = Bm25s.build(terms, k1) if any(terms) else NoTerms(len(terms))
 
     def rank(self, query: str, k: int, by: WithinRanking = "fused") -> list[int]:
         """Places of at most `k` texts, best first; without an encoder by BM25 alone."""

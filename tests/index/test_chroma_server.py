@@ -75,7 +75,7 @@ def test_a_collection_lives_on_a_server(
     assert found[0] == "zebra"
     assert "fax" not in found
     assert len(stored(server)) == 2, "the version that serves and the one before it"
-    with pytest.raises(CollectionMismatch, match="chroma_url"):
+    with pytest.raises(CollectionMismatch, match="store_url"):
         Collection.open(tmp_path, "docs", words)
 
     index_documents(tmp_path, "docs", documents, words)

@@ -241,7 +241,7 @@ def test_verbatim_passages_keep_their_ids_and_repeated_ones_are_told(tmp_path: P
 def test_another_encoder_is_refused_with_advice(collection: Collection, tmp_path: Path) -> None:
     with pytest.raises(CollectionMismatch, match="index again"):
         Collection.open(tmp_path, "docs", WordEncoder(name="other"))
-    with pytest.raises(CollectionMismatch, match="chroma_url"):
+    with pytest.raises(CollectionMismatch, match="store_url"):
         Collection.open(tmp_path, "docs", WordEncoder(), store=StoreSpec("chroma", "http://localhost:1"))
     assert found(collection, "fax", k=1) == ["fax"]
 

@@ -107,7 +107,9 @@ def test_a_collection_of_an_unknown_format_says_what_to_do(
 
 
 def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Document], words: WordEncoder) -> None:
-    with pytest.raises(StoreUnavailable, match=r"no vector store 'lance'. There are: chroma, exact.*`index.store`"):
+    with pytest.raises(
+        StoreUnavailable, match=r"no vector store 'lance'. There are: chroma, exact, milvus.*`index.store`"
+    ):
         index_documents(tmp_path, "docs", documents, words, store=StoreSpec("lance"))
     assert list_collections(tmp_path) == []
 

@@ -1,0 +1,349 @@
+"""Vectors and words in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
+
+Unlike the other stores it ranks by words too, so that nothing of a large collection is searched in this process. What
+it holds of a passage's words are the BM25 weights that `index.lexical` computes over the whole version: an inner
+product with a question's terms is then the very score of the embedded index, whatever segments and shards Milvus cuts
+the passages into, and no analyzer of Milvus's own has a part in it.
+
+A version is two Milvus collections, `…_vectors` and `…_terms`; the aliases of a collection name those that serve, for
+other programs. Milvus Lite locks and writes the files that it opens: a version in the folder is opened as a copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from index.encoders import Vectors
+from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
+from index.stores.protocol import Earlier, Mask, Neighbours, Take, Weigh
+from text.extras import need_extra
+from text.words import tokenize
+
+if TYPE_CHECKING:
+    from pymilvus import MilvusClient
+
+TOKEN = "MILVUS_TOKEN"
+"""Environment variable with `user:password` or the API key of a server: no secret belongs into a manifest."""
+
+EXACT_ROWS = 60_000
+"""Up to so many passages all are compared, which is no slower than a graph and finds the nearest under any filter."""
+
+EF_SEARCH = 300
+"""Candidates the graph search keeps beyond that, as for Chroma (`index.stores.chroma`)."""
+
+Part: TypeAlias = Literal["vectors", "terms"]
+
+_FILES = "vectors.db"
+_HNSW = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 100}}
+_FLAT = {"index_type": "FLAT", "metric_type": "IP", "params": {}}
+_WORDS = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP", "params": {}}
+_BATCH = 1000
+# A server that does not answer is asked again by pymilvus, for minutes if it may.
+_PATIENCE = 15.0
+# What one search of Milvus may answer at most.
+_MOST = 16384
+
+
+class MilvusStore:
+    """A `VectorStore` and a `TermStore`; `url` is a server's, such as `http://localhost:19530`."""
+
+    def __init__(self, url: str = "") -> None:
+        need_extra("milvus", "The vector store Milvus", "pymilvus", error=StoreUnavailable)
+        if not url:
+            need_extra("milvus", "Milvus without a server", "milvus_lite", error=StoreUnavailable)
+        self._url = url
+
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+        with _Version(folder, self._url) as milvus, milvus.writing():
+            milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
+            for start in range(0, len(ids), _BATCH):
+                rows = range(start, min(start + _BATCH, len(ids)))
+                lines = zip(rows, np.asarray(take(rows), dtype=np.float32), strict=True)
+                milvus.insert("vectors", [{"row": row, "vector": vector} for row, vector in lines])
+            milvus.seal("vectors")
+
+    def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
+        with _Version(folder, self._url) as milvus, milvus.writing():
+            milvus.create("terms", 0, _WORDS)
+            for start in range(0, rows, _BATCH):
+                part = range(start, min(start + _BATCH, rows))
+                lines = [
+                    {"row": row, "weights": {_number(term): weight for term, weight in weights.items()}}
+                    for row, weights in zip(part, weigh(part), strict=True)
+                    if weights
+                ]
+                if lines:
+                    milvus.insert("terms", lines)
+            milvus.seal("terms")
+
+    def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
+        version = _Version(folder, self._url, copied=True)
+        try:
+            with version.reading():
+                count = version.load("vectors")
+            if count != len(ids):
+                raise CollectionCorrupt(f"{version.where} holds {count} vectors and not {len(ids)}: index again")
+            return OpenMilvus(version, count)
+        except BaseException:
+            version.close()
+            raise
+
+    def switch(self, folder: Path) -> None:
+        if not self._url:
+            return
+        with suppress(StorageError), _Version(folder, self._url) as milvus, milvus.writing():
+            for part in ("vectors", "terms"):
+                if milvus.has(part):
+                    milvus.name_serving(part)
+
+    def delete(self, folder: Path) -> None:
+        if not self._url:
+            return
+        with suppress(StorageError), _Version(folder, self._url) as milvus, milvus.writing():
+            for part in ("vectors", "terms"):
+                milvus.drop(part)
+
+
+class OpenMilvus:
+    """An `OpenVectors` that is `OpenTerms` too."""
+
+    def __init__(self, version: _Version, rows: int) -> None:
+        self.version = version
+        self._rows = rows
+
+    def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
+        k = min(k, self._rows if mask is None else int(mask.sum()), _MOST)
+        if not len(vectors) or k < 1:
+            return [Neighbours([], []) for _ in vectors]
+        found = self.version.search("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
+        return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in found]
+
+    def take(self, rows: Sequence[int]) -> Vectors:
+        known: dict[int, Any] = {}
+        wanted = sorted(set(map(int, rows)))
+        with self.version.reading():
+            for start in range(0, len(wanted), _BATCH):
+                known |= self.version.vectors(wanted[start : start + _BATCH])
+        try:
+            return np.asarray([known[row] for row in rows], dtype=np.float32)
+        except KeyError as error:
+            raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
+
+    def terms(self) -> MilvusTerms:
+        with self.version.reading():
+            self.version.load("terms")
+        return MilvusTerms(self.version)
+
+    def close(self) -> None:
+        self.version.close()
+
+
+class MilvusTerms:
+    """A `LexicalIndex` over the words of an open version."""
+
+    def __init__(self, version: _Version) -> None:
+        self._version = version
+
+    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
+        terms: dict[int, float] = {}
+        for term in tokenize(text):
+            terms[_number(term)] = terms.get(_number(term), 0.0) + 1.0
+        k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
+        if not terms or k < 1:
+            return []
+        (found,) = self._version.search("terms", [terms], k, mask, {})
+        return [row for less, row in found if less < 0]
+
+
+class _Version:
+    """The two Milvus collections of a version, and the connection to them; a context that closes it."""
+
+    def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
+        self.where = url or str(folder / _FILES)
+        self._url = url
+        self._folder = folder
+        self._copied = copied
+        self._copy = ""
+        self._opened: MilvusClient | None = None
+
+    def __enter__(self) -> _Version:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _client(self) -> MilvusClient:
+        if self._opened is None:
+            self._opened = _client(self._url, token=os.environ.get(TOKEN, "")) if self._url else _client(self._files())
+        return self._opened
+
+    def _files(self) -> str:
+        files = self._folder / _FILES
+        if not self._copied:
+            return str(files)
+        if not files.is_dir():
+            raise CollectionCorrupt(f"the vectors in {files} are missing: index again")
+        if not self._copy:
+            self._copy = tempfile.mkdtemp(prefix="anaphora-milvus-")
+            shutil.copytree(files, Path(self._copy) / _FILES)
+        return str(Path(self._copy) / _FILES)
+
+    def name(self, part: Part, folder: str = "") -> str:
+        """Versions share a server but no folder, so only the whole path tells them apart."""
+        home = hashlib.sha256(str(self._folder.parent.absolute()).encode()).hexdigest()[:12]
+        return re.sub(r"\W", "_", f"anaphora_{home}_{folder or self._folder.name}_{part}")
+
+    def has(self, part: Part) -> bool:
+        return bool(self._client.has_collection(self.name(part)))
+
+    def create(self, part: Part, dimension: int, kind: dict[str, Any]) -> None:
+        from pymilvus import DataType, MilvusClient
+
+        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("row", DataType.INT64, is_primary=True)
+        index = MilvusClient.prepare_index_params()
+        if part == "vectors":
+            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+            index.add_index("vector", **kind)
+        else:
+            schema.add_field("weights", DataType.SPARSE_FLOAT_VECTOR)
+            index.add_index("weights", **kind)
+        # A killed writer may have left one.
+        self.drop(part)
+        self._client.create_collection(self.name(part), schema=schema, index_params=index, consistency_level="Strong")
+
+    def insert(self, part: Part, lines: list[dict[str, Any]]) -> None:
+        self._client.insert(self.name(part), lines)
+
+    def seal(self, part: Part) -> None:
+        """Everything inserted is on the disk."""
+        self._client.flush(self.name(part))
+
+    def load(self, part: Part) -> int:
+        """Make ready to be searched; how many rows there are."""
+        self._client.load_collection(self.name(part), timeout=_PATIENCE * 20)
+        return int(self._client.get_collection_stats(self.name(part))["row_count"])
+
+    def search(
+        self, part: Part, data: list[Any], k: int, mask: Mask | None, params: dict[str, Any]
+    ) -> list[list[tuple[float, int]]]:
+        """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
+        field = "vector" if part == "vectors" else "weights"
+        with self.reading():
+            found = self._client.search(
+                self.name(part),
+                data,
+                filter="" if mask is None else _filter(mask),
+                limit=k,
+                output_fields=["row"],
+                search_params={"metric_type": "IP", "params": params},
+                anns_field=field,
+                timeout=_PATIENCE,
+            )
+        return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in found]
+
+    def vectors(self, rows: list[int]) -> dict[int, Any]:
+        found = self._client.get(self.name("vectors"), ids=rows, output_fields=["vector"], timeout=_PATIENCE)
+        return {line["row"]: line["vector"] for line in found}
+
+    def drop(self, part: Part) -> None:
+        if self.has(part):
+            name = self.name(part)
+            for alias in self._client.list_aliases(name).get("aliases", ()):
+                self._client.drop_alias(alias)
+            self._client.drop_collection(name)
+
+    def name_serving(self, part: Part) -> None:
+        """Let the collection's alias name this version: what other programs search."""
+        alias = self.name(part, self._folder.parent.parent.name)
+        if alias in self._client.list_aliases().get("aliases", ()):
+            self._client.alter_alias(self.name(part), alias)
+        else:
+            self._client.create_alias(self.name(part), alias)
+
+    def close(self) -> None:
+        client, self._opened = self._opened, None
+        if client is not None:
+            client.close()
+        if not self._url:
+            with suppress(ImportError):
+                from milvus_lite import server_manager_instance
+
+                server_manager_instance.release_server(
+                    str(Path(self._copy) / _FILES if self._copied else self._folder / _FILES)
+                )
+        if self._copy:
+            shutil.rmtree(self._copy, ignore_errors=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"the vectors in {self.where} could not be copied to be opened ({error}): look for room on the disk"
+            ) from error
+        except _failures() as error:
+            if self._url and not _answered(error):
+                raise StorageError(
+                    f"the Milvus server at {self._url} does not answer ({error}): "
+                    f"start it, or correct `index.store_url` and {TOKEN}"
+                ) from error
+            raise CollectionCorrupt(f"the vectors in {self.where} cannot be read ({error}): index again") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        try:
+            yield
+        except _failures() as error:
+            advice = "see that the Milvus server runs" if self._url else "look for room on the disk"
+            raise StorageError(
+                f"writing vectors to {self.where} failed ({error}); the last good version still serves; "
+                f"{advice} and index again"
+            ) from error
+
+
+def _client(address: str, **options: Any) -> MilvusClient:
+    # It writes each error down with its traceback before it raises it.
+    for name in ("pymilvus", "milvus_lite"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    from pymilvus import MilvusClient
+
+    return MilvusClient(address, **options)
+
+
+def _number(term: str) -> int:
+    """A term's dimension: of 4 billion, so that two of a collection's terms hardly ever share one."""
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=4).digest()) % (2**32 - 2)
+
+
+def _filter(mask: Mask) -> str:
+    """The rows of a mask as ranges: a document's lie together."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    ranges = [f"(row >= {first} and row < {last})" for first, last in edges.reshape(-1, 2).tolist()]
+    return " or ".join(ranges)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    from pymilvus.exceptions import MilvusException
+
+    return MilvusException, OSError, ValueError
+
+
+def _answered(error: Exception) -> bool:
+    """Whether a server said so, and not the way to it."""
+    from pymilvus.exceptions import MilvusUnavailableException
+
+    return not isinstance(error, OSError | MilvusUnavailableException)

@@ -1,0 +1,181 @@
+"""Milvus: in the version's folder by Milvus Lite, and on a server, which is Milvus Lite in a process of its own."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from pymilvus import MilvusClient
+
+from index.collection import Collection, delete_collection
+from index.documents import Document
+from index.errors import CollectionMismatch, StorageError, StoreUnavailable
+from index.indexer import delete_documents, index_documents
+from index.lexical import Bm25s
+from index.query import Query
+from index.stores import StoreSpec, VectorStore, load_store, milvus
+from index.stores.milvus import MilvusStore, _filter
+from server.settings import IndexSettings
+from testing.encoder import WordEncoder
+from testing.vector_store import DIMENSION, VectorStoreContract, nearest, passages
+from tests.index.conftest import document
+from text.words import tokenize
+
+LITE = StoreSpec("milvus")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Milvus server."""
+    port = free_port()
+    command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--data-dir", str(tmp_path_factory.mktemp("milvus") / "data")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        for _ in range(300):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail("the Milvus server did not start")
+        yield f"http://127.0.0.1:{port}"
+        process.terminate()
+
+
+class TestLite(VectorStoreContract):
+    @pytest.fixture
+    def store(self) -> VectorStore:
+        return load_store(LITE)
+
+
+class TestServer(VectorStoreContract):
+    @pytest.fixture
+    def store(self, server: str) -> VectorStore:
+        return load_store(StoreSpec("milvus", server))
+
+
+def test_words_are_ranked_as_by_the_embedded_index(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    words = [f"word{number}" for number in range(60)]
+    texts = [" ".join(random.choice(words, random.integers(1, 30))) for _ in range(400)]
+    texts[7] = ""
+    embedded = Bm25s.build(map(tokenize, texts))
+    store = MilvusStore()
+    folder = tmp_path / "docs" / "versions" / "000001-0000000a"
+    folder.mkdir(parents=True)
+    vectors = np.eye(8, dtype=np.float32)[random.integers(0, 8, len(texts))]
+    store.write_terms(folder, len(texts), embedded.weights())
+    ids = [str(row) for row in range(len(texts))]
+    store.write(folder, ids, 8, lambda rows: vectors[list(rows)], None)
+    opened = store.open(folder, ids, 8)
+    terms = opened.terms()
+    mask = np.zeros(len(texts), dtype=np.bool_)
+    mask[50:300] = random.random(250) < 0.7
+    for question in ("word1", "word3 word9 word9", "word5 unheard", *texts[:5]):
+        scores = embedded.scores(question)
+        for allowed in (None, mask):
+            found = terms.search(question, 25, allowed)
+            expected = embedded.search(question, 25, allowed)
+            assert scores[found] == pytest.approx(scores[expected], abs=1e-4)
+            assert allowed is None or mask[found].all()
+    assert terms.search("unheard of", 5) == terms.search("", 5) == terms.search("word1", 0) == []
+    opened.close()
+
+
+def test_a_mask_becomes_ranges() -> None:
+    assert _filter(np.array([1, 1, 0, 1, 0, 0, 1], dtype=np.bool_)) == (
+        "(row >= 0 and row < 2) or (row >= 3 and row < 4) or (row >= 6 and row < 7)"
+    )
+
+
+def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(milvus, "EXACT_ROWS", 0)
+    ids, vectors = passages(2000)
+    folder = tmp_path / "docs" / "versions" / "000001-0000000a"
+    store = MilvusStore(server)
+    store.write(folder, ids, DIMENSION, lambda rows: vectors[list(rows)], None)
+    opened = store.open(folder, ids, DIMENSION)
+    mask = np.random.default_rng(4).random(len(ids)) < 0.3
+    for allowed, rows in ((None, None), (mask, np.flatnonzero(mask).tolist())):
+        found = opened.search(vectors[:20], 20, allowed)
+        right = [len({*one.rows} & {*nearest(vectors, vectors[n], 20, rows)}) for n, one in enumerate(found)]
+        assert sum(right) >= 0.98 * 20 * 20
+    opened.close()
+    store.delete(folder)
+
+
+@pytest.mark.parametrize("where", ["folder", "server"])
+def test_a_collection_lives_in_milvus(
+    where: str, server: str, tmp_path: Path, documents: list[Document], words: WordEncoder
+) -> None:
+    spec = StoreSpec("milvus", server if where == "server" else "")
+    index_documents(tmp_path, "docs", documents, words, store=spec)
+    collection = Collection.open(tmp_path, "docs", words, store=spec)
+    hit = collection.search([Query("Which fax number has the claims office?", "typed")])[0]
+    assert hit.passage.document_id == "fax"
+    assert hit.ranks == {"typed/bm25": 1, "typed/dense": 1}
+    money = collection.search([Query("fee")], where={"domain": "money"})
+    assert {hit.passage.document_id for hit in money} == {"refund", "loan"}
+
+    index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=spec)
+    delete_documents(tmp_path, "docs", ["fax"], words, store=spec)
+    assert collection.refresh()
+    found = [hit.passage.document_id for hit in collection.search([Query("zebra stripes")], k=100)]
+    assert found[0] == "zebra"
+    assert "fax" not in found
+    assert not [*tmp_path.rglob("lexical")], "no BM25 index lies beside Milvus's"
+    with pytest.raises(CollectionMismatch, match="store_url"):
+        Collection.open(tmp_path, "docs", words)
+    if where == "server":
+        client = MilvusClient(server)
+        assert len(client.list_collections()) == 4, "vectors and words of the version that serves and the one before"
+        serving = {client.describe_alias(alias)["collection_name"] for alias in client.list_aliases()["aliases"]}
+        assert {name.split("_")[2] for name in serving} == {collection.version.split("-")[0]}
+
+    index_documents(tmp_path, "docs", documents, words)
+    assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"
+    collection.close()
+    delete_collection(tmp_path, "docs")
+    if where == "server":
+        assert client.list_collections() == []
+        client.close()
+
+
+def test_a_server_that_is_away_is_named(tmp_path: Path, documents: list[Document], words: WordEncoder) -> None:
+    nowhere = StoreSpec("milvus", f"http://127.0.0.1:{free_port()}")
+    index_documents(tmp_path, "docs", documents, words)
+    with pytest.raises(StorageError, match="see that the Milvus server runs"):
+        index_documents(tmp_path, "docs", documents, words, store=nowhere)
+    assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"
+
+
+def test_milvus_without_its_libraries_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymilvus", None)
+    with pytest.raises(StoreUnavailable, match=r"needs pymilvus, .*EXTRAS=milvus"):
+        load_store(LITE)
+
+
+def test_the_address_of_a_server_goes_with_a_store_that_has_one() -> None:
+    older = IndexSettings.model_validate({"chroma_url": "http://chroma:8000"})
+    assert older.vectors == StoreSpec("chroma", "http://chroma:8000")
+    assert IndexSettings.model_validate({"chroma_url": "", "lexical": "bm25s"}).vectors == StoreSpec("exact")
+    newer = IndexSettings.model_validate({"store": "milvus", "store_url": "http://milvus:19530"})
+    assert newer.vectors == StoreSpec("milvus", "http://milvus:19530")
+    with pytest.raises(ValidationError, match="store is exact"):
+        IndexSettings.model_validate({"store_url": "http://milvus:19530"})

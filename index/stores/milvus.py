@@ -65,7 +65,7 @@ class MilvusStore:
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
-        with _Version(folder, self._url) as milvus, milvus.writing():
+        with _MilvusVersion(folder, self._url) as milvus, milvus.writing():
             milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
             for start in range(0, len(ids), _BATCH):
                 rows = range(start, min(start + _BATCH, len(ids)))
@@ -74,7 +74,7 @@ class MilvusStore:
             milvus.seal("vectors")
 
     def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
-        with _Version(folder, self._url) as milvus, milvus.writing():
+        with _MilvusVersion(folder, self._url) as milvus, milvus.writing():
             milvus.create("terms", 0, _WORDS)
             for start in range(0, rows, _BATCH):
                 part = range(start, min(start + _BATCH, rows))
@@ -88,7 +88,7 @@ class MilvusStore:
             milvus.seal("terms")
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
-        version = _Version(folder, self._url, copied=True)
+        version = _MilvusVersion(folder, self._url, copied=True)
         try:
             with version.reading():
                 count = version.load("vectors")
@@ -102,7 +102,7 @@ class MilvusStore:
     def switch(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), _Version(folder, self._url) as milvus, milvus.writing():
+        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.writing():
             for part in ("vectors", "terms"):
                 if milvus.has(part):
                     milvus.name_serving(part)
@@ -110,7 +110,7 @@ class MilvusStore:
     def delete(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), _Version(folder, self._url) as milvus, milvus.writing():
+        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.writing():
             for part in ("vectors", "terms"):
                 milvus.drop(part)
 
@@ -118,7 +118,7 @@ class MilvusStore:
 class OpenMilvus:
     """An `OpenVectors` that is `OpenTerms` too."""
 
-    def __init__(self, version: _Version, rows: int) -> None:
+    def __init__(self, version: _MilvusVersion, rows: int) -> None:
         self.version = version
         self._rows = rows
 
@@ -152,7 +152,7 @@ class OpenMilvus:
 class MilvusTerms:
     """A `LexicalIndex` over the words of an open version."""
 
-    def __init__(self, version: _Version) -> None:
+    def __init__(self, version: _MilvusVersion) -> None:
         self._version = version
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
@@ -166,7 +166,7 @@ class MilvusTerms:
         return [row for less, row in found if less < 0]
 
 
-class _Version:
+class _MilvusVersion:
     """The two Milvus collections of a version, and the connection to them; a context that closes it."""
 
     def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
@@ -177,7 +177,7 @@ class _Version:
         self._copy = ""
         self._opened: MilvusClient | None = None
 
-    def __enter__(self) -> _Version:
+    def __enter__(self) -> _MilvusVersion:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -72,6 +72,11 @@ class IndexSettings(SettingsGroup):
         "all-minilm-l6-v2",
         description="Registered name, sentence-transformers hub id, or folder of the embedding model.",
     )
+    languages: tuple[Annotated[str, Field(pattern="^[a-z]{2,3}$")], ...] = Field(
+        (),
+        description="Languages that the embedding model understands, such as `en`: a refused question in another is "
+        "told so. Empty: English for the one that comes with Anaphora; of others nothing is said.",
+    )
     passage_tokens: int = Field(
         220, ge=32, le=8192, description="Longest passage, in the encoder's tokens; never above its window."
     )

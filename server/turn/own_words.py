@@ -23,7 +23,7 @@ GREETING = "Hello. What would you like to know about these documents?"
 
 _REFUSES = "The documents do not seem to answer this."
 _NEAREST, _NONE = "; this comes nearest:", "; none of them says it."
-_OWN = frozenset((INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, WELCOME, GREETING))
+_OWN = frozenset((INTRODUCTION, NEAREST_INSTEAD, WELCOME, GREETING))
 
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")
 _LONGEST = 120
@@ -75,15 +75,16 @@ def courtesy(text: str) -> str:
     return WELCOME if words & thanks else GREETING if words & _HELLO else ""
 
 
-def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool = False) -> str:
+def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool = False, about: str = "") -> str:
     """An honest refusal: what was searched for, and in how many passages of which documents it is not said.
 
-    With `nearest` it announces the sentences that come nearest, which are to follow.
+    With `nearest` it announces the sentences that come nearest, which are to follow. `about` is said between.
     """
     names = list(dict.fromkeys(" ".join(title.split()) for title in titles))
     shown = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
     passages = "1 passage" if read == 1 else f"{read} passages"
-    said = f"{_REFUSES} I searched for “{' '.join(searched.split())}” and read {passages}, from {shown}"
+    told = f"{about} " if about else ""
+    said = f"{_REFUSES} {told}I searched for “{' '.join(searched.split())}” and read {passages}, from {shown}"
     return said + (_NEAREST if nearest else _NONE)
 
 
@@ -108,4 +109,8 @@ def _without(text: str) -> str:
 
 
 def _is_own(paragraph: str) -> bool:
-    return paragraph in _OWN or (paragraph.startswith(_REFUSES) and paragraph.endswith((_NEAREST, _NONE)))
+    return (
+        paragraph in _OWN
+        or paragraph.startswith(NOTHING_FOUND)
+        or (paragraph.startswith(_REFUSES) and paragraph.endswith((_NEAREST, _NONE)))
+    )

@@ -33,6 +33,7 @@ from server.turn.events import (
 from server.turn.evidence import Read, Selection, best_sentences, excerpts, select_evidence
 from server.turn.generate import GenerationError, TokenUsage, generate
 from server.turn.kinds import AnswerKind, answer_kind
+from server.turn.languages import foreign
 from server.turn.models import ModelSource, TurnModels
 from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
@@ -218,6 +219,8 @@ class _Turn:
         self._turn_id, self._conversation_id = ids
         self._chances: Chances | None = None
         self._texts: list[str] = []
+        self._foreign = ""
+        """What to say of a question in a language that the search does not understand."""
         self.reader = AnswerReader(())
 
     def prepared(self, search: TurnSearch, searched: Searchable, plan: SearchPlan, where: Where | None) -> _Prepared:
@@ -244,6 +247,8 @@ class _Turn:
         if not passages or unanswerable or meant or self._models.chat_model is None:
             reads = self._models.chat_model is None and search.reranks(plan)
             near = [] if meant else self._nearest(plan, selection, search.read if reads else None)
+            if unanswerable or not (near or meant):
+                self._foreign = foreign(self._question, self._settings.index)
             return _Prepared(selection, reranked, unanswerable, meant, near, None, cut=False)
         shown = excerpts(plan.matching, passages, self.reader.scorer, budget)
         prompt = build_prompt(
@@ -272,7 +277,8 @@ class _Turn:
         """The reply where no model is asked: quotations, or a refusal."""
         near, selection = ready.near or [], ready.selection
         if not selection.passages:
-            return [*self.reader.say(NOTHING_FOUND), self._done("refused", TokenUsage())]
+            nothing = f"{NOTHING_FOUND} {self._foreign}".strip()
+            return [*self.reader.say(nothing), self._done("refused", TokenUsage())]
         if ready.alternatives:
             self._watch.first_token()
             said = self.reader.say(question_back(ready.alternatives))
@@ -281,7 +287,7 @@ class _Turn:
             return self._refused(plan, selection, near, TokenUsage())
         with self._watch.begin("generate") as step:
             self._watch.first_token()
-            events = self._said(INTRODUCTION if near else _no_answer(plan, selection), near)
+            events = self._said(INTRODUCTION if near else self._no_answer(plan, selection), near)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
         return [*events, self._done("quoted" if near else "refused", TokenUsage())]
 
@@ -293,6 +299,8 @@ class _Turn:
         if not (refused or doubtful):
             return [*self.reader.complete(), self._done("answered", usage)]
         near = ready.near
+        if refused:
+            self._foreign = await in_thread(lambda: foreign(self._question, self._settings.index), lambda: "generate")
         if near is None:
             near = await in_thread(lambda: self._nearest(plan, ready.selection), lambda: "generate")
         if refused:
@@ -327,7 +335,8 @@ class _Turn:
     ) -> list[Event]:
         """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""
         self._watch.first_token()
-        return [*self._said(_no_answer(plan, selection, nearest=bool(near)), near), self._done("refused", usage)]
+        said = self._no_answer(plan, selection, nearest=bool(near))
+        return [*self._said(said, near), self._done("refused", usage)]
 
     def _said(self, text: str, quotes: Sequence[Support]) -> list[Event]:
         """Words of the server's own, and quotations below them."""
@@ -363,7 +372,6 @@ class _Turn:
             answer_kind=kind,
         )
 
-
-def _no_answer(plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
-    titles = [passage.title or passage.document_id for passage in selection.passages]
-    return no_answer(plan.rewrite.text, titles, len(selection.passages), nearest=nearest)
+    def _no_answer(self, plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
+        titles = [passage.title or passage.document_id for passage in selection.passages]
+        return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, about=self._foreign)

@@ -1,0 +1,105 @@
+"""Questions in other languages: said so where the search does not understand them, answered where it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from server.settings import IndexSettings
+from server.turn.languages import foreign, language_of
+from testing.openai_server import FakeOpenAIServer
+from tests.serving import MakeSettings, Running, Serve
+
+ENGLISH = IndexSettings()
+MEANINGS = [
+    *("warranty garantie garantía", "lasts dauert dura", "long lange tiempo", "badge ausweis", "report melden"),
+    *("leave urlaub", "train zug", "tickets fahrkarten"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [("Wie lange dauert die Garantie?", "de"), ("¿Cuánto dura la garantía?", "es"), ("保修期多久？", "zh"),
+     ("How long is the warranty?", "en"), ("How do i apply for medicare?", "en")],
+)  # fmt: skip
+def test_a_language_is_told_by_a_short_question(question: str, language: str) -> None:
+    assert language_of(question) == language
+
+
+@pytest.mark.parametrize("question", ["warranty?", "and by fax?", "SRV 4 bar", "kubectl apply -f pod.yaml", "", "42"])
+def test_what_is_too_short_is_not_called_foreign(question: str) -> None:
+    assert not foreign(question, ENGLISH)
+
+
+def test_which_languages_are_understood_is_a_setting() -> None:
+    question = "Wie lange dauert die Garantie?"
+    assert foreign(question, ENGLISH) == "This question seems to be in German; the search understands English."
+    several = IndexSettings(encoder="x/multilingual", languages=("en", "fr", "eo"))
+    assert foreign(question, several).endswith("the search understands English, French and eo.")
+    assert not foreign(question, IndexSettings(encoder="x/multilingual"))
+    assert not foreign(question, IndexSettings(languages=("de", "en")))
+
+
+def multilingual(folder: Path) -> Path:
+    """An embedding model of words, in which those of one meaning have the same vector, as a folder of files."""
+    from onnx import TensorProto, helper, numpy_helper, save
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    vocabulary, table = {"[UNK]": 0}, [np.zeros(32, dtype=np.float32)]
+    random = np.random.default_rng(0)
+    for words in MEANINGS:
+        vector = random.standard_normal(32).astype(np.float32)
+        for word in words.split():
+            vocabulary[word] = len(table)
+            table.append(vector)
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "input_ids"], ["states"])],
+        "words",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"])],
+        [helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "tokens", 32])],
+        [numpy_helper.from_array(np.stack(table), "table")],
+    )
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        str(folder / "model_int8.onnx"),
+    )
+    return folder
+
+
+def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encoder_finds_the_page(
+    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer, tmp_path: Path
+) -> None:
+    (tmp_path / "pages").mkdir()
+    for name, text in {
+        "repair": "The warranty lasts two years.",
+        "badge": "Report a lost badge.",
+        "rail": "Train tickets.",
+    }.items():
+        (tmp_path / "pages" / f"{name}.md").write_text(f"# {name}\n\n{text}\n", "utf-8")
+    asked = {"messages": [{"role": "user", "content": "Wie lange dauert die Garantie?"}]}
+    llm.pieces = ("<cannot_answer>",)
+
+    def told(running: Running, collection: str) -> tuple[str, Any]:
+        with running.client() as client:
+            answer = client.post("/v1/chat/completions", json={**asked, "model": collection}).json()
+        return answer["choices"][0]["message"]["content"], answer["anaphora"]
+
+    said, details = told(serve(settings_for(llm.url)), "docs")
+    assert details["status"] == "refused"
+    assert "This question seems to be in German; the search understands English." in said
+
+    encoder = multilingual(tmp_path / "multilingual")
+    running = serve(settings_for(llm.url, index={"encoder": str(encoder)}))
+    running.finished(running.call(running.service.index_paths("many", [tmp_path / "pages"])).id)
+    said, details = told(running, "many")
+    assert details["evidence"][0]["document_id"].endswith("repair.md"), details["evidence"]
+    assert "seems to be in" not in said
+    llm.pieces = ("Zwei Jahre. ", "[1]")
+    assert told(running, "many")[0].startswith("Zwei Jahre.")

@@ -14,6 +14,9 @@ from typing import NamedTuple, TypeAlias
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
 
+REFERENCES = "references"
+"""In a document's metadata: its list of references, an entry a line. No passage holds it, so it is no evidence."""
+
 
 class PlacedText(NamedTuple):
     """Where a stretch of a document's text stands: page from 1, points from the page's top left corner.
@@ -69,6 +72,13 @@ class Document:
     sections: tuple[Section, ...]
     metadata: Metadata = field(default_factory=dict)
     verbatim: bool = False
+
+    @property
+    def passage_metadata(self) -> Metadata:
+        """What holds for its passages too."""
+        if REFERENCES not in self.metadata:
+            return self.metadata
+        return {name: value for name, value in self.metadata.items() if name != REFERENCES}
 
     @property
     def content_hash(self) -> str:

@@ -93,7 +93,7 @@ def _passage(
     start: int,
     end: int,
 ) -> Passage:
-    metadata = {**document.metadata, **section.metadata} if section.metadata else document.metadata
+    metadata = {**document.passage_metadata, **section.metadata} if section.metadata else document.passage_metadata
     text = document.text[start:end]
     boxes = boxes_of(section.placed, start, end)
     page = boxes[0].page if boxes else section.page

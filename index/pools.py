@@ -147,7 +147,14 @@ def _passage(document: Document, stated: Stated, sections: list[Passage]) -> Pas
         # Between passages lies nothing with words: a source is in one of them, if the document has any.
         start, end = stated.start, stated.end
         return Passage(
-            stated.id, document.id, document.title, stated.text, "proposition", start, end, metadata=document.metadata
+            stated.id,
+            document.id,
+            document.title,
+            stated.text,
+            "proposition",
+            start,
+            end,
+            metadata=document.passage_metadata,
         )
     first = around[0]
     return replace(

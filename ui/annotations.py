@@ -49,9 +49,19 @@ class Doubt:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReferenceMark:
+    """Makes `text[start:end]` a button that shows an entry of the list of references, counted from 0."""
+
+    start: int
+    end: int
+    reference: int
+
+
 _ATTRIBUTED = "matched by the server, not cited by the model"
 
-Annotation: TypeAlias = Chip | Highlight | Doubt
+Wrapping: TypeAlias = Highlight | Doubt | ReferenceMark
+Annotation: TypeAlias = Chip | Wrapping
 
 # Markers need two characters that Markdown takes for punctuation (so that `**bold.**` still closes
 # before one) and that the text itself does not contain. These are all but unused punctuation marks.
@@ -176,7 +186,7 @@ class _Writer(HTMLParser):
         self.pieces: list[str] = []
         self._marks = marks
         self._marker = marker
-        self._active: dict[int, Highlight | Doubt] = {}
+        self._active: dict[int, Wrapping] = {}
         self._shown: set[int] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -210,12 +220,18 @@ class _Writer(HTMLParser):
         opened, closed = "", ""
         for index, mark in self._active.items():
             opened += _start_tag(mark, first=index not in self._shown)
-            closed = ("</mark>" if isinstance(mark, Highlight) else "</span>") + closed
+            closed = _end_tag(mark) + closed
             self._shown.add(index)
         self.pieces.append(f"{opened}{written}{closed}")
 
 
-def _start_tag(mark: Highlight | Doubt, *, first: bool) -> str:
+def _end_tag(mark: Wrapping) -> str:
+    return "</mark>" if isinstance(mark, Highlight) else "</span>" if isinstance(mark, Doubt) else "</button>"
+
+
+def _start_tag(mark: Wrapping, *, first: bool) -> str:
+    if isinstance(mark, ReferenceMark):
+        return f'<button type="button" class="marker" data-action="reference" data-reference="{mark.reference}">'
     if isinstance(mark, Highlight):
         return '<mark class="near">' if mark.key is None else f'<mark data-citation="{mark.key}">'
     focus = ' tabindex="0"' if first else ""
@@ -252,7 +268,7 @@ def annotate_plain(text: str, annotations: Sequence[Annotation]) -> Markup:
         for index, mark in around:
             if not isinstance(mark, Chip):
                 opened += _start_tag(mark, first=index not in shown)
-                closed = ("</mark>" if isinstance(mark, Highlight) else "</span>") + closed
+                closed = _end_tag(mark) + closed
                 shown.add(index)
         pieces.append(Markup(opened) + escape(text[start:end]) + Markup(closed))
     return Markup("").join(pieces)

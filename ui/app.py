@@ -94,7 +94,7 @@ def build(service: ChatService) -> gr.Blocks:
             js_on_load=static("panel.js"),
             apply_default_css=False,
             elem_id="panel",
-            server_functions=calls("read_document", "make_readable", "why_source"),
+            server_functions=calls("read_document", "make_readable", "why_source", "why_linked"),
         )
         chat.ask(
             answer,

@@ -56,6 +56,14 @@ class _Place(_Asked):
     document: str
     start: int = 0
     end: int = 0
+    part: str = ""
+
+
+class _Following(_Asked):
+    collection: str
+    document: str
+    text: str = Field(max_length=6000)
+    at: int = 0
 
 
 class _Why(_Asked):
@@ -162,9 +170,15 @@ class Calls:
         return {"html": str(render("followups.html", questions=[one.question for one in found]))}
 
     async def read_document(self, data: object) -> Answer:
-        """`{collection, document, start, end}` → `{html}`."""
+        """`{collection, document, start, end, part}` → `{html}`."""
         place = _Place.model_validate(data)
-        return {"html": str(await read(self._service, place.collection, place.document, place.start, place.end))}
+        return {"html": str(await read(self._service, *place.model_dump().values()))}
+
+    async def why_linked(self, data: object) -> Answer:
+        """`{collection, document, text, at}` → `{html}` of what a document says of the sentence that links to it."""
+        asked = _Following.model_validate(data)
+        found = await self._service.why_linked(asked.collection, asked.document, asked.text, asked.at)
+        return {"html": str(why_html(found))}
 
     async def make_readable(self, data: object) -> Answer:
         """`{collection, document, start, end}` → `{html}` of the quote made readable away from its page."""

@@ -9,8 +9,9 @@ is written by autoescaping templates (`ui.templates`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import nh3
@@ -28,12 +29,14 @@ from ui.annotations import Annotation, Marked, annotate_plain
 LONGEST = 60_000
 """Characters of one text that are rendered; the rest is cut with a note."""
 
+NO_LINKS: Mapping[str, str] = MappingProxyType({})
 _BLOCKS = ("p", "pre", "ul", "ol", "li", "blockquote", "hr", "div", "table", "thead", "tbody", "tr", "th", "td")
 ELEMENTS = frozenset((*_BLOCKS, "h1", "h2", "h3", "h4", "h5", "h6", "br", "strong", "em", "s", "code", "a", "span"))
 """What Markdown may become; everything else is dropped, its text kept."""
 
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {
+    "a": {"inside"},
     "code": {"formula", "block"},
     "span": {"image", "host", "inert"},
     "div": {"table", admonitions.BOX},
@@ -79,7 +82,7 @@ def _tame(state: StateCore) -> None:
         for token in block.children or ():
             children.append(token)
             if token.type == "link_open":
-                _open_link(token, open_links)
+                _open_link(token, open_links, state.env.get("links", {}))
             elif token.type == "link_close" and open_links:
                 token.tag, host = open_links.pop()
                 if host:
@@ -90,8 +93,12 @@ def _tame(state: StateCore) -> None:
             block.children = children
 
 
-def _open_link(token: Token, open_links: list[tuple[str, str | None]]) -> None:
+def _open_link(token: Token, open_links: list[tuple[str, str | None]], inside: Mapping[str, str]) -> None:
     address = str(token.attrGet("href") or "")
+    if address in inside:
+        token.attrs = {"href": inside[address], "class": "inside"}
+        open_links.append(("a", None))
+        return
     target = link_target(address)
     if target is None:
         token.tag, token.attrs = "span", {"class": "inert", "title": address[:300]}
@@ -143,14 +150,17 @@ def _cut(text: str) -> tuple[str, Markup]:
     return text[:LONGEST], note
 
 
-def render_markdown(text: str, annotations: Sequence[Annotation] = (), images: str = "") -> Markup:
+def render_markdown(
+    text: str, annotations: Sequence[Annotation] = (), images: str = "", links: Mapping[str, str] = NO_LINKS
+) -> Markup:
     """Markdown as safe HTML with `annotations` (offsets of `text`); good for half a text as well.
 
-    `images` is the address, up to a name, of the images that the text names; without one they are described.
+    `images` is the address, up to a name, of the images that the text names; without one they are described. `links`
+    has our own addresses for those of the text that lead to documents beside it.
     """
     shown, note = _cut(masked(text))
     marked = Marked(shown, annotations)
-    html = _markdown().render(marked.source, {"images": images})
+    html = _markdown().render(marked.source, {"images": images, "links": links})
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
     html = (
         _EMPTY.sub("", clean(html, images=bool(images)))

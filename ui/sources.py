@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from markupsafe import Markup
 
@@ -24,12 +24,13 @@ from server.chat import (
     EvidenceEvent,
     PageBox,
     Quotation,
+    SectionView,
     StandaloneView,
     WhyView,
 )
 from text.unsafe import masked
-from ui.annotations import Highlight
-from ui.safe_html import link_target, render_markdown, render_plain
+from ui.annotations import Highlight, ReferenceMark
+from ui.safe_html import NO_LINKS, link_target, render_markdown, render_plain
 from ui.templates import render
 
 AROUND = 20_000
@@ -100,19 +101,25 @@ class Part:
     text: Markup
 
 
-def formatted(name: str, text: str, highlights: Sequence[Highlight], collection: str = "") -> Markup:
+def formatted(
+    name: str,
+    text: str,
+    highlights: Sequence[Highlight | ReferenceMark],
+    collection: str = "",
+    links: Mapping[str, str] = NO_LINKS,
+) -> Markup:
     """The text of the document of this name as HTML: Markdown where our loaders write it, else as it stands.
 
-    With its collection the images of the document are shown.
+    With its collection the images of the document are shown; `links` are addresses of other documents.
     """
     suffix = PurePosixPath(name.split("#", 1)[0].lower()).suffix
     if suffix in _MARKDOWN:
         place = f"v1/collections/{quote(collection)}/images/{quote(name)}?name=" if collection else ""
-        return render_markdown(text, highlights, place)
+        return render_markdown(text, highlights, place, links)
     return _with_tables(text, highlights) if suffix == ".pdf" else render_plain(text, highlights)
 
 
-def _with_tables(text: str, highlights: Sequence[Highlight]) -> Markup:
+def _with_tables(text: str, highlights: Sequence[Highlight | ReferenceMark]) -> Markup:
     """A PDF's text: paragraphs as they stand, and its tables as tables."""
     parts, at = list[Markup](), 0
     for table in [*_TABLE.finditer(text), None]:
@@ -125,7 +132,7 @@ def _with_tables(text: str, highlights: Sequence[Highlight]) -> Markup:
     return Markup("").join(parts)
 
 
-def _within(highlights: Sequence[Highlight], start: int, end: int) -> list[Highlight]:
+def _within(highlights: Sequence[Highlight | ReferenceMark], start: int, end: int) -> list[Highlight | ReferenceMark]:
     return [
         replace(one, start=max(one.start, start) - start, end=min(one.end, end) - start)
         for one in highlights
@@ -145,9 +152,10 @@ def ranking_name(label: str) -> str:
     return f"{leg}, {_RANKINGS.get(ranking, ranking)}" if ranking else _OTHERS.get(leg, leg)
 
 
-def document_link(collection: str, document_id: str, start: int, end: int) -> str:
-    """The page's own address of a place in a document."""
-    return "?" + urlencode({"collection": collection, "document": document_id, "at": f"{start}-{end}"}, quote_via=quote)
+def document_link(collection: str, document_id: str, start: int = 0, end: int = 0, part: str = "") -> str:
+    """The page's own address of a place in a document, or of the part of it with this anchor."""
+    asked = {"collection": collection, "document": document_id, "at": f"{start}-{end}"}
+    return "?" + urlencode(asked | ({"part": part} if part else {}), quote_via=quote)
 
 
 def _source(
@@ -272,16 +280,17 @@ def reader_html(
     start = max(0, min(start, length))
     end = max(start, min(end, length))
     first, last = max(0, start - AROUND), min(length, end + AROUND)
+    marks: list[Highlight | ReferenceMark] = [Highlight(start, end, 0)]
+    marks += [ReferenceMark(one.start, one.end, one.reference) for one in document.markers]
+    links = {
+        href: document_link(collection, to, part=unquote(href.partition("#")[2])) for href, to in document.links.items()
+    }
+    shown = [one for one in document.sections if one.start < last and one.end > first]
     parts = []
-    for section in document.sections or ():
+    for section in shown or (SectionView(heading=(), start=first, end=last, page=None),):
         a, b = max(section.start, first), min(section.end, last)
-        if a >= b:
-            continue
-        marks = [Highlight(max(start, a) - a, min(end, b) - a, 0)] if start < b and a < end else []
-        parts.append(Part(section.heading, section.page, formatted(document.id, document.text[a:b], marks, collection)))
-    if not parts:
-        marks = [Highlight(start - first, end - first, 0)]
-        parts.append(Part((), None, formatted(document.id, document.text[first:last], marks, collection)))
+        text = formatted(document.id, document.text[a:b], _within(marks, a, b), collection, links)
+        parts.append(Part(section.heading, section.page, text))
     return render(
         "reader.html",
         title=document.title or document.id,
@@ -291,12 +300,27 @@ def reader_html(
         before=first,
         after=length - last,
         sheet=sheet,
+        references=[
+            (masked(one.text), one.document_id and document_link(collection, one.document_id))
+            for one in document.references
+        ],
     )
 
 
-async def read(service: ChatService, collection: str, document_id: str, start: int, end: int) -> Markup:
-    """The reader's view of a document. Raises `NotFound`."""
+def anchored(document: DocumentText, part: str) -> tuple[int, int]:
+    """The first line below the heading with this anchor, as most programs make anchors of headings; else the start."""
+    for section in document.sections:
+        if section.heading and re.sub(r"[^\w\- ]", "", section.heading[-1].lower()).replace(" ", "-") == part:
+            found = re.compile(r"\S.*").search(document.text, section.start, section.end)
+            return found.span() if found else (section.start, section.start)
+    return 0, 0
+
+
+async def read(service: ChatService, collection: str, document_id: str, start: int, end: int, part: str = "") -> Markup:
+    """The reader's view of a document at a place, or at a part of it. Raises `NotFound`."""
     document = await service.document(collection, document_id)
+    if part:
+        start, end = anchored(document, part)
     sheet = await _sheet(service, collection, document_id, start, end)
     return reader_html(document, start, end, sheet, collection)
 

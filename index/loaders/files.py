@@ -42,7 +42,7 @@ DEFAULT_MAX_FILE_MB = 64
 Layout: TypeAlias = Literal["auto", "off"]
 """Whether columns, tables and headings of a PDF are looked for."""
 
-LAYOUT = 2
+LAYOUT = 3
 """Of how PDFs are read: raise it when they are to be read again."""
 
 

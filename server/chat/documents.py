@@ -21,11 +21,14 @@ from server.chat.types import (
     CollectionSummary,
     DocumentSummary,
     DocumentText,
+    MarkerView,
     PassagePage,
     PassageView,
+    ReferenceView,
     SectionView,
 )
 from server.chat.uploads import FOLDER, Room, safe_name
+from server.evidence.linking import cited_documents, linked_documents, markers, references
 from server.jobs import JobProgress
 from server.store import grants, jobs, standalone, uploads
 from server.store.records import FileResult, Job, JobKind
@@ -96,7 +99,10 @@ class DocumentMixin(Acting):
         await self.existing(name)
 
         def read() -> DocumentText:
-            document = self.core.opened.get(name).document(key)
+            opened = self.core.opened.get(name)
+            document, infos = opened.document(key), opened.documents()
+            entries = references(document)
+            cited = cited_documents(key, entries, infos) if entries else []
             return DocumentText(
                 id=document.id,
                 title=document.title,
@@ -106,6 +112,11 @@ class DocumentMixin(Acting):
                     SectionView(heading=section.heading, start=section.start, end=section.end, page=section.page)
                     for section in document.sections
                 ),
+                references=tuple(
+                    ReferenceView(text=text, document_id=found) for text, found in zip(entries, cited, strict=True)
+                ),
+                markers=tuple(MarkerView(**one._asdict()) for one in markers(document.text, entries)),
+                links=linked_documents(document, infos),
             )
 
         return await in_thread(read)

@@ -5,6 +5,7 @@ Texts come from people, documents and models alike and are never trusted: a read
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -78,14 +79,36 @@ class SectionView(View):
     page: int | None
 
 
+class ReferenceView(View):
+    """An entry of a document's list of references, and the document of the collection that it names, or empty."""
+
+    text: str
+    document_id: str
+
+
+class MarkerView(View):
+    """A place in a document's text that names the entry `reference` (from 0) of its list of references."""
+
+    start: int
+    end: int
+    reference: int
+
+
 class DocumentText(View):
-    """A document's text as it was indexed; citations' `start` and `end` count its characters."""
+    """A document's text as it was indexed; citations' `start` and `end` count its characters.
+
+    `links` are the addresses of links in it that lead to documents of the collection. The list of references is no
+    part of the text.
+    """
 
     id: str
     title: str
     source: str
     text: str
     sections: tuple[SectionView, ...]
+    references: tuple[ReferenceView, ...] = ()
+    markers: tuple[MarkerView, ...] = ()
+    links: Mapping[str, str] = {}
 
 
 class Suggestion(View):

@@ -64,6 +64,13 @@ class WhyMixin(OnDemand):
         return await self.why(turn.collection, passage.document_id, _citance(turn, n, at), form)
 
     @acting("ask")
+    async def why_linked(self, collection: str, document_id: str, text: str, at: int) -> WhyView:
+        """What of a document bears on the sentence at offset `at` of a text that links to it. Raises as `why`."""
+        start, end = next((span for span in sentence_spans(text) if at <= span[1]), (0, len(text)))
+        citance = Citance(text[start:end].strip()[:CITANCE_CHARS], text[:start], text[end:], text)
+        return await self.why(collection, document_id, citance, "quoted")
+
+    @acting("ask")
     async def why(self, collection: str, document_id: str, citance: Citance, form: WhyForm = "written") -> WhyView:
         """What of a document bears on a sentence that cites it, quoted, or in a model's words where there is one.
 

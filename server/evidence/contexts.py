@@ -27,15 +27,15 @@ KEYWORDS = 10
 DIVERSITY = 0.5
 NEAREST = 2
 
-_YEAR = r"(?:19|20)\d\d[a-z]?"
-_NAME = r"\p{Lu}[\p{L}'’\-]+"
-_NAMES = rf"{_NAME}(?:(?:,? (?:and|&) |, ){_NAME})*(?:,? et al\b\.?)?"
+YEAR = r"(?:19|20)\d\d[a-z]?"
+NAME = r"\p{Lu}[\p{L}'’\-]+"
+NAMES = rf"{NAME}(?:(?:,? (?:and|&) |, ){NAME})*(?:,? et al\b\.?)?"
 _MARKER = regex.compile(
-    rf"\((?:[^()]*\b{_YEAR}[^()]*)\)"  # (Smith, 2019; Jones and Co 2020)
-    rf"|\[(?:[^\[\]]*\b{_YEAR}[^\[\]]*|[\d,;\s–-]+)\]|【[\d†\s]+】"  # [12], [3, 4], [Smith 90]
-    rf"|{_NAMES},? [(\[]{_YEAR}(?:[,;] {_YEAR}|[,;] [a-z]\b)*[)\]]"  # Smith and Jones (2019)
-    rf"|{_NAME}(?: (?:and|&) {_NAME})? et al\b\.?,? {_YEAR}"
-    rf"|{_NAME}(?: (?:and|&) {_NAME})? et al\b\.?(?:['’]s)?"
+    rf"\((?:[^()]*\b{YEAR}[^()]*)\)"  # (Smith, 2019; Jones and Co 2020)
+    rf"|\[(?:[^\[\]]*\b{YEAR}[^\[\]]*|[\d,;\s–-]+)\]|【[\d†\s]+】"  # [12], [3, 4], [Smith 90]
+    rf"|{NAMES},? [(\[]{YEAR}(?:[,;] {YEAR}|[,;] [a-z]\b)*[)\]]"  # Smith and Jones (2019)
+    rf"|{NAME}(?: (?:and|&) {NAME})? et al\b\.?,? {YEAR}"
+    rf"|{NAME}(?: (?:and|&) {NAME})? et al\b\.?(?:['’]s)?"
 )
 _EMPTY = regex.compile(r"\(\s*(?:e\.g\.|cf\.|see|i\.e\.|[,;])*\s*\)|\s+(?=[.,;:!?])")
 

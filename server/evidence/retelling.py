@@ -28,11 +28,18 @@ LINKS = 2
 """Sentences that one of a model's is linked to at most."""
 
 PROMPTS = {"sentences": "why", "paragraphs": "why_paragraphs"}
+_SUBJECT = regex.compile(r"\b([Ww]e|I)((?: (?:also|then|first|now|\w+ly))?) (\w+)(?: and (\w+))?")
 _FIRST = (
     (regex.compile(r"\b(?:we|us|I)\b"), "the document"),
     (regex.compile(r"\b(?:We|Us)\b"), "The document"),
     (regex.compile(r"\b(?:our|my)\b"), "the document’s"),
     (regex.compile(r"\b(?:Our|My)\b"), "The document’s"),
+)
+_OTHER_FORMS = {"are": "is", "am": "is", "were": "was", "have": "has", "do": "does"}
+_SAME_FORM = regex.compile(
+    r"can|could|may|might|must|shall|should|will|would|had|did|was|became|began|bought|brought|built|chose|dealt|drew"
+    r"|found|gave|got|held|kept|knew|led|left|let|made|met|put|ran|read|said|saw|sent|set|showed|spent|split|took|taught"
+    r"|thought|told|wrote|\w+ed"
 )
 _LABEL = regex.compile(r"^\s*(?:(?:paraphrase|summary|answer)\s*:|[-*•]|\[?\d+[.)\]]:?)\s*", regex.I | regex.MULTILINE)
 
@@ -69,7 +76,7 @@ async def retell(found: WhyFound, citance: Citance, plan: WhyPlan, asker: QuoteA
 
 def checked(said: str, given: Sequence[SourcePassage]) -> tuple[list[WhySentence], str]:
     """The sentences of a model's text that may stand, in its order, and why others may not."""
-    said = _LABEL.sub("", said)
+    said = _SUBJECT.sub(_of_document, _LABEL.sub("", said))
     for pattern, instead in _FIRST:
         said = pattern.sub(instead, said)
     evidence = EvidenceTexts(one.text for one in given)
@@ -88,6 +95,21 @@ def checked(said: str, given: Sequence[SourcePassage]) -> tuple[list[WhySentence
         ids, support = _links(text, each)
         shown.append(WhySentence(ids, text, support))
     return shown, " ".join(reasons)
+
+
+def _of_document(match: regex.Match[str]) -> str:
+    """A subject of the first person as the document, with its verbs in the third person singular."""
+    subject = "The document" if match[1] == "We" else "the document"
+    return subject + match[2] + " " + " and ".join(_singular(verb) for verb in (match[3], match[4]) if verb)
+
+
+def _singular(verb: str) -> str:
+    """A verb that stands behind "we" as it stands behind "it"; past tenses and modal verbs have one form."""
+    if verb in _OTHER_FORMS or _SAME_FORM.fullmatch(verb):
+        return _OTHER_FORMS.get(verb, verb)
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return verb[:-1] + "ies"
+    return verb + ("es" if verb.endswith(("s", "sh", "ch", "x", "z", "o")) else "s")
 
 
 def _links(text: str, given: Sequence[tuple[SourcePassage, EvidenceTexts]]) -> tuple[tuple[str, ...], float]:

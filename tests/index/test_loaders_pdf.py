@@ -16,11 +16,12 @@ from reportlab.lib.utils import simpleSplit
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 
-from index.documents import Document
+from index.documents import REFERENCES, Document
 from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
 from index.loaders.pdf.loading import read
 from index.loaders.pdf.recognising import recognised
+from index.loaders.pdf.references import reference_list
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
 
@@ -197,6 +198,27 @@ def test_references_are_no_evidence_and_what_follows_them_is(tmp_path: Path) -> 
     assert "faster" in document.text
     assert "first lemma" in document.text
     assert "On colours" not in document.text
+    entries = str(document.metadata[REFERENCES]).splitlines()
+    assert entries == [f"Author {n}. 199{n}. On colours. In Proceedings of Colours." for n in range(6)]
+    assert not any(REFERENCES in passage.metadata for passage in split(document, 200, lambda text: len(text.split())))
+
+
+@pytest.mark.parametrize("form", ["labels", "numbers", "indents"])
+def test_references_are_told_apart_by_numbers_or_indents(tmp_path: Path, form: str) -> None:
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4)
+    canvas.setFont("Times-Bold", 14)
+    canvas.drawString(60, HEIGHT - 80, "References")
+    canvas.setFont(*BODY)
+    marks = {"labels": "[{}] ", "numbers": "{}. ", "indents": ""}[form]
+    for n in range(5):
+        top = HEIGHT - 110 - 36 * n
+        canvas.drawString(60, top, f"{marks.format(n + 1)}Author{n}, A. and Other, B. 199{n}. On the colours of lam-")
+        canvas.drawString(74 if form == "indents" else 60, top - 12, "ps at night. In Proceedings of Colours.")
+    canvas.save()
+    entries = reference_list(read(saved(tmp_path, buffer.getvalue()), 1 << 20).regions)
+    said = "Author{0}, A. and Other, B. 199{0}. On the colours of lamps at night. In Proceedings of Colours."
+    assert entries == [marks.format(n + 1) + said.format(n) for n in range(5)]
 
 
 def test_words_broken_at_a_columns_end_are_mended(tmp_path: Path) -> None:

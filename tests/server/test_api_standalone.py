@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from index.loaders.pictures import PagePicture
 from server.chat.admission import Admission
 from server.chat.patience import Patience
+from server.chat.pictures import PictureMixin
 from server.metrics import Metrics
 from testing.openai_server import FakeOpenAIServer
+from tests.server.test_api_faults import begin, until
+from tests.server.test_api_pages import bicycles, uploaded
 
 if TYPE_CHECKING:
     import httpx
@@ -133,6 +139,44 @@ def test_a_model_asks_and_answers_and_a_lost_one_leaves_the_rules(settings_for: 
             lost = client.post("/v1/standalone", json=other).json()
             assert "could not be asked" in lost["refused"]
             assert client.post("/v1/standalone", json=other).json()["cached"] is False
+
+
+def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
+    settings_for: MakeSettings, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made of evidence ends only once the turn has written: a turn that waited for any of it would not end."""
+    written, begun = threading.Event(), list[str]()
+
+    def said(request: dict[str, Any]) -> list[str]:
+        if any("Question: " in message["content"] for message in request["messages"]):
+            return ["It never ", "opens below that. [1]"]
+        begun.append("asked")
+        assert written.wait(60)
+        return ["No questions."]
+
+    def draw(*_: object) -> PagePicture:
+        begun.append("drawn")
+        assert written.wait(60)
+        return PagePicture(b"", 1.0, 1.0)
+
+    monkeypatch.setattr(PictureMixin, "_drawn", draw)
+    with FakeOpenAIServer(pieces=said) as llm:
+        running = serve(settings_for(llm.url))
+        with prepared(running) as client, ThreadPoolExecutor(3) as beside:
+            uploaded(running, client, bicycles())
+            why = {"citance": "The valve opens at 4 bar.", "document_id": "uploads/boilers.md"}
+            asked = [
+                beside.submit(client.post, "/v1/standalone", json=place(client)),
+                beside.submit(client.post, "/v1/why", json=why),
+                beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf"),
+            ]
+            until(lambda: sorted(begun) == ["asked", "asked", "drawn"], 60)
+            conversation = begin(client)
+            with client.stream("POST", f"/v1/conversations/{conversation}/turns", json={"question": "Is it?"}) as turn:
+                assert any('"token"' in line for line in turn.iter_lines())
+                assert not any(one.done() for one in asked)
+            written.set()
+            assert [one.result(60).status_code for one in asked] == [200, 200, 200]
 
 
 def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:

@@ -120,7 +120,7 @@ def test_a_model_writes_what_the_guard_lets_stand_and_a_lost_one_leaves_the_quot
         assert (quoted["written"], len(llm.requests)) == (False, 0), "nothing is asked for quotations"
         found = client.post("/v1/why", json=asked()).json()
         assert [one["text"] for one in found["shown"]] == [
-            "The document say that the safety valve opens by itself at 4 bar."
+            "The document says that the safety valve opens by itself at 4 bar."
         ]
         assert found["shown"][0]["supported"] is True
         assert found["written"] is True

@@ -85,6 +85,16 @@ Send the form W-17 with the receipt within two years of purchase. Repairs are fr
 A new address is registered by calling the service line.
 """
 
+MOTHS = "# Moths\n\nMoths love light: see [there](kettle.md#turn-off-the-alarm).\n"
+
+CITING = (
+    "Lamps are lit at dusk. The pump is oiled every year [2].",
+    "References",
+    "[1] Ada Wick. 1990. On oil. In Lamps.",
+    "[2] Bea Stone. 2001. Care of the pump. In Pumps.",
+    "[3] Cy Moth. 2004. <b>Night</b>. In Lamps.",
+)
+
 POISON = """# Teapot <script>window.owned = "title"</script>
 
 ## Glaze <img src=x onerror="window.owned='heading'">
@@ -158,13 +168,21 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
     home, documents = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("documents")
     (home / "models").symlink_to(model_home / "models")
-    for name, text in {"kettle.md": DESCALING, "valve.md": VALVE, "warranty.md": WARRANTY, "teapot.md": POISON}.items():
+    pages = {"kettle.md": DESCALING, "valve.md": VALVE, "warranty.md": WARRANTY, "teapot.md": POISON, "moths.md": MOTHS}
+    for name, text in pages.items():
         (documents / name).write_text(text, encoding="utf-8")
     (documents / "images").mkdir()
     Image.new("RGB", (40, 30), "teal").save(documents / "images" / "lid.png")
     canvas = Canvas(str(documents / "pump.pdf"), pagesize=(420, 594))
+    canvas.setTitle("Care of the pump")
     for n, line in enumerate(("The pump of the kettle.", "The pump is oiled once a year.", "It is turned by hand.")):
         canvas.drawString(60 + 20 * n, 500 - 90 * n, line)
+    canvas.save()
+    canvas = Canvas(str(documents / "lamps.pdf"), pagesize=(420, 594))
+    canvas.setTitle("Lamps")
+    for n, line in enumerate(CITING):
+        canvas.setFont("Helvetica-Bold" if line == "References" else "Helvetica", 11)
+        canvas.drawString(60, 500 - 30 * n, line)
     canvas.save()
     with FakeOpenAIServer(pieces=answer, pace=0.01) as llm, running_site(home, documents, llm.url) as running:
         yield running

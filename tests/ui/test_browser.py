@@ -367,6 +367,31 @@ def test_a_place_in_a_pdf_opens_its_page_with_the_place_framed(site: Site, visit
     assert visitor.page.locator(".reader mark").count() == 1
 
 
+def test_links_and_markers_lead_to_documents_and_say_what_these_mean(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("/?collection=docs&document=moths.md&at=0-0")
+    link = page.locator(".reader a.inside")
+    assert link.inner_text() == "there"
+    page.click('.reader [data-action="why-linked"]')
+    page.wait_for_selector('.reader-note [data-part="why"]')
+    assert "Moths love light: see there." in page.inner_text(".reader-note .note")
+    link.click()
+    page.wait_for_selector("#reader-title:text-is('Kettle care')")
+    assert page.inner_text(".reader mark").startswith("The alarm beeps")
+    page.click('[data-action="reader-back"]')
+    page.wait_for_selector("#reader-title:text-is('Moths')")
+    assert not page.locator('[data-action="reader-back"]').is_visible()
+
+    visitor.open("/?collection=docs&document=lamps.pdf&at=0-0")
+    page.click('.reader .marker:text-is("2")')
+    assert "Bea Stone. 2001" in page.inner_text('[data-part="entry"]')
+    page.wait_for_selector('.reader-note [data-part="why"] .open')
+    assert "The pump is oiled once a year." in page.inner_text('[data-part="linked"]')
+    assert "<b>Night</b>" in page.inner_text(".references")
+    page.click(".reader-note a.inside")
+    page.wait_for_selector("#reader-title:text-is('Care of the pump')")
+
+
 def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     page = visitor.page
     page.context.set_offline(True)

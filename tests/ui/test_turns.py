@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
 from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, TokenEvent, TurnRequest
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
-from ui.sources import document_link, ranking_name, reader_html
+from ui.sources import anchored, document_link, ranking_name, reader_html
 from ui.turns import TurnView, describe
 
 TEXTS = [
@@ -205,6 +206,18 @@ def test_a_flowing_text_breaks_at_paragraphs_only() -> None:
     html = reader_html(TEXTS[1].document(), 0, 0)
     assert "flowing" in html
     assert "Then<br><br>another part." in html
+
+
+def test_links_to_documents_lead_into_the_reader_and_others_stay_as_they_are() -> None:
+    text = '[b](b.md#part "x") and [c](c.md) <a href="?collection=docs&document=d.md" class="inside">d</a> [e](?at=1)'
+    document = Text("a.md", "A", [(("Part [1] of it",), text)]).document()
+    html = reader_html(document.model_copy(update={"links": {"b.md#part": 'b".md'}}), 0, 0, None, "docs")
+    assert re.findall(r"<a [^>]*>", html) == [
+        '<a href="?collection=docs&amp;document=b%22.md&amp;at=0-0&amp;part=part" class="inside" '
+        'rel="noopener noreferrer nofollow">'
+    ]
+    assert anchored(document, "part-1-of-it") == (0, len(text))
+    assert anchored(document, "gone") == (0, 0)
 
 
 def test_a_source_that_is_no_web_address_is_no_link() -> None:

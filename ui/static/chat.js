@@ -456,6 +456,6 @@ else {
 }
 if (asked.get("document")) {
   const [start, end] = (asked.get("at") || "0-0").split("-").map(Number);
-  anaphora.opening = { collection: asked.get("collection") || "", document: asked.get("document"), start, end };
+  anaphora.opening = { collection: asked.get("collection") || "", document: asked.get("document"), part: asked.get("part") || "", start, end };
   anaphora.emit("read", anaphora.opening);
 }

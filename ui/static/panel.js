@@ -36,15 +36,44 @@ anaphora.on("sources", ({ html, about, cite, open }) => {
   if (cite) requestAnimationFrame(() => select(cite));
 });
 
-async function read(place) {
+// The places that links were followed from, the present one last.
+let trail = [];
+async function read(place, onward) {
   const answer = await anaphora.call(server, "read_document", place);
   if (!answer) return;
+  trail = onward ? [...trail, place] : [place];
   anaphora.patch(reader, answer.html);
+  readerPart("note").hidden = true;
+  reader.querySelector('[data-action="reader-back"]').hidden = trail.length < 2;
+  reader.querySelectorAll(".reader-text .prose-text a.inside").forEach((link) => link.after(part("why-link").content.cloneNode(true)));
   if (!reader.open) reader.showModal();
   anaphora.reachable(reader);
   const mark = reader.querySelector("mark");
   if (mark) mark.scrollIntoView({ block: "center" });
   else reader.querySelector(".reader-body").scrollTop = 0;
+}
+const readerPart = (name) => reader.querySelector(`[data-part="${name}"]`);
+function linked(link) {
+  const asked = new URL(link.href).searchParams, [start, end] = (asked.get("at") || "0-0").split("-").map(Number);
+  return { collection: asked.get("collection"), document: asked.get("document"), part: asked.get("part") || "", start, end };
+}
+// Below the document: the entry that a marker names, and what the linked document says of the sentence around `mark`.
+async function explain(mark, link, entry) {
+  const box = readerPart("note"), told = readerPart("linked");
+  readerPart("entry").replaceChildren(...(entry ? entry.cloneNode(true).childNodes : []));
+  told.replaceChildren();
+  box.hidden = false;
+  if (!link) return;
+  const block = mark.closest("p, li, td, th, .plain, .prose-text"), before = document.createRange();
+  before.setStart(block, 0);
+  before.setEndBefore(mark);
+  const at = before.toString().length, first = Math.max(0, at - 2500);
+  const { collection, document: id } = linked(link);
+  const text = block.textContent.slice(first, at + 2500);
+  told.setAttribute("aria-busy", "true");
+  const answer = await anaphora.call(server, "why_linked", { collection, document: id, text, at: at - first });
+  told.removeAttribute("aria-busy");
+  if (answer) anaphora.patch(told, answer.html);
 }
 // A quote made readable, or why it is cited, below its source; it stays while the sources are drawn anew.
 const readable = new Map();
@@ -85,11 +114,23 @@ element.addEventListener("click", (event) => {
     box.querySelector('[data-part="readable"]').hidden = !shown;
     return;
   }
+  if (target?.dataset.action === "reference") {
+    const entry = reader.querySelector(`[data-entry="${CSS.escape(target.dataset.reference)}"]`);
+    return explain(target, entry.querySelector("a.inside"), entry);
+  }
+  if (target?.dataset.action === "why-linked") return explain(target, target.previousElementSibling);
+  if (target?.dataset.action === "close-note") return void (readerPart("note").hidden = true);
+  if (target?.dataset.action === "reader-back") {
+    trail.pop();
+    return read(trail.pop(), true);
+  }
   if (event.target === reader || target?.dataset.action === "close-reader") return reader.close();
-  if (target?.dataset.action !== "read" || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const link = event.target.closest("a.inside");
+  if (!(link || target?.dataset.action === "read") || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
+  if (link) return read(linked(link), true);
   const { collection, document: id, start, end } = target.dataset;
-  read({ collection, document: id, start: Number(start), end: Number(end) });
+  read({ collection, document: id, start: Number(start), end: Number(end) }, reader.contains(target));
 });
 anaphora.on("read", read);
 if (anaphora.opening) read(anaphora.opening);

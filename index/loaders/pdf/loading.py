@@ -11,12 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from index.documents import Document, MetadataValue
+from index.documents import REFERENCES, Document, MetadataValue
 from index.errors import LoadError
 from index.loaders.files import Layout
 from index.loaders.pdf.composing import Heading, compose
 from index.loaders.pdf.glyphs import PageWords, read_page
 from index.loaders.pdf.recognising import Recogniser
+from index.loaders.pdf.references import reference_list
 from index.loaders.pdf.regions import Region, heading_key, regions_of
 from index.loaders.pdf.whole import whole_pages
 from index.loaders.reading import clean, one_line, read_bytes, title_from_name
@@ -61,7 +62,7 @@ def load(
         pages = len(pdf)
         title = one_line(clean(pdf.get_metadata_value("Title")))
         own = title if _is_title(title) else ""
-        recognised = 0
+        recognised, references = 0, ""
         if layout == "auto":
             try:
                 found = _content(pdf, path.name, recogniser)
@@ -71,7 +72,7 @@ def load(
                 layout = "off"
             else:
                 text, sections, heading = composed.text, composed.sections, composed.title
-                recognised = found.recognised
+                recognised, references = found.recognised, "\n".join(reference_list(found.regions))
                 if found.pictures and text.strip():
                     warn(_unread(path.name, found.pictures, pages, recogniser))
                 keep(found)
@@ -86,6 +87,8 @@ def load(
     metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": pages}
     if recognised:
         metadata["recognised_pages"] = recognised
+    if references:
+        metadata[REFERENCES] = references
     return [Document(document_id, own or heading or title_from_name(path.name), text, sections, metadata)]
 
 

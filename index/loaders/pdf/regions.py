@@ -38,7 +38,7 @@ _NAMED = re.compile(
     r"(?i)(abstract|introduction|conclusions?|discussion|acknowledge?ments?|references|bibliography|related work"
     r"|summary|background|results|methods?|appendix|contents|evaluation|experiments?)\W*"
 )
-_REFERENCES = re.compile(r"(?i)(?:[\dIVX]{1,4}[.:]?\s+)?(?:references|bibliography|literature cited|works cited)\W*")
+REFERENCES = re.compile(r"(?i)(?:[\dIVX]{1,4}[.:]?\s+)?(?:references|bibliography|literature cited|works cited)\W*")
 _INTRODUCTION = re.compile(r"(?i)(?:1|I)?[.:]?\s*introduction\W*")
 _ABSTRACT = re.compile(r"(?i)abstract\W*")
 _BULLET = re.compile(r"(?:[•◦▪‣∙●○■·–—*-]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)])\s+\S")
@@ -316,13 +316,13 @@ def _without_references(regions: list[Region]) -> None:
     level = 0
     for at, region in enumerate(regions):
         if region.kind == "title":
-            if _REFERENCES.fullmatch(region.text):
+            if REFERENCES.fullmatch(region.text):
                 inside, level = True, region.level
                 region.kind = "reference"
                 continue
             if inside and region.level <= max(1, level) and not _entry(region.text):
                 inside = False
-        elif region.kind == "text" and region.lines and _REFERENCES.fullmatch(region.lines[0].text):
+        elif region.kind == "text" and region.lines and REFERENCES.fullmatch(region.lines[0].text):
             inside, level = True, 1
         beside = regions[max(0, at - 1) : at + 2]
         # A list whose years stand below each other looks like a table; a real one has its caption beside it.

@@ -114,6 +114,24 @@ def test_what_the_source_lacks_is_left_out_and_the_quotations_stay(said: str, re
     assert found.refused == refused or "5" in [one.id for one in found.given]
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("We propose and try a safety valve.", "The document proposes and tries a safety valve."),
+        ("Here we also have a pump, which helps us.", "Here the document also has a pump, which helps the document."),
+        (
+            "We can pump water, and we pumped our own.",
+            "The document can pump water, and the document pumped the document’s own.",
+        ),
+        ("In houses we pass pipes; we are cold.", "In houses the document passes pipes; the document is cold."),
+    ],
+)
+def test_the_first_person_becomes_the_document_with_its_verbs(written: str, shown: str) -> None:
+    given = [SourcePassage("0", written)]
+    ((one,), _) = checked(written, given)
+    assert one.text == shown
+
+
 def test_what_the_source_hardly_says_is_marked() -> None:
     ((one,), refused) = checked("Houses were sold to bakers in winter.", GIVEN)
     assert refused == ""

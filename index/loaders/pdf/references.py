@@ -1,0 +1,78 @@
+"""The list of references of a file: an entry a line, told apart by their numbers, or by where their lines begin.
+
+The list is no evidence; it is kept so that a reader can be told what a marker in the text stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from index.loaders.pdf.composing import Mending
+from index.loaders.pdf.lines import TextLine, around
+from index.loaders.pdf.regions import REFERENCES, Region
+from index.loaders.reading import one_line
+
+_BRACKETED = re.compile(r"\[[^\[\]]{1,24}\]")
+_NUMBERED = re.compile(r"(\d{1,3})\.?\s")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_MOST = 1000
+_LONGEST = 600
+_NEAR = 40
+"""Points within which lines of one column begin."""
+
+
+def reference_list(regions: Sequence[Region]) -> list[str]:
+    """The entries in their order, at most 1,000 of 600 characters."""
+    lines = [
+        (region.page, line)
+        for region in regions
+        if region.kind == "reference"
+        for line in region.lines
+        if not REFERENCES.fullmatch(line.text)
+    ]
+    beginnings, labelled = _beginnings(lines)
+    entries: list[list[TextLine]] = []
+    for (_, line), begins in zip(lines, beginnings, strict=True):
+        # Names alone on a line are gone on with.
+        named = labelled or not entries or len(entries[-1]) > 1 or _YEAR.search(entries[-1][0].text)
+        if not entries or (begins and named):
+            entries.append([])
+        entries[-1].append(line)
+    mending = Mending([Region("reference", 1, one, around(line.box for line in one)) for one in entries])
+    texts = (mending.text(Region("reference", 1, one, one[0].box)) for one in entries[:_MOST])
+    return [text for one in texts if (text := one_line(one, _LONGEST))]
+
+
+def _beginnings(lines: Sequence[tuple[int, TextLine]]) -> tuple[list[bool], bool]:
+    """Which lines begin an entry, and whether entries have numbers or labels."""
+    texts = [line.text for _, line in lines]
+    bracketed = [bool(_BRACKETED.match(text)) for text in texts]
+    if sum(bracketed) > 2:
+        return bracketed, True
+    numbered, last = list[bool](), 0
+    for text in texts:
+        found = _NUMBERED.match(text)
+        numbered.append(found is not None and int(found[1]) == last + 1)
+        last += numbered[-1]
+    if sum(numbered) > 2:
+        return numbered, True
+    pages = defaultdict[int, list[TextLine]](list)
+    for page, line in lines:
+        pages[page].append(line)
+    columns = [[other for other in pages[page] if abs(other.x0 - line.x0) < _NEAR] for page, line in lines]
+    hanging = [
+        line.x0 < min(other.x0 for other in column) + 0.4 * line.height
+        for (_, line), column in zip(lines, columns, strict=True)
+    ]
+    if sum(hanging) < 0.9 * len(hanging):
+        return hanging, False
+    # Neither numbers nor indents: what follows a line that ends a sentence, if that ends early or this names a year.
+    ended = [False] + [
+        above.text.endswith(".")
+        and (above.x1 < max(other.x1 for other in column) - above.height or bool(_YEAR.search(below.text)))
+        for ((_, above), (_, below)), column in zip(pairwise(lines), columns, strict=False)
+    ]
+    return ended[: len(lines)], False

@@ -1,0 +1,110 @@
+"""Where a document leads: links to documents beside it, its references, and the markers in its text that name them.
+
+All of it is told from the document's words and the ids and titles of its collection; what is not found leads nowhere.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import regex
+
+from index.documents import REFERENCES, Document
+from index.records import DocumentInfo
+from server.evidence.contexts import NAME, NAMES, YEAR
+from text.words import words
+
+_LINK = regex.compile(r"\]\(\s*<?([^)\s<>]{1,500})|^ {0,3}\[[^\]\n]+\]:\s*<?([^\s<>]{1,500})", regex.MULTILINE)
+_ENDINGS = ("", ".md", ".mdx", "/index.md", "/README.md")
+_LABEL = regex.compile(r"\[([^\[\]]{1,24})\]|(\d{1,3})\.?\s")
+_BRACKETS = regex.compile(r"\[([^\[\]\n]{1,80})\]")
+_PART = regex.compile(r"[^,;\s][^,;]*")
+_NAMED = regex.compile(rf"({NAMES})(?:['’]s)?,? ?[(\[]?({YEAR})\b")
+_FIRST = regex.compile(r",| and | & |\(")
+_LEAST_TITLE = 3
+"""Words of a title that is looked for in references."""
+
+
+class ReferenceMarker(NamedTuple):
+    """A place in a text that names the entry of this number, from 0."""
+
+    start: int
+    end: int
+    reference: int
+
+
+def references(document: Document) -> list[str]:
+    """The entries of a document's list of references."""
+    return str(document.metadata.get(REFERENCES, "")).splitlines()
+
+
+def markers(text: str, entries: Sequence[str]) -> list[ReferenceMarker]:
+    """The markers of a text that name one of the entries: `12` in `[12]`, `Smith and Jones, 2019`, in their order."""
+    if not entries:
+        return []
+    labels = {(found[1] or found[2]).strip(): n for n, entry in enumerate(entries) if (found := _LABEL.match(entry))}
+    made = list[ReferenceMarker]()
+    for bracket in _BRACKETS.finditer(text) if labels else ():
+        for part in _PART.finditer(text, *bracket.span(1)):
+            name = regex.split(r"[–-]", part.group())[0].strip()
+            if (n := labels.get(part.group().strip(), labels.get(name))) is not None:
+                made.append(ReferenceMarker(*part.span(), n))
+    authors = [(*_authors(entry), n) for n, entry in enumerate(entries)]
+    for found in _NAMED.finditer(text):
+        named, year = regex.findall(NAME, found[1]), found[2]
+        fitting = [
+            (len(every), n)
+            for first, every, years, n in authors
+            if year in years and named[0] in first and all(name in every for name in named[1:])
+        ]
+        if fitting:
+            made.append(ReferenceMarker(*found.span(), min(fitting)[1]))
+    return sorted(made, key=lambda one: one.start)
+
+
+def _authors(entry: str) -> tuple[list[str], list[str], set[str]]:
+    """The names of an entry's first author and of all, and its years."""
+    year = regex.search(rf"\b{YEAR}\b", entry)
+    by = entry[: year.start()] if year and year.start() > 5 else entry[:120]
+    return (
+        regex.findall(NAME, _FIRST.split(by)[0]), regex.findall(NAME, by), set(regex.findall(rf"\b{YEAR}\b", entry)),
+    )  # fmt: skip
+
+
+def cited_documents(own: str, entries: Iterable[str], infos: Iterable[DocumentInfo]) -> list[str]:
+    """The document of the collection whose title each entry holds; empty where there is none."""
+    titles = {
+        _folded(info.title): info.id for info in infos if info.id != own and len(words(info.title)) >= _LEAST_TITLE
+    }
+    return [
+        titles[max(found, key=len)] if (found := [title for title in titles if title in folded]) else ""
+        for folded in map(_folded, entries)
+    ]
+
+
+def _folded(text: str) -> str:
+    return f" {' '.join(words(text))} "
+
+
+def linked_documents(document: Document, infos: Sequence[DocumentInfo]) -> Mapping[str, str]:
+    """Addresses of links as they are written, and the documents of the collection that they lead to."""
+    ids = {info.id for info in infos}
+    sources = {info.source.rstrip("/"): info.id for info in infos if "://" in info.source}
+    found = {match[1] or match[2] for match in _LINK.finditer(document.text)}
+    return {href: to for href in sorted(found) if (to := _target(href, document.id, ids, sources))}
+
+
+def _target(href: str, own: str, ids: set[str], sources: Mapping[str, str]) -> str:
+    path = unquote(href.split("#")[0].split("?")[0])
+    if not path or "://" in path:
+        return sources.get(path.rstrip("/"), "") if path else ""
+    return next((one for one in _paths(path, own) if one in ids and one != own), "")
+
+
+def _paths(path: str, own: str) -> Iterator[str]:
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(own), path)).lstrip("/")
+    yield from (beside + ending for ending in _ENDINGS)
+    yield beside.removesuffix(".html") + ".md"

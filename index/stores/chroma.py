@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ import numpy as np
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
 from index.stores.chroma_process import ChromaCopyError, ChromaProcessError, LocalCollection, Mode
+from index.stores.failures import EngineFailures
 from index.stores.protocol import Earlier, Mask, Neighbours, Take
 from text.extras import need_extra
 
@@ -47,7 +48,7 @@ class ChromaStore:
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
         if earlier is not None and self._copied(folder, ids, dimension, take, earlier):
             return
-        with _Connection(folder, self._url) as chroma, chroma.writing():
+        with _Connection(folder, self._url) as chroma, chroma.failures.writing():
             chroma.create()
             chroma.put(ids, range(len(ids)), take)
 
@@ -64,9 +65,9 @@ class ChromaStore:
         shutil.copytree(before, copy)
         try:
             with _Connection(folder, "") as chroma:
-                with chroma.reading():
+                with chroma.failures.reading():
                     chroma.get("change")
-                with chroma.writing():
+                with chroma.failures.writing():
                     chroma.remove(gone)
                     chroma.put(ids, earlier.changed, take)
             # What was written before checksums were may be damaged.
@@ -81,7 +82,7 @@ class ChromaStore:
             raise CollectionCorrupt(f"the vectors in {_files(folder)} are missing: index again")
         connection = _Connection(folder, self._url)
         try:
-            with connection.reading():
+            with connection.failures.reading():
                 connection.get()
                 count = connection.collection.count()
             if count != len(ids):
@@ -99,7 +100,7 @@ class ChromaStore:
     def delete(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), _Connection(folder, self._url) as chroma, chroma.writing():
+        with suppress(StorageError), _Connection(folder, self._url) as chroma, chroma.failures.writing():
             chroma.client.delete_collection(chroma.name)
 
 
@@ -116,7 +117,7 @@ class OpenChroma:
         k = min(k, len(self._ids if allowed is None else allowed))
         if not len(vectors) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        with self._connection.reading():
+        with self._connection.failures.reading():
             found = self._connection.collection.query(
                 query_embeddings=vectors, n_results=k, ids=allowed, include=["distances"]
             )
@@ -134,7 +135,7 @@ class OpenChroma:
 
     def take(self, rows: Sequence[int]) -> Vectors:
         names = [self._ids[row] for row in rows]
-        with self._connection.reading():
+        with self._connection.failures.reading():
             found = self._connection.collection.get(ids=list(dict.fromkeys(names)), include=["embeddings"])
         place = {name: number for number, name in enumerate(found["ids"])}
         try:
@@ -154,6 +155,7 @@ class _Connection:
 
     def __init__(self, folder: Path, url: str) -> None:
         self.where = url or str(_files(folder))
+        self.failures = EngineFailures("Chroma", self.where, url, _raised, _answered, ChromaCopyError)
         self.name = _name(folder) if url else _LOCAL
         self._url = url
         self._client: Client | None = None
@@ -207,33 +209,6 @@ class _Connection:
             if session is not None:
                 session.close()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        try:
-            yield
-        except ChromaCopyError as error:
-            raise StorageError(
-                f"the vectors in {self.where} could not be copied to be opened ({error}): look for room on the disk"
-            ) from error
-        except _failures() as error:
-            if self._url and not _answered(error):
-                raise StorageError(
-                    f"the Chroma server at {self._url} does not answer ({error}): "
-                    "start it, or correct `index.store_url`"
-                ) from error
-            raise CollectionCorrupt(f"the vectors in {self.where} cannot be read ({error}): index again") from error
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        try:
-            yield
-        except _failures() as error:
-            advice = "see that the Chroma server runs" if self._url else "look for room on the disk"
-            raise StorageError(
-                f"writing vectors to {self.where} failed ({error}); the last good version still serves; "
-                f"{advice} and index again"
-            ) from error
-
 
 def _files(folder: Path) -> Path:
     return folder / "vectors"
@@ -257,7 +232,7 @@ def _client(url: str) -> Client:
     return cast("Client", client)
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def _raised() -> tuple[type[Exception], ...]:
     """What Chroma, its transport and its process raise."""
     import httpx
     from chromadb.errors import ChromaError

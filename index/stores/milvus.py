@@ -17,8 +17,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
+from index.stores.failures import EngineFailures
 from index.stores.protocol import Earlier, Mask, Neighbours, Take, Weigh
 from text.extras import need_extra
 from text.words import tokenize
@@ -65,7 +66,7 @@ class MilvusStore:
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
-        with _MilvusVersion(folder, self._url) as milvus, milvus.writing():
+        with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
             for start in range(0, len(ids), _BATCH):
                 rows = range(start, min(start + _BATCH, len(ids)))
@@ -74,7 +75,7 @@ class MilvusStore:
             milvus.seal("vectors")
 
     def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
-        with _MilvusVersion(folder, self._url) as milvus, milvus.writing():
+        with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             milvus.create("terms", 0, _WORDS)
             for start in range(0, rows, _BATCH):
                 part = range(start, min(start + _BATCH, rows))
@@ -90,7 +91,7 @@ class MilvusStore:
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
         version = _MilvusVersion(folder, self._url, copied=True)
         try:
-            with version.reading():
+            with version.failures.reading():
                 count = version.load("vectors")
             if count != len(ids):
                 raise CollectionCorrupt(f"{version.where} holds {count} vectors and not {len(ids)}: index again")
@@ -102,7 +103,7 @@ class MilvusStore:
     def switch(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.writing():
+        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             for part in ("vectors", "terms"):
                 if milvus.has(part):
                     milvus.name_serving(part)
@@ -110,7 +111,7 @@ class MilvusStore:
     def delete(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.writing():
+        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             for part in ("vectors", "terms"):
                 milvus.drop(part)
 
@@ -132,7 +133,7 @@ class OpenMilvus:
     def take(self, rows: Sequence[int]) -> Vectors:
         known: dict[int, Any] = {}
         wanted = sorted(set(map(int, rows)))
-        with self.version.reading():
+        with self.version.failures.reading():
             for start in range(0, len(wanted), _BATCH):
                 known |= self.version.vectors(wanted[start : start + _BATCH])
         try:
@@ -141,7 +142,7 @@ class OpenMilvus:
             raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
 
     def terms(self) -> MilvusTerms:
-        with self.version.reading():
+        with self.version.failures.reading():
             self.version.load("terms")
         return MilvusTerms(self.version)
 
@@ -171,6 +172,7 @@ class _MilvusVersion:
 
     def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
         self.where = url or str(folder / _FILES)
+        self.failures = EngineFailures("Milvus", self.where, url, _raised, _answered, OSError)
         self._url = url
         self._folder = folder
         self._copied = copied
@@ -241,7 +243,7 @@ class _MilvusVersion:
     ) -> list[list[tuple[float, int]]]:
         """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
         field = "vector" if part == "vectors" else "weights"
-        with self.reading():
+        with self.failures.reading():
             found = self._client.search(
                 self.name(part),
                 data,
@@ -287,33 +289,6 @@ class _MilvusVersion:
         if self._copy:
             shutil.rmtree(self._copy, ignore_errors=True)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise StorageError(
-                f"the vectors in {self.where} could not be copied to be opened ({error}): look for room on the disk"
-            ) from error
-        except _failures() as error:
-            if self._url and not _answered(error):
-                raise StorageError(
-                    f"the Milvus server at {self._url} does not answer ({error}): "
-                    f"start it, or correct `index.store_url` and {TOKEN}"
-                ) from error
-            raise CollectionCorrupt(f"the vectors in {self.where} cannot be read ({error}): index again") from error
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        try:
-            yield
-        except _failures() as error:
-            advice = "see that the Milvus server runs" if self._url else "look for room on the disk"
-            raise StorageError(
-                f"writing vectors to {self.where} failed ({error}); the last good version still serves; "
-                f"{advice} and index again"
-            ) from error
-
 
 def _client(address: str, **options: Any) -> MilvusClient:
     # It writes each error down with its traceback before it raises it.
@@ -336,14 +311,15 @@ def _filter(mask: Mask) -> str:
     return " or ".join(ranges)
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def _raised() -> tuple[type[Exception], ...]:
+    import grpc
     from pymilvus.exceptions import MilvusException
 
-    return MilvusException, OSError, ValueError
+    return MilvusException, grpc.RpcError, ValueError
 
 
 def _answered(error: Exception) -> bool:
-    """Whether a server said so, and not the way to it."""
-    from pymilvus.exceptions import MilvusUnavailableException
+    """Whether a server said so, and not the way to it: the codes of servers begin at 100."""
+    from pymilvus.exceptions import MilvusException
 
-    return not isinstance(error, OSError | MilvusUnavailableException)
+    return error.code >= 100 if isinstance(error, MilvusException) else isinstance(error, ValueError)

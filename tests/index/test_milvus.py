@@ -160,6 +160,8 @@ def test_a_collection_lives_in_milvus(
 def test_a_server_that_is_away_is_named(tmp_path: Path, documents: list[Document], words: WordEncoder) -> None:
     nowhere = StoreSpec("milvus", f"http://127.0.0.1:{free_port()}")
     index_documents(tmp_path, "docs", documents, words)
+    with pytest.raises(StorageError, match="does not answer"):
+        load_store(nowhere).open(tmp_path / "docs" / "versions" / "000001-0000000a", ["a"], 8)
     with pytest.raises(StorageError, match="see that the Milvus server runs"):
         index_documents(tmp_path, "docs", documents, words, store=nowhere)
     assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.options import Cpu
+from cli.shared.options import Cpu, overriding
 from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
+from text.files import write_text
 
 if TYPE_CHECKING:
     from evaluation.adaptation.workflow import AdaptationResult
@@ -26,15 +28,27 @@ if TYPE_CHECKING:
     from synth import Folder
 
 
+class AdaptedFrom(StrEnum):
+    """What an adaptation learns from instead of written dialogs."""
+
+    REVIEW = "review"
+
+
 def adapt(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(help="Files and folders of documents.", show_default=False)],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files and folders of documents.", show_default=False)
+    ] = None,
     name: Annotated[
         str, typer.Option(help="Name of the adaptation, its collection and its run; the same name goes on.")
     ] = "adapted",
     collection: Annotated[
         str,
-        typer.Option("--collection", "-c", help="Collection to index into; by default one of that name."),
+        typer.Option(
+            "--collection",
+            "-c",
+            help="Collection to index into; by default one of that name, with --from review the settings' one.",
+        ),
     ] = "",
     recipe: Annotated[str, typer.Option(help="What to train: a recipe's name or a TOML file.")] = "terms",
     dialogs: Annotated[
@@ -43,6 +57,10 @@ def adapt(
     also: Annotated[
         list[Path] | None,
         typer.Option(help="Further training rows, such as reviewed feedback (JSONL); may be repeated."),
+    ] = None,
+    source: Annotated[
+        AdaptedFrom | None,
+        typer.Option("--from", help="`review`: learn from what was reviewed on the workbench; half of it judges."),
     ] = None,
     questions: Annotated[int, typer.Option(min=1, help="Held-out questions to measure on, at most.")] = 400,
     promote: Annotated[
@@ -64,19 +82,24 @@ def adapt(
 
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     state = state_of(context)
-    settings = state.settings({"collection": collection or name})
+    reviewed = source is not None
+    if not (paths or reviewed):
+        raise InputError("Say which documents to adapt to, or take --from review.")
+    searched = {"collection": collection or name} if paths or not reviewed else overriding(collection=collection)
+    settings = state.settings(searched)
     kind = family(read_recipe(recipe).model.family).kind
     if kind == RERANKERS and settings.retrieval.rerank == "never":
         raise InputError("retrieval.rerank is `never`: a cross-encoder would neither be measured nor serve.")
     plan = AdaptationPlan(
         name,
-        tuple(existing(paths)),
+        tuple(existing(paths or ())),
         recipe,
         existing([dialogs])[0] if dialogs else None,
         tuple(existing(also or ())),
         questions,
         kind,
-        collection,
+        settings.collection if reviewed else collection,
+        reviewed,
     )
     tools = _Tools(state, settings, plan.documents, cpu, threads)
     result = Adaptation(settings.home, plan, tools).run(promoting=promote)
@@ -135,14 +158,28 @@ class _Tools:
         from cli.index import index_files
         from index.collection import list_collections
 
-        index_files(self._state, self._settings, self._models.encoder(), self._paths)
+        if self._paths:
+            index_files(self._state, self._settings, self._models.encoder(), self._paths)
         infos = list_collections(self._settings.home / "collections")
-        return next((one.documents, one.passages) for one in infos if one.name == self._settings.collection)
+        found = [(one.documents, one.passages) for one in infos if one.name == self._settings.collection]
+        if not found:
+            raise InputError(f"There is no collection {self._settings.collection!r}; name one with --collection.")
+        return found[0]
 
     def write_dialogs(self, folder: Folder) -> None:
         from cli.shared.language_model import have_written
 
         have_written(self._state, self._settings, self._paths, self._models.encoder(), folder)
+
+    def write_reviewed(self, path: Path) -> None:
+        from cli.shared.resources import open_database
+        from server.access import LOCAL, Seen
+        from server.store import reviewed
+
+        name = self._settings.collection
+        with open_database(self._settings) as database:
+            dialogs = database.read_blocking(lambda connection: list(reviewed.dialogs(connection, Seen(LOCAL), name)))
+        write_text(path, "".join(dialog.line() for dialog in dialogs))
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
         from rewriter.training import train

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from evaluation.adaptation.gating import best, curve
 from evaluation.adaptation.measuring import LEAST, MeasuredChange, judge, measure
 from evaluation.adaptation.pairs import HELD, TRAIN, drawn, write_pairs
 from evaluation.adaptation.questions import HeldOutQuestion, from_dialogs
 from evaluation.adaptation.reranking import write_candidates
+from evaluation.adaptation.reviewed import REVIEWED, from_reviewed, split
 from evaluation.adaptation.steps import AdaptationState
 from evaluation.errors import EvaluationError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
@@ -25,6 +26,7 @@ from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_t
 from synth import Folder
 
 if TYPE_CHECKING:
+    from index.collection import Collection
     from rewriter.protocol import Rewriter
     from server.turn.search import TurnSearch
 
@@ -33,7 +35,8 @@ PATIENT = 60.0
 """Seconds a new rewriter may take for a turn while it is judged."""
 NO_PAIRS = (
     "There is nothing to make pairs from: set llm.model to a language model that writes dialogs, name a folder of "
-    "`anaphora synth` with --dialogs, or give reviewed feedback or rows of your own with --also."
+    "`anaphora synth` with --dialogs, give reviewed feedback or rows of your own with --also, or review turns on the "
+    "workbench and take --from review."
 )
 UNMEASURED = (
     "Rows say how questions are worded, not where answers stand, so there is nothing to measure on: the run is "
@@ -54,6 +57,9 @@ class AdaptationTools(Protocol):
 
     def write_dialogs(self, folder: Folder) -> None:
         """Have the language model write dialogs into `folder`, as `anaphora synth` does."""
+
+    def write_reviewed(self, path: Path) -> None:
+        """Write the conversations about the collection that people reviewed, one a line."""
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
         """Train `recipe` in `run` on the file `part` of `data`, instead of what the recipe reads."""
@@ -76,7 +82,7 @@ class AdaptationTools(Protocol):
 class AdaptationPlan:
     """What decides the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows.
 
-    `kind` is what the recipe makes.
+    `kind` is what the recipe makes. With `reviewed` what people reviewed is learnt from and judged by.
     """
 
     name: str
@@ -88,6 +94,7 @@ class AdaptationPlan:
     kind: RunKind = REWRITERS
     collection: str = ""
     """Where the documents are indexed and searched; empty: in one of the adaptation's name."""
+    reviewed: bool = False
 
     @property
     def searched(self) -> str:
@@ -96,13 +103,17 @@ class AdaptationPlan:
 
     def wanted(self) -> dict[str, Any]:
         """The plan as JSON values, to be recognised by."""
-        return {
-            "documents": [str(path) for path in self.documents],
-            "recipe": self.recipe,
-            "dialogs": str(self.dialogs or ""),
-            "also": [str(path) for path in self.also],
-            "questions": self.questions,
-        } | ({"collection": self.collection} if self.collection else {})
+        return (
+            {
+                "documents": [str(path) for path in self.documents],
+                "recipe": self.recipe,
+                "dialogs": str(self.dialogs or ""),
+                "also": [str(path) for path in self.also],
+                "questions": self.questions,
+            }
+            | ({"collection": self.collection} if self.collection else {})
+            | ({"reviewed": True} if self.reviewed else {})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,9 @@ class Adaptation:
         Raises EvaluationError where pairs or held-out questions are missing, and what the rooms below raise.
         """
         plan = self._plan
-        if not (plan.dialogs or plan.also or self._tools.writes_dialogs or self._state.result("pairs")):
+        if not (
+            plan.reviewed or plan.dialogs or plan.also or self._tools.writes_dialogs or self._state.result("pairs")
+        ):
             raise EvaluationError(NO_PAIRS)
         self._step("index", self._index)
         self._step("pairs", self._pairs)
@@ -179,7 +192,9 @@ class Adaptation:
         return {"documents": documents, "passages": passages}
 
     def _pairs(self) -> dict[str, Any]:
-        """Rows to train on, and held-out questions where there are dialogs."""
+        """Rows to train on, and held-out questions where there are dialogs, or what was reviewed."""
+        if self._plan.reviewed:
+            return self._pairs_of_reviews()
         dialogs = Folder(self._synth) if self._plan.dialogs or self._tools.writes_dialogs else None
         if dialogs is not None and self._plan.dialogs is None:
             self._tools.write_dialogs(dialogs)
@@ -194,13 +209,34 @@ class Adaptation:
             train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.searched)
         return {"train": train, "held out": held}
 
+    def _pairs_of_reviews(self) -> dict[str, Any]:
+        """What people reviewed, whole conversations on one side each."""
+        everything, learnt = self._data / REVIEWED, self._data / f"train.{REVIEWED}"
+        self._data.mkdir(parents=True, exist_ok=True)
+        self._tools.write_reviewed(everything)
+        split(everything, learnt, self._data / HELD, SEED)
+        if self._rewrites:
+            train, _ = write_pairs(self._data, None, (learnt, *self._plan.also))
+        else:
+            with self._tools.searching(self._tools.serving()) as search:
+                asked = from_reviewed(learnt, cast("Collection", search.collection(self._plan.searched)))
+                train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.searched)
+        return {"train": train, "held out": len(self._held())}
+
+    def _held(self) -> list[HeldOutQuestion]:
+        """The held-out questions whose answers have a place in the documents."""
+        if not self._plan.reviewed:
+            return list(from_dialogs(self._data / HELD, self._synth / "propositions.jsonl"))
+        with self._tools.searching(self._tools.serving()) as search:
+            return list(from_reviewed(self._data / HELD, cast("Collection", search.collection(self._plan.searched))))
+
     def _foretell(self) -> None:
         """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
         follow_ups = sum(one.example.needs_rewrite for one in self._asked("evaluate"))
         if follow_ups < LEAST:
             self._tools.say(
                 f"{follow_ups} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} decide nothing: "
-                "what is trained now can be promoted by hand alone. More documents give more."
+                "what is trained now can be promoted by hand alone. More documents, or reviews, give more."
             )
 
     def _train(self) -> dict[str, Any]:
@@ -254,12 +290,14 @@ class Adaptation:
 
     def _asked(self, part: str) -> list[HeldOutQuestion]:
         """One part of the held-out questions, by conversation: what calibrates never evaluates."""
-        asked = list(from_dialogs(self._data / HELD, self._synth / "propositions.jsonl"))
-        chosen = drawn(asked, self._plan.questions, SEED)
+        chosen = drawn(self._held(), self._plan.questions, SEED)
         if not chosen:
             raise EvaluationError(
                 "No held-out question has an answer that can be found in the documents: there is nothing to measure "
-                "on. Give more documents."
+                "on. Give more documents, or mark passages in further reviews."
             )
+        if self._plan.reviewed and not self._rewrites:
+            # Reviews are dear, and a cross-encoder has nothing to calibrate.
+            return chosen
         first = set(sorted({one.example.dialog for one in chosen})[::3])
         return [one for one in chosen if (one.example.dialog in first) == (part == "calibrate")]

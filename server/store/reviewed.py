@@ -36,7 +36,11 @@ _DOUBTS: dict[Doubt, tuple[int, str]] = {
         "EXISTS (SELECT 1 FROM json_each(t.ending, '$.support') s WHERE NOT json_extract(s.value, '$.supported'))",
     ),
     "edited": (2, "t.search_for IS NOT NULL"),
-    "unsure": (1, "t.status <> 'refused' AND coalesce(json_extract(t.ending, '$.answerable') < 0.5, 0)"),
+    "unsure": (
+        1,
+        "t.status <> 'refused' AND (coalesce(json_extract(t.ending, '$.answerable') < 0.6, 0) "
+        "OR coalesce(json_extract(t.rewrite, '$.confidence') < 0.6, 0))",
+    ),
 }
 """What speaks against a turn, how much, and as SQL over `turns t` and `feedback f`."""
 
@@ -93,8 +97,6 @@ class ReviewedQuote(View):
 
     document: str
     quote: str
-    start: int
-    end: int
 
 
 class ReviewedMessage(View):
@@ -270,10 +272,7 @@ def _question(turn: StoredTurn, review: ReviewRecord | None, *, first: bool) -> 
         known["judged"] = None
     if review.passages is not None:
         known["answerability"] = "answerable" if review.passages else "unanswerable"
-        known["evidence"] = tuple(
-            ReviewedQuote(document=one.document_id, quote=one.quote, start=one.start, end=one.end)
-            for one in review.passages
-        )
+        known["evidence"] = tuple(ReviewedQuote(document=one.document_id, quote=one.quote) for one in review.passages)
     if review.rewrite is not None:
         alone = normalised(review.rewrite) == normalised(turn.question)
         leaning = "ellipsis" if _PRONOUNS.isdisjoint(normalised(turn.question).split()) else "pronoun"

@@ -110,3 +110,15 @@ def test_a_spoilt_review_names_its_line(tmp_path: Path, line: str) -> None:
     code, output = anaphora(tmp_path, "feedback", "rows", str(tmp_path / "review.jsonl"), str(tmp_path / "o.jsonl"))
     assert code == 3
     assert "review.jsonl, line 2" in output
+
+
+def test_an_adaptation_without_documents_learns_from_reviews_or_says_so(command_home: Path) -> None:
+    code, output = anaphora(command_home, "adapt")
+    assert code == 3
+    assert "--from review" in output
+    code, output = anaphora(command_home, "adapt", "--from", "review", "--name", "better", "--collection", "docs")
+    assert code != 0
+    assert "Fewer than two conversations of this collection were reviewed" in output
+    code, output = anaphora(command_home, "adapt", "--from", "review", "--name", "other", "--collection", "nothing")
+    assert code == 3
+    assert "There is no collection 'nothing'" in output

@@ -1,0 +1,76 @@
+"""What people reviewed is learnt from on one side, and judges on the other; whole conversations stay together."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evaluation.adaptation.reviewed import from_reviewed, split
+from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+from evaluation.errors import EvaluationError
+from index.collection import Collection
+from rewriter.examples import read_examples
+from rewriter.load import RERANKERS
+from rewriter.reranking.rows import read_rows
+from testing.encoder import WordEncoder
+from tests.evaluation.adaptation.test_reranking_adaptation import PAGE, THINGS, Tools
+
+
+def reviewed(n: int, thing: str) -> str:
+    """A reviewed conversation; its last turn is not judged wholly."""
+    turns: list[dict[str, object]] = []
+    for kind, full, typed, begins in (
+        ("first", f"Where do I get the {thing}?", "", "The"),
+        ("pronoun", f"How is the {thing} sent?", "how is it sent", "It is sent"),
+        ("ellipsis", f"When do I renew the {thing}?", "and when renew", "You renew"),
+    ):
+        quote = next(one for one in PAGE.format(thing).split(". ") if one.startswith(begins))
+        judged = {
+            "kind": kind,
+            "answerability": "answerable",
+            "evidence": [{"document": f"{thing}.md", "quote": quote}],
+        }
+        turns.append({"role": "user", "text": typed or full, "turn_id": f"t{n}{kind}", "rewrite": full, **judged})
+        turns.append({"role": "assistant", "text": f"{quote}."})
+    turns.append({"role": "user", "text": "and then", "judged": False, "rewrite": "What comes then?"})
+    return json.dumps({"dialog_id": f"c{n}", "turns": turns}) + "\n"
+
+
+@dataclass
+class ReviewTools(Tools):
+    """The town's pages, and reviews of conversations about them."""
+
+    def write_reviewed(self, path: Path) -> None:
+        path.write_text("".join(reviewed(n, thing) for n, thing in enumerate(THINGS * 3)), "utf-8")
+
+
+def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judges(tmp_path: Path) -> None:
+    plan = AdaptationPlan("better", (), "reranker", kind=RERANKERS, reviewed=True, collection="town")
+    result = Adaptation(tmp_path, plan, ReviewTools(home=tmp_path)).run()
+    assert result is not None
+    assert result.promoted, result.reason
+    data = tmp_path / "adapt/better/data"
+    learnt = {row.dialog for row in read_rows(data / "train.jsonl")}
+    judges = {json.loads(line)["dialog_id"] for line in (data / "held.jsonl").read_text("utf-8").splitlines()}
+    assert len(judges) == 22
+    assert not learnt & judges
+    follow = next(one for one in result.changes if (one.group, one.level) == ("follow-ups", "passage"))
+    assert follow.questions == 2 * 22
+    with closing(Collection.open(tmp_path / "collections", "town", WordEncoder())) as town:
+        asked = list(from_reviewed(data / "held.jsonl", town))
+    assert len(asked) == 3 * 22
+    assert {one.example.dialog for one in asked} == judges
+
+
+def test_a_rewriter_learns_every_pair_of_its_side(tmp_path: Path) -> None:
+    everything, train, held = (tmp_path / name for name in ("all.jsonl", "train.jsonl", "held.jsonl"))
+    ReviewTools().write_reviewed(everything)
+    split(everything, train, held, seed=1)
+    assert len(list(read_examples(train))) == 4 * 23
+    everything.write_text(reviewed(1, "red permit"), "utf-8")
+    with pytest.raises(EvaluationError, match="Fewer than two conversations"):
+        split(everything, train, held, seed=1)

@@ -24,6 +24,7 @@ from cli.diagnose import diagnose
 from cli.doctor import doctor
 from cli.extract import extract
 from cli.index import index
+from cli.mcp import mcp
 from cli.rewrite import rewrite
 from cli.search import search
 from cli.serve import serve
@@ -76,6 +77,7 @@ def options(
 app.command()(index)
 app.command()(serve)
 app.command()(ask)
+app.command()(mcp)
 app.command()(search)
 app.command()(rewrite)
 app.command()(extract)

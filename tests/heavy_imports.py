@@ -17,6 +17,7 @@ HEAVY = frozenset(
         "langgraph",
         "mammoth",
         "matplotlib",
+        "mcp",
         "milvus_lite",
         "onnxruntime",
         "openai",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -11,12 +13,15 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.chat_completions.router import router as chat_completions
 from server.api.door import RequestLimit, door
 from server.api.links import add_links
+from server.api.mcp_endpoint import PATH as MCP_PATH
+from server.api.mcp_endpoint import McpEndpoint
 from server.api.mounted import MountedErrors
 from server.api.routes.audit import router as audit
 from server.api.routes.collections import router as collections
@@ -47,11 +52,19 @@ uses. Errors have OpenAI's shape. A server that listens on more than loopback wa
 def create_app(service: ChatService, settings: Settings) -> FastAPI:
     """The application over a running service. The page is mounted by whoever wants one."""
     core = service.core
+    agents = McpEndpoint(service)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await agents.close()
+
     app = FastAPI(
         title="Anaphora",
         summary="Conversational search over documentation.",
         description=_DESCRIPTION,
         version=version("anaphora"),
+        lifespan=lifespan,
         # Their pages load scripts from elsewhere; the description itself is at /openapi.json.
         docs_url=None,
         redoc_url=None,
@@ -83,6 +96,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
     ):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
+    app.router.routes.append(Route(MCP_PATH, agents, methods=["POST"], include_in_schema=False))
     _describe(app, keys=settings.needs_sign_in)
     return app
 

@@ -270,11 +270,14 @@ RATING = {"rating": "up"}
 UPLOAD = {"file": ("n.md", b"# N")}
 MESSAGES = [{"role": "user", "content": "What does wood cost?"}]
 VAULT = "/v1/collections/{collection}"
+LIST_RESOURCES = {"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {}}
+
 API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /health": (OPEN, at("/health")),
     "GET /ready": ({**OPEN, **dict.fromkeys(OPEN, 503)}, at("/ready")),
     "GET /metrics": (THE_SERVER, at("/metrics")),
     "GET /openapi.json": (EVERYBODY, at("/openapi.json")),
+    "POST /mcp": (EVERYBODY, at("/mcp", json=LIST_RESOURCES)),
     "GET /v1/models": (EVERYBODY, at("/v1/models")),
     "GET /v1/models/{model}": (OF_ALPHA, at("/v1/models/{collection}")),
     "POST /v1/chat/completions": (

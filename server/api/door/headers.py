@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-API_PREFIXES = ("/v1/", "/health", "/ready", "/metrics", "/openapi.json")
+API_PREFIXES = ("/v1/", "/mcp", "/health", "/ready", "/metrics", "/openapi.json")
 
 _COMMON = {
     "X-Content-Type-Options": "nosniff",

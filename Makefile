@@ -19,7 +19,7 @@ TEST_MODELS := all-minilm-l6-v2 ms-marco-minilm-l12 smollm2-135m-instruct
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test lint clean
+.PHONY: help install install-dev run test lint describe clean
 
 help: ## Say what there is
 	@echo "Anaphora: chat over your own documentation."
@@ -53,6 +53,10 @@ test: lint ## Lint, type-check and test
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+describe: $(VENV)/.installed ## Write docs/configuration.md and docs/openapi.json from the code
+	@$(BIN)/anaphora config docs
+	@$(BIN)/anaphora config openapi
 
 clean: ## Remove .venv and caches; collections and fetched models stay
 	rm -rf $(VENV) *.egg-info build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

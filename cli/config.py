@@ -53,3 +53,22 @@ def write_docs(
 
     path.write_text(markdown(Settings), encoding="utf-8")
     state_of(context).err.print(f"Wrote {path}.")
+
+
+@app.command("openapi")
+def write_openapi(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/openapi.json"),
+) -> None:
+    """Write the description of the HTTP API as OpenAPI."""
+    path.write_text(openapi_text(), encoding="utf-8")
+    state_of(context).err.print(f"Wrote {path}.")
+
+
+def openapi_text() -> str:
+    """The description of the HTTP API as it lies in the repository."""
+    import json
+
+    from server.api.app import description
+
+    return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -53,7 +53,9 @@ class EarlierMessage(BaseModel):
 
 class _ToolQuestion(_ToolArguments):
     question: str = Field(min_length=1, description="The question as the person typed it; it may be a follow-up.")
-    history: list[EarlierMessage] = Field(default=[], description="What was said before, oldest first: follow-ups lean on it.")
+    history: list[EarlierMessage] = Field(
+        default=[], description="What was said before, oldest first: follow-ups lean on it."
+    )
 
     @property
     def said(self) -> tuple[Message, ...]:
@@ -110,7 +112,9 @@ class OpenSourceTool(_ToolArguments):
         return {**about, "text": clean(found.text[self.start : end], MAX_WINDOW)}
 
 
-TOOLS: dict[str, type[SearchTool | AskTool | OpenSourceTool]] = {tool.name: tool for tool in (SearchTool, AskTool, OpenSourceTool)}
+TOOLS: dict[str, type[SearchTool | AskTool | OpenSourceTool]] = {
+    tool.name: tool for tool in (SearchTool, AskTool, OpenSourceTool)
+}
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:

@@ -59,15 +59,9 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         yield
         await agents.close()
 
-    app = FastAPI(
-        title="Anaphora",
-        summary="Conversational search over documentation.",
-        description=_DESCRIPTION,
-        version=version("anaphora"),
+    app = _api(
+        with_keys=settings.needs_sign_in,
         lifespan=lifespan,
-        # Their pages load scripts from elsewhere; the description itself is at /openapi.json.
-        docs_url=None,
-        redoc_url=None,
         middleware=[
             Middleware(RequestCounter, metrics=core.metrics),
             Middleware(RequestSpans, tracing=core.tracing),
@@ -77,6 +71,27 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         ],
     )
     app.state.service = service
+    app.router.routes.append(Route(MCP_PATH, agents, methods=["POST"], include_in_schema=False))
+    return app
+
+
+def description() -> dict[str, Any]:
+    """The API's description (OpenAPI), as a server that wants keys has it."""
+    return _api(with_keys=True).openapi()
+
+
+def _api(*, with_keys: bool, **more: Any) -> FastAPI:
+    """The API's routes with their description; `more` goes to FastAPI."""
+    app = FastAPI(
+        title="Anaphora",
+        summary="Conversational search over documentation.",
+        description=_DESCRIPTION,
+        version=version("anaphora"),
+        # Their pages load scripts from elsewhere; the description itself is at /openapi.json.
+        docs_url=None,
+        redoc_url=None,
+        **more,
+    )
     errors.install(app)
     for router in (
         chat_completions,
@@ -96,19 +111,18 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
     ):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health)
-    app.router.routes.append(Route(MCP_PATH, agents, methods=["POST"], include_in_schema=False))
-    _describe(app, keys=settings.needs_sign_in)
+    _describe(app, with_keys=with_keys)
     return app
 
 
-def _describe(app: FastAPI, *, keys: bool) -> None:
+def _describe(app: FastAPI, *, with_keys: bool) -> None:
     """Add to the description of the API what FastAPI does not know: what may follow what, and where a key is needed."""
     describe = app.openapi
 
     def described() -> dict[str, Any]:
         schema = describe()
         add_links(schema)
-        if not keys:
+        if not with_keys:
             return schema
         schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
         schemes["key"] = {"type": "http", "scheme": "bearer"}

@@ -1,0 +1,193 @@
+"""A client of the HTTP API in one file: searching, asking (also as a stream), collections, documents.
+
+It needs httpx and nothing else of Anaphora, so it may be copied into another program. The whole API is described in
+`docs/openapi.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict
+from urllib.parse import quote
+
+import httpx
+
+
+class ApiError(Exception):
+    """What the server refused or could not do: `code` is a stable name for programs, `status` HTTP's."""
+
+    def __init__(self, status: int, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class EarlierWords(TypedDict):
+    """Something said before the question."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassage:
+    """A passage: `text` is `[start, end)` of its document's characters. An answer cites it by `n`."""
+
+    n: int
+    document_id: str
+    title: str
+    heading: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAnswer:
+    """A whole answer. `status` is `answered`, `quoted` or `refused`; `sources` are the passages that it cites."""
+
+    text: str
+    status: str
+    sources: tuple[FoundPassage, ...]
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """A collection that may be asked."""
+
+    name: str
+    documents: int
+    passages: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document of a collection."""
+
+    id: str
+    title: str
+    format: str
+
+
+class AnaphoraClient:
+    """A connection to a server; `with` closes it. Everything may raise ApiError, or httpx.HTTPError."""
+
+    def __init__(self, url: str = "http://127.0.0.1:7860", key: str = "", *, seconds: float = 300.0) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(10.0, read=seconds))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._http.close()
+
+    def search(
+        self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = (), k: int = 10
+    ) -> list[FoundPassage]:
+        """The best `k` passages, as a chat turn would find them."""
+        said = [{"role": one["role"], "text": one["content"]} for one in history]
+        body = {"query": question, "collection": collection, "history": said, "k": k}
+        return [_passage(one) for one in self._json("POST", "/v1/search", json=body)["passages"]]
+
+    def ask(self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = ()) -> ClientAnswer:
+        """The answer to a question, in the light of what was said before."""
+        whole = self._json("POST", "/v1/chat/completions", json=_completion(question, collection, history))
+        return _answer(whole["choices"][0]["message"]["content"], whole["anaphora"])
+
+    def stream(
+        self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = ()
+    ) -> Iterator[str | ClientAnswer]:
+        """The pieces of the answer as they come, and at the end the whole of it."""
+        body = {**_completion(question, collection, history), "stream": True}
+        said: list[str] = []
+        with self._http.stream("POST", "/v1/chat/completions", json=body) as response:
+            _demand(response)
+            for line in response.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                chunk = json.loads(line.removeprefix("data: "))
+                if "error" in chunk:
+                    raise _error(503, chunk)
+                for choice in chunk["choices"]:
+                    if piece := choice["delta"].get("content"):
+                        said.append(piece)
+                        yield piece
+                if chunk.get("anaphora"):
+                    yield _answer("".join(said), chunk["anaphora"])
+
+    def collections(self) -> list[CollectionRow]:
+        """The collections that this key sees."""
+        rows = self._json("GET", "/v1/collections")["data"]
+        return [CollectionRow(row["name"], row["documents"], row["passages"]) for row in rows]
+
+    def documents(self, collection: str) -> list[DocumentRow]:
+        """The documents of a collection."""
+        rows = self._json("GET", f"/v1/collections/{quote(collection)}/documents")["data"]
+        return [DocumentRow(row["id"], row["title"], row["format"]) for row in rows]
+
+    def document(self, collection: str, document_id: str) -> str:
+        """A document's text, whose characters `start` and `end` of passages count."""
+        place = f"/v1/collections/{quote(collection)}/documents/{quote(document_id)}"
+        return str(self._json("GET", place)["text"])
+
+    def upload(self, collection: str, file: Path) -> str:
+        """Add a file to a collection; the id of the job that indexes it (`job`)."""
+        with file.open("rb") as content:
+            place = f"/v1/collections/{quote(collection)}/documents"
+            return str(self._json("POST", place, files={"file": (file.name, content)})["id"])
+
+    def job(self, job_id: str) -> str:
+        """The state of a job: queued, running, done, failed, cancelled or interrupted."""
+        return str(self._json("GET", f"/v1/jobs/{quote(job_id)}")["state"])
+
+    def _json(self, method: str, path: str, **more: Any) -> Any:
+        response = self._http.request(method, path, **more)
+        _demand(response)
+        return response.json()
+
+
+def _completion(question: str, collection: str, history: Sequence[EarlierWords]) -> dict[str, Any]:
+    return {"model": collection, "messages": [*history, {"role": "user", "content": question}]}
+
+
+def _passage(one: dict[str, Any]) -> FoundPassage:
+    kept = {name: one[name] for name in FoundPassage.__slots__}
+    return FoundPassage(**{**kept, "heading": tuple(one["heading"])})
+
+
+def _answer(text: str, details: dict[str, Any]) -> ClientAnswer:
+    cited = {one["n"] for one in details["citations"]}
+    sources = tuple(_passage(one) for one in details["evidence"] if one["n"] in cited)
+    return ClientAnswer(text, details["status"], sources, details["turn_id"])
+
+
+def _demand(response: httpx.Response) -> None:
+    if response.is_success:
+        return
+    response.read()
+    try:
+        said = response.json()
+    except ValueError:
+        said = {}
+    raise _error(response.status_code, said)
+
+
+def _error(status: int, said: Any) -> ApiError:
+    error = said.get("error") if isinstance(said, dict) else None
+    if not isinstance(error, dict):
+        return ApiError(status, f"The server answered with HTTP {status}.")
+    return ApiError(status, str(error.get("message")), str(error.get("code") or ""))

@@ -76,8 +76,6 @@ class Document:
     @property
     def passage_metadata(self) -> Metadata:
         """What holds for its passages too."""
-        if REFERENCES not in self.metadata:
-            return self.metadata
         return {name: value for name, value in self.metadata.items() if name != REFERENCES}
 
     @property

@@ -145,17 +145,8 @@ def _passage(document: Document, stated: Stated, sections: list[Passage]) -> Pas
     around = [one for one in sections if one.start < stated.end and stated.start < one.end]
     if not around:
         # Between passages lies nothing with words: a source is in one of them, if the document has any.
-        start, end = stated.start, stated.end
-        return Passage(
-            stated.id,
-            document.id,
-            document.title,
-            stated.text,
-            "proposition",
-            start,
-            end,
-            metadata=document.passage_metadata,
-        )
+        start, end, own = stated.start, stated.end, document.passage_metadata
+        return Passage(stated.id, document.id, document.title, stated.text, "proposition", start, end, metadata=own)
     first = around[0]
     return replace(
         first,

@@ -115,7 +115,7 @@ class DocumentMixin(Acting):
                 references=tuple(
                     ReferenceView(text=text, document_id=found) for text, found in zip(entries, cited, strict=True)
                 ),
-                markers=tuple(MarkerView(**one._asdict()) for one in markers(document.text, entries)),
+                markers=tuple(MarkerView(start=a, end=b, reference=n) for a, b, n in markers(document.text, entries)),
                 links=linked_documents(document, infos),
             )
 

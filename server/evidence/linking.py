@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import regex
@@ -28,32 +27,25 @@ _LEAST_TITLE = 3
 """Words of a title that is looked for in references."""
 
 
-class ReferenceMarker(NamedTuple):
-    """A place in a text that names the entry of this number, from 0."""
-
-    start: int
-    end: int
-    reference: int
-
-
 def references(document: Document) -> list[str]:
     """The entries of a document's list of references."""
     return str(document.metadata.get(REFERENCES, "")).splitlines()
 
 
-def markers(text: str, entries: Sequence[str]) -> list[ReferenceMarker]:
-    """The markers of a text that name one of the entries: `12` in `[12]`, `Smith and Jones, 2019`, in their order."""
-    if not entries:
-        return []
+def markers(text: str, entries: Sequence[str]) -> list[tuple[int, int, int]]:
+    """The places of a text that name one of the entries, in their order: start, end, and the entry's number from 0.
+
+    `12` in `[12]` is one, and `Smith and Jones, 2019`.
+    """
     labels = {(found[1] or found[2]).strip(): n for n, entry in enumerate(entries) if (found := _LABEL.match(entry))}
-    made = list[ReferenceMarker]()
+    made = list[tuple[int, int, int]]()
     for bracket in _BRACKETS.finditer(text) if labels else ():
         for part in _PART.finditer(text, *bracket.span(1)):
             name = regex.split(r"[–-]", part.group())[0].strip()
             if (n := labels.get(part.group().strip(), labels.get(name))) is not None:
-                made.append(ReferenceMarker(*part.span(), n))
+                made.append((*part.span(), n))
     authors = [(*_authors(entry), n) for n, entry in enumerate(entries)]
-    for found in _NAMED.finditer(text):
+    for found in _NAMED.finditer(text) if entries else ():
         named, year = regex.findall(NAME, found[1]), found[2]
         fitting = [
             (len(every), n)
@@ -61,17 +53,15 @@ def markers(text: str, entries: Sequence[str]) -> list[ReferenceMarker]:
             if year in years and named[0] in first and all(name in every for name in named[1:])
         ]
         if fitting:
-            made.append(ReferenceMarker(*found.span(), min(fitting)[1]))
-    return sorted(made, key=lambda one: one.start)
+            made.append((*found.span(), min(fitting)[1]))
+    return sorted(made)
 
 
 def _authors(entry: str) -> tuple[list[str], list[str], set[str]]:
     """The names of an entry's first author and of all, and its years."""
-    year = regex.search(rf"\b{YEAR}\b", entry)
-    by = entry[: year.start()] if year and year.start() > 5 else entry[:120]
-    return (
-        regex.findall(NAME, _FIRST.split(by)[0]), regex.findall(NAME, by), set(regex.findall(rf"\b{YEAR}\b", entry)),
-    )  # fmt: skip
+    years = list(regex.finditer(rf"\b{YEAR}\b", entry))
+    by = entry[: years[0].start()] if years and years[0].start() > 5 else entry[:120]
+    return regex.findall(NAME, _FIRST.split(by)[0]), regex.findall(NAME, by), {year.group() for year in years}
 
 
 def cited_documents(own: str, entries: Iterable[str], infos: Iterable[DocumentInfo]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from index.loaders.pdf.composing import Mending
-from index.loaders.pdf.lines import TextLine, around
+from index.loaders.pdf.lines import TextLine
 from index.loaders.pdf.regions import REFERENCES, Region
 from index.loaders.reading import one_line
 
@@ -26,13 +26,8 @@ _NEAR = 40
 
 def reference_list(regions: Sequence[Region]) -> list[str]:
     """The entries in their order, at most 1,000 of 600 characters."""
-    lines = [
-        (region.page, line)
-        for region in regions
-        if region.kind == "reference"
-        for line in region.lines
-        if not REFERENCES.fullmatch(line.text)
-    ]
+    found = [(region.page, line) for region in regions if region.kind == "reference" for line in region.lines]
+    lines = [(page, line) for page, line in found if not REFERENCES.fullmatch(line.text)]
     beginnings, labelled = _beginnings(lines)
     entries: list[list[TextLine]] = []
     for (_, line), begins in zip(lines, beginnings, strict=True):
@@ -41,9 +36,8 @@ def reference_list(regions: Sequence[Region]) -> list[str]:
         if not entries or (begins and named):
             entries.append([])
         entries[-1].append(line)
-    mending = Mending([Region("reference", 1, one, around(line.box for line in one)) for one in entries])
-    texts = (mending.text(Region("reference", 1, one, one[0].box)) for one in entries[:_MOST])
-    return [text for one in texts if (text := one_line(one, _LONGEST))]
+    mending = Mending(regions)
+    return [one_line(mending.text(Region("reference", 1, one, one[0].box)), _LONGEST) for one in entries[:_MOST]]
 
 
 def _beginnings(lines: Sequence[tuple[int, TextLine]]) -> tuple[list[bool], bool]:
@@ -63,10 +57,8 @@ def _beginnings(lines: Sequence[tuple[int, TextLine]]) -> tuple[list[bool], bool
     for page, line in lines:
         pages[page].append(line)
     columns = [[other for other in pages[page] if abs(other.x0 - line.x0) < _NEAR] for page, line in lines]
-    hanging = [
-        line.x0 < min(other.x0 for other in column) + 0.4 * line.height
-        for (_, line), column in zip(lines, columns, strict=True)
-    ]
+    lefts = [min(other.x0 for other in column) for column in columns]
+    hanging = [line.x0 < left + 0.4 * line.height for (_, line), left in zip(lines, lefts, strict=True)]
     if sum(hanging) < 0.9 * len(hanging):
         return hanging, False
     # Neither numbers nor indents: what follows a line that ends a sentence, if that ends early or this names a year.

@@ -34,7 +34,7 @@ NAMED = [
     ],
 )
 def test_markers_name_their_entries(entries: list[str], text: str, expected: list[tuple[str, int]]) -> None:
-    assert [(text[one.start : one.end], one.reference) for one in markers(text, entries)] == expected
+    assert [(text[start:end], n) for start, end, n in markers(text, entries)] == expected
 
 
 def info(name: str, title: str = "", source: str = "") -> DocumentInfo:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -306,36 +307,40 @@ def sign_test(wins: int, losses: int) -> float:
     return float(min(1.0, 2 * tail / 2**n))
 
 
-async def measure_written(bench: WhyBench, asker: QuoteAsker, judge: BaseChatModel | None) -> None:
-    """What a model writes: its text against what was meant, its guards, and a `judge`'s grades of it and the lead."""
+async def measure_written(
+    bench: WhyBench, asker: QuoteAsker, judge: BaseChatModel | None, until: float = math.inf
+) -> None:
+    """What a model writes: its text against what was meant, its guards, and a `judge`'s grades of it and the lead.
+
+    Citance by citance, none begun after `until` (of `time.monotonic`).
+    """
     plans = [WhyPlan(), WhyPlan(told=True), WhyPlan("paragraphs"), WhyPlan("paragraphs", told=True)]
-    rouges = _rouge()
-    texts: dict[str, dict[str, str]] = {"lead": {c.id: bench.rankers[c.document].source.lead for c in bench.cases}}
-    for plan in plans:
-        name = f"{plan.name}, written{' for the citance' if plan.told else ''}"
-        kept, refused, supported = dict[str, float](), dict[str, float](), dict[str, float]()
-        for done, one in enumerate(bench.cases):
-            bench.progress(name, done, len(bench.cases))
+    named = {f"{plan.name}, written{' for the citance' if plan.told else ''}": plan for plan in plans}
+    texts: dict[str, dict[str, str]] = {name: {} for name in ("lead", *named)}
+    noted: dict[tuple[str, str, str], dict[str, float]] = {}
+    rules = rubric()
+    for done, one in enumerate(bench.cases):
+        if time.monotonic() > until:
+            break
+        bench.progress("writing", done, len(bench.cases))
+        texts["lead"][one.id] = bench.rankers[one.document].source.lead
+        for name, plan in named.items():
             found = await explain(bench.rankers[one.document], one.citance, plan, asker)
             if not found.bears:
                 continue
-            texts.setdefault(name, {})[one.id] = " ".join(shown.text for shown in found.shown)
-            refused[one.id] = float(bool(found.refused))
-            kept[one.id] = float(all(len(shown.ids) > 0 for shown in found.shown) and len(found.shown) <= 5)
-            supported[one.id] = sum(shown.supported for shown in found.shown) / len(found.shown)
-        for measure, values in (("linked", kept), ("something refused", refused), ("supported", supported)):
-            bench.note("guard", name, measure, values)
-        _rouged(bench, name, texts.get(name, {}), rouges)
-    if judge is not None:
-        rules = rubric()
+            texts[name][one.id] = " ".join(shown.text for shown in found.shown)
+            linked = all(len(shown.ids) > 0 for shown in found.shown) and len(found.shown) <= 5
+            supported = sum(shown.supported for shown in found.shown) / len(found.shown)
+            values = (("linked", linked), ("something refused", bool(found.refused)), ("supported", supported))
+            for measure, value in values:
+                noted.setdefault(("guard", name, measure), {})[one.id] = float(value)
         for name, made in texts.items():
-            grades: dict[str, dict[str, float]] = {criterion: {} for criterion in CRITERIA}
-            for done, one in enumerate(bench.cases):
-                bench.progress("judging", done, len(bench.cases))
-                if not made.get(one.id):
-                    continue
+            if judge is not None and made.get(one.id):
                 parts = {"question": one.citance.text, "answer": made[one.id], "conversation": "", "passages": ""}
                 for verdict in judged_as(judge, CRITERIA, rules, "rubric_why", parts):
-                    grades[verdict.criterion][one.id] = verdict.score
-            for criterion, values in grades.items():
-                bench.note("judge", name, criterion, values)
+                    noted.setdefault(("judge", name, verdict.criterion), {})[one.id] = verdict.score
+    for key, found_values in noted.items():
+        bench.note(*key, found_values)
+    rouges = _rouge()
+    for name in named:
+        _rouged(bench, name, texts[name], rouges)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -19,6 +21,7 @@ def why(
     model: LanguageModel = "none",
     judge: Annotated[bool, typer.Option("--judge", help="Have the model grade what it wrote, and the lead.")] = False,
     rerank: Annotated[bool, typer.Option("--rerank", help="Also with a cross-encoder, which takes minutes.")] = False,
+    minutes: Annotated[float, typer.Option(help="Ask the model no more after this; 0 asks everything.")] = 0,
     every: Every = 1,
     name: Name = "",
     out: Out = None,
@@ -59,9 +62,11 @@ def why(
             if chat_model is not None:
                 asker = QuoteAsker(chat_model, settings.llm.total_seconds)
 
+                until = time.monotonic() + 60 * minutes if minutes else math.inf
+
                 async def written() -> None:
                     try:
-                        await measure_written(measured, asker, chat_model if judge else None)
+                        await measure_written(measured, asker, chat_model if judge else None, until)
                     finally:
                         await engine.aclose()
 

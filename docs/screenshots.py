@@ -9,6 +9,7 @@ that is thrown away. Needs chromium and `pip install -e '.[dev]'`.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import socket
@@ -152,6 +153,28 @@ def take(browser: Browser, address: str) -> None:
     page.close()
 
 
+def workbench(browser: Browser, address: str, home: Path) -> None:
+    """The pages of documents, runs and health; what runs is a diagnosis of two questions about this documentation."""
+    (home / "gold").mkdir()
+    asked = [{"question": QUESTION, "answer": "127.0.0.1"}, {"question": "What is a moose?", "answer": None}]
+    (home / "gold" / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked), "utf-8")
+    context = browser.new_context(viewport={"width": WIDE["width"], "height": WIDE["height"]}, color_scheme="light")
+    page = context.new_page()
+    for tab, ready in (("documents", "[data-part=list] tbody tr"), ("health", "figure svg")):
+        page.goto(f"{address}/workbench/{tab}")
+        page.wait_for_selector(ready)
+        page.wait_for_timeout(600)
+        keep(page, f"workbench-{tab}")
+    page.goto(f"{address}/workbench/runs")
+    page.click("[data-part=start] summary")
+    page.select_option("[data-part=command]", "diagnose")
+    page.click("[data-part=go]")
+    page.wait_for_selector("[data-part=detail] .state:has-text('done')", timeout=ANSWERING)
+    page.wait_for_timeout(600)
+    keep(page, "workbench-runs")
+    context.close()
+
+
 def main() -> None:
     """Read the arguments, serve, look, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -172,6 +195,7 @@ def main() -> None:
         with running_server(home, arguments.model) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
             take(browser, address)
+            workbench(browser, address, home)
             browser.close()
 
 

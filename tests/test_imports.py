@@ -27,7 +27,7 @@ ROOMS = {
         "rewriter",
         "text",
     },
-    "ui": {"ui", "server.chat", "text"},
+    "ui": {"ui", "server.chat", "evaluation.reports", "evaluation.errors", "text"},
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
     "testing": {"testing", "index", "rewriter", "text"},
 }

@@ -18,6 +18,7 @@ from ui.calls import Answer, Calls, guarded
 from ui.chat import Picture, ask
 from ui.gate import PageGate
 from ui.live import LiveTurns
+from ui.reports import add_reports
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
 from ui.workbench import add_workbench
@@ -130,6 +131,7 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     add_traces(app, service)
     add_workbench(app, service)
+    add_reports(app, service)
     mounted: FastAPI = gr.mount_gradio_app(
         app,
         build(service),

@@ -32,7 +32,12 @@ class Tab:
     needs: Action
 
 
-TABS = (Tab("review", "Review", "review"),)
+TABS = (
+    Tab("review", "Review", "review"),
+    Tab("documents", "Documents", "documents"),
+    Tab("runs", "Runs", "server"),
+    Tab("health", "Health", "review"),
+)
 """In the order they are shown."""
 
 

@@ -65,7 +65,7 @@ def open_diagnosis(folder: Path, plan: DiagnosisPlan) -> RunWriter:
                 f"{folder} holds a diagnosis of another file, collection, model or settings, or the documents have "
                 "changed since: name another folder with --out."
             )
-    elif folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and any(not one.name.startswith("command.") for one in folder.iterdir()):
         raise EvaluationError(f"{folder} holds something else; name a new folder with --out.")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(plan))

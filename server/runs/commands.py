@@ -29,7 +29,7 @@ LOG = "command.log"
 END_SECONDS = 20.0
 """A command that takes longer to end is killed: its files are made for that, too."""
 _MODULE = "cli.shared.child"
-_SETTINGS = ("index", "retrieval", "rewriter", "llm")
+_SETTINGS = ("index", "retrieval", "rewriter", "llm", "trace")
 
 
 class CommandBusy(Exception):

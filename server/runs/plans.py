@@ -167,16 +167,16 @@ def _train(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[st
 def _adapt_fields(offer: Offer) -> Iterator[RunField]:
     yield _choice("collection", "Documents of", list(offer.collections))
     yield _choice("recipe", "What to train", [name for name in recipes() if not name.endswith("-adapt")], "terms")
-    yield _choice("dialogs", "Dialogs", ("have them written", *offer.synth_runs()))
+    yield _choice("learn", "Learn from", ("dialogs to be written", "reviews", *offer.synth_runs()))
     yield _number("questions", "Held-out questions to measure on, at most", 1, 10_000, 400)
     yield _choice("promote", "Promote where it is better", ("no", "yes"))
 
 
 def _adapt(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
-    dialogs = offer.synth_runs().get(fields["dialogs"])
+    reviewed, dialogs = fields["learn"] == "reviews", offer.synth_runs().get(fields["learn"])
     return (
         "adapt",
-        *map(str, offer.collections[fields["collection"]]),
+        *(["--from=review"] if reviewed else map(str, offer.collections[fields["collection"]])),
         f"--name={folder.name}",
         f"--collection={fields['collection']}",
         f"--recipe={fields['recipe']}",
@@ -195,6 +195,16 @@ def _eval_fields(offer: Offer) -> Iterator[RunField]:
 def _eval(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
     on = offer.sets()[fields["set"]]
     return ("eval", fields["measure"], *on, f"--every={fields['every']}", f"--name={folder.name}")
+
+
+def _diagnose_fields(offer: Offer) -> Iterator[RunField]:
+    yield _choice("collection", "Collection", list(offer.collections))
+    yield _choice("gold", "Questions", list(offer.gold()))
+
+
+def _diagnose(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
+    gold = offer.gold()[fields["gold"]]
+    return ("diagnose", str(gold), f"--collection={fields['collection']}", f"--out={folder}")
 
 
 def _trained_group(fields: Mapping[str, str]) -> RunGroup:
@@ -236,6 +246,14 @@ _PLANS = (
         _eval,
         f"There is nothing to measure on: a finished run of synth will do, or data sets in the folder {DATA} of the "
         "home.",
+    ),
+    _Plan(
+        "diagnose",
+        "Asks questions whose answers are known, and traces each failure to its stage.",
+        _diagnose_fields,
+        lambda _: "diagnose",
+        _diagnose,
+        "There are no questions to ask: put files of them (docs/diagnose.md) into the folder gold of the home.",
     ),
 )
 _BY_NAME = tuple(plan.command for plan in _PLANS)

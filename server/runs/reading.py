@@ -119,7 +119,7 @@ class RunReader:
             "promoted": promoted,
             "promotable": group in KINDS and _finished(group, folder) and not promoted,
             "resumable": record is not None and state in ("failed", "stopped", "interrupted"),
-            "report": group == "eval" and state == "done",
+            "report": group in ("eval", "diagnose") and _finished(group, folder),
             "problem": _problem(folder) if state == "failed" else "",
             "headline": ", ".join(f"{name} {figures[name]}" for name in _HEADLINES.get(group, ()) if name in figures),
         }
@@ -199,7 +199,7 @@ def _figures(group: RunGroup, folder: Path) -> dict[str, str]:
         found |= kept.get("metrics") or {}
     else:
         found = _json(folder / "run.json")
-        for name in ("settings", "versions", "command", "machine"):
+        for name in ("settings", "versions", "command", "machine", "git", "format"):
             found.pop(name, None)
     return dict(_flat(found)) if isinstance(found, dict) else {}
 

@@ -356,6 +356,10 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at(VAULT + "/passages/uploads/{uploaded}")
     ),
     "GET /v1/statistics": (AGENTS, at("/v1/statistics")),
+    "GET /workbench/documents": (OPERATORS, at("/workbench/documents")),
+    "GET /workbench/runs": (THE_SERVER, at("/workbench/runs")),
+    "GET /workbench/health": (AGENTS, at("/workbench/health")),
+    "GET /workbench/reports/{group}/{name}": (NO_RUN, at("/workbench/reports/eval/none")),
     "GET /v1/run-plans": (THE_SERVER, at("/v1/run-plans")),
     "GET /v1/runs": (THE_SERVER, at("/v1/runs")),
     "POST /v1/runs": (by_role(403, 403, 403, foreign=None, root=400), at("/v1/runs", json={"command": "train"})),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from server.processes import python_command
 from server.runs import commands
 from server.runs.commands import LOG, CommandBusy, CommandRunner, child_environment
 from server.runs.plans import FOLDERS, Offer, PlanError, PlannedRun
@@ -18,38 +20,13 @@ from server.runs.reading import RunReader, read_record
 from server.runs.records import CommandRecord, RunState
 from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.store import Runner
-
-CHILD = """
-import os, signal, sys, threading, time
-from cli.shared.child import watch
-signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Thread(target=watch, daemon=True).start()
-out = next(word for word in sys.argv if word.startswith("--out=")).removeprefix("--out=")
-begun = os.path.exists(f"{out}/begun")
-open(f"{out}/begun", "w").close()
-print("docs: pairs: 1,200 examples\\npairs: 7 of 20", flush=True)
-print("docs: step 10/40: loss 1.250\\ndocs: step 20/40: loss 0.750\\ndocs: step 20/40: dev loss 0.900", flush=True)
-try:
-    while not begun:
-        time.sleep(0.01)
-except KeyboardInterrupt:
-    print("Stopped.", flush=True)
-    sys.exit(130)
-open(f"{out}/dialogs.train.jsonl", "w").close()
-if "--seed=13" in sys.argv:
-    print("error: The model <b>failed</b>.")
-    sys.exit(8)
-"""
+from tests.stand_in_command import stand_in
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home, and commands that are a small program in place of ours."""
-    program = tmp_path / "program"
-    program.mkdir()
-    (program / "stand_in_for_the_command.py").write_text(CHILD)
-    monkeypatch.setenv("PYTHONPATH", str(program))
-    monkeypatch.setattr(commands, "_MODULE", "stand_in_for_the_command")
+    stand_in(monkeypatch)
     return tmp_path / "home"
 
 
@@ -173,8 +150,10 @@ def test_arguments_are_made_of_fields_alone(offer: Offer, tmp_path: Path) -> Non
     assert (reranker.group, reranker.folder) == ("rerankers", tmp_path / "rerankers" / "mine")
     measured = offer.plan("eval", "one", {"set": "synth/made", "measure": "answers"})
     assert measured.arguments[:3] == ("eval", "answers", f"--sets=synth:{tmp_path / 'synth' / 'made'}")
-    adapted = offer.plan("adapt", "one", {"collection": "docs", "dialogs": "made"})
+    adapted = offer.plan("adapt", "one", {"collection": "docs", "learn": "made"})
     assert {"--collection=docs", "--name=one", "--no-promote"} <= set(adapted.arguments)
+    reviewed = offer.plan("adapt", "one", {"collection": "docs", "learn": "reviews"})
+    assert reviewed.arguments[:2] == ("adapt", "--from=review")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +176,7 @@ def test_nothing_else_can_be_started(offer: Offer, command: str, values: dict[st
 
 def test_a_command_that_lacks_what_it_needs_says_so(tmp_path: Path) -> None:
     empty = Offer(tmp_path, {})
-    assert [plan.command for plan in empty.plans() if plan.missing] == ["synth", "train", "adapt", "eval"]
+    assert [plan.command for plan in empty.plans() if plan.missing] == ["synth", "train", "adapt", "eval", "diagnose"]
     with pytest.raises(PlanError, match="Add documents first"):
         empty.plan("synth", "", {})
 
@@ -243,3 +222,11 @@ def test_what_the_record_says_is_read_strictly(tmp_path: Path) -> None:
     assert read_record(tmp_path) is None
     with pytest.raises(ValidationError):
         CommandRecord.model_validate_json('{"command": "rm"}')
+
+
+def test_a_child_of_the_server_is_the_command_of_a_terminal() -> None:
+    command = python_command("-m", commands._MODULE, "--version")
+    # Its standard input stays open: a closed one would interrupt it.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.read().startswith("anaphora ")

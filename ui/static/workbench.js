@@ -39,6 +39,80 @@ const bench = {
     made.append(...children.filter((one) => one !== null && one !== undefined));
     return made;
   },
+  // A table of texts and elements; columns of numbers stand to the right. A row that is a list may be an element, too.
+  table(head, rows, { numbers = [], label } = {}) {
+    const cell = (kind, value, n, more = {}) =>
+      value instanceof Node ? bench.element(kind, null, { ...more, class: numbers.includes(n) && "number" }, value)
+        : bench.element(kind, String(value), { ...more, class: numbers.includes(n) && "number" });
+    const made = bench.element("table", null, { "aria-label": label });
+    made.append(
+      bench.element("thead", null, {}, bench.element("tr", null, {}, ...head.map((one, n) => cell("th", one, n, { scope: "col" })))),
+      bench.element("tbody", null, {}, ...rows.map((row) => bench.element("tr", null, {}, ...row.map((one, n) => cell("td", one, n))))),
+    );
+    return bench.element("div", null, { class: "wide", tabindex: 0, role: "region", "aria-label": label }, made);
+  },
+  button: (text, onclick, more = {}) => bench.element("button", text, { type: "button", class: "button", onclick, ...more }),
+  // Lines or stacked bars: `series` is [{name, points: [[x, y], …]}], `named(x)` what stands below. The numbers are told in a table, too.
+  plot(title, series, { bars = false, named = String, wide = 640, high = 200 } = {}) {
+    const svg = (name, more, ...children) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [key, value] of Object.entries(more)) made.setAttribute(key, value);
+      made.append(...children);
+      return made;
+    };
+    const xs = [...new Set(series.flatMap((one) => one.points.map(([x]) => x)))].sort((a, b) => a - b);
+    const at = series.map((one) => new Map(one.points));
+    const top = Math.max(1e-9, ...(bars ? xs.map((x) => at.reduce((sum, one) => sum + (one.get(x) ?? 0), 0)) : series.flatMap((one) => one.points.map(([, y]) => y))));
+    const left = 48, foot = 22, low = xs[0] ?? 0, step = (wide - left - 12) / Math.max(1, xs.length);
+    const span = Math.max(1e-9, (xs[xs.length - 1] ?? 1) - low);
+    const x = (value, n) => (bars ? left + step * n : left + ((wide - left - 12) * (value - low)) / span);
+    const y = (value) => 8 + (high - foot - 8) * (1 - value / top);
+    const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": title });
+    for (const share of [0, 0.5, 1]) {
+      const value = top * share;
+      drawn.append(
+        svg("line", { x1: left, x2: wide - 12, y1: y(value), y2: y(value), class: "grid" }),
+        svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, Number(value.toPrecision(3)).toLocaleString()),
+      );
+    }
+    const every = Math.max(1, Math.ceil(xs.length / 8));
+    xs.forEach((value, n) => n % every === 0 && drawn.append(svg("text", { x: x(value, n), y: high - 6 }, named(value))));
+    if (bars) {
+      xs.forEach((value, n) => {
+        let below = 0;
+        at.forEach((one, which) => {
+          const amount = one.get(value) ?? 0;
+          const mark = svg("rect", { x: x(value, n), y: y(below + amount), width: Math.max(1, Math.min(48, step - 2)), height: Math.max(0, y(below) - y(below + amount)), class: `fill${which % 4}` });
+          mark.append(svg("title", {}, `${named(value)}: ${series[which].name} ${amount}`));
+          drawn.append(mark);
+          below += amount;
+        });
+      });
+    } else {
+      series.forEach((one, which) => {
+        drawn.append(svg("polyline", { points: one.points.map(([a, b]) => `${x(a)},${y(b)}`).join(" "), class: `line${which % 4}` }));
+        if (one.points.length < 40) for (const [a, b] of one.points) drawn.append(svg("circle", { cx: x(a), cy: y(b), r: 2.5, class: `fill${which % 4}` }));
+      });
+    }
+    const key = bench.element("p", null, { class: "key" }, ...series.map((one, which) => bench.element("span", one.name, { class: `key${which % 4}` })));
+    const numbers = bench.element("details", null, {}, bench.element("summary", "As numbers"),
+      bench.table(["", ...series.map((one) => one.name)], xs.map((value) => [named(value), ...at.map((one) => (one.has(value) ? Number(one.get(value).toPrecision(4)) : ""))]), { label: title }));
+    return bench.element("figure", null, { class: "plot" }, bench.element("figcaption", title), drawn, key, numbers);
+  },
+  // Do something now, and again while it says how soon (milliseconds); one at a time, and not while nobody looks.
+  every(work) {
+    let timer = 0, running = false;
+    const go = async () => {
+      clearTimeout(timer);
+      if (running) return;
+      running = true;
+      const soon = document.hidden ? 3000 : await work();
+      running = false;
+      if (soon) timer = setTimeout(go, soon);
+    };
+    go();
+    return go;
+  },
   part: (name) => document.querySelector(`[data-part="${name}"]`),
   // Seconds since the epoch as people read them.
   when: (seconds) => new Date(1000 * seconds).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }),

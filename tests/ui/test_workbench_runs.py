@@ -1,0 +1,196 @@
+"""Documents, Runs and Health of the workbench: a real browser, server and command; hostile names everywhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.stand_in_command import stand_in
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.ui.site import Site
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=\"window.owned='bench'\">"
+
+
+@pytest.fixture(scope="module")
+def bench(browser: Browser, site: Site) -> Iterator[Page]:
+    """One window for all tabs; afterwards nothing of a document, a question or a run has been run in it."""
+    context = browser.new_context(
+        base_url=site.address, viewport={"width": 1280, "height": 900}, service_workers="block"
+    )
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: dialog.accept())
+    yield page
+    owned = page.evaluate("window.owned")
+    context.close()
+    assert (owned, complaints) == (None, [])
+
+
+def is_accessible(page: Page) -> None:
+    """axe finds nothing serious, and nothing is wider than a phone."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.wait_for_timeout(200)
+    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    assert not found, json.dumps(found, indent=1)[:3000]
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(bench: Page, tmp_path: Path) -> None:
+    page = bench
+    page.goto("/workbench/documents")
+    row = page.locator("[data-part=list] tr", has_text="teapot.md")
+    row.wait_for()
+    page.fill("[data-part=find]", "pump")
+    assert page.locator("[data-part=list] tbody tr").count() == 1
+    page.fill("[data-part=find]", "")
+
+    name = tmp_path / "note <b>bold<b>.md"
+    name.write_text(f"# {HOSTILE}\n\nThe gasket {HOSTILE} is green.\n")
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.4 nothing")
+    with page.expect_file_chooser() as chooser:
+        page.click("[data-part=add]")
+    chooser.value.set_files([name, broken])
+    added = page.locator("[data-part=list] tr", has_text="uploads/note")
+    added.wait_for()
+    page.wait_for_selector("[data-part=jobs] td:has-text('broken.pdf')")
+    added.get_by_role("button", name="Show").press("Enter")
+    page.wait_for_selector("dialog[open] pre:has-text('The gasket')")
+    is_accessible(page)
+    page.get_by_role("button", name="Text", exact=True).click()
+    page.wait_for_selector("dialog[open] pre:has-text('green')")
+    page.keyboard.press("Escape")
+
+    added.get_by_role("button", name="Delete").click()
+    assert added.count() == 0
+    page.get_by_role("button", name="Undo").click()
+    added.get_by_role("button", name="Delete").click()
+    page.goto("/workbench/health")  # who leaves has not undone it
+    page.goto("/workbench/documents")
+    until = time.monotonic() + 20
+    while page.locator("[data-part=list] tr", has_text="uploads/note").count() or not row.count():
+        assert time.monotonic() < until
+        page.wait_for_timeout(200)
+        page.reload()
+        row.wait_for()
+    page.click("[data-part=reindex]")
+    page.wait_for_selector("[data-part=jobs] p:has-text('reindex: done')")
+
+    page.click("[data-part=new] summary")
+    page.fill("[name=name]", "fresh")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Choose its files").click()
+    chooser.value.set_files(name)
+    page.wait_for_selector("[data-part=list] tr:has-text('uploads/note')")
+    assert page.input_value("[data-part=collection]") == "fresh"
+    page.click("[data-part=remove]")
+    page.wait_for_selector("[data-part=collection] option[value=fresh]", state="detached")
+
+
+def written_runs(home: Path) -> None:
+    """Two evaluations, an adaptation with a hostile reason, and a run that can serve."""
+    from evaluation.reports.runs import Metric, RunWriter
+    from rewriter.load import packaged_folder
+    from server.settings import Settings
+
+    for name, value in (("old", 0.25), ("new", 0.75)):
+        folder = home / "eval" / "runs" / name
+        folder.mkdir(parents=True)
+        writer = RunWriter(folder, "retrieval")
+        writer.metrics.append(Metric("town", "passage", "typed:rrf", "all", "AP", value, value, value, 3))
+        writer.write_scores("town", "typed:rrf", "passage", {q: {"AP": value} for q in ("one", "two", "three")})
+        rows = [{"id": q, "text": HOSTILE, "history": []} for q in ("one", "two", "three")]
+        writer.write_rows(rows, "town", "questions.jsonl")
+        writer.notes.append(HOSTILE)
+        writer.finish(Settings(home=home))
+    packaged = packaged_folder()
+    assert packaged is not None
+    shutil.copytree(packaged, home / "rewriters" / "good")
+    stage = home / "rewriters" / "good" / "stages" / "pairs"
+    stage.mkdir(parents=True)
+    (stage / "log.json").write_text(json.dumps([{"step": n, "loss": 9 / n} for n in range(1, 9)]))
+    change = {"group": HOSTILE, "level": "passage", "measure": "AP", "questions": 9, "before": 0.5, "after": 0.625}
+    (home / "adapt" / "good").mkdir(parents=True)
+    (home / "adapt" / "good" / "state.json").write_text(json.dumps({"done": {"evaluate": {"changes": [change]}}}))
+
+
+def test_a_run_is_started_stopped_resumed_compared_promoted_and_rolled_back(
+    bench: Page, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch)
+    page, home = bench, site.service.settings.home
+    written_runs(home)
+    page.goto("/workbench/runs")
+    page.click("[data-part=start] summary")
+    page.select_option("[data-part=command]", "synth")
+    page.fill("[name=windows]", "1")
+    page.fill("[name=name]", "tried")
+    page.click("[data-part=go]")
+    page.wait_for_selector("[data-part=detail] progress[value='20']")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.wait_for_selector("[data-part=detail] .state:has-text('stopped')")
+    page.reload()
+    page.get_by_role("button", name="Resume").click()
+    page.wait_for_selector("[data-part=detail] .state:has-text('done')")
+    page.get_by_text("Log", exact=True).click()
+    assert "Stopped." in page.inner_text("[data-log]")
+    assert page.locator("[data-part=detail] figure polyline").count() == 2
+    page.get_by_text("Command", exact=True).click()
+    assert "--windows=1" in page.inner_text("[data-part=detail] pre >> nth=0")
+
+    page.click("[data-run='rewriters/good']")
+    page.wait_for_selector("[data-part=detail] figure polyline")
+    assert HOSTILE in page.inner_text("[data-part=detail]")
+    is_accessible(page)
+    page.get_by_role("button", name="Promote").press("Enter")
+    page.wait_for_selector("[data-part=detail] .state:has-text('serves')")
+    assert (home / "rewriters" / "promoted.json").is_file()
+    page.get_by_role("button", name="Roll back the rewriter").click()
+    page.wait_for_selector("[data-part=detail] button:has-text('Promote')")
+
+    page.click("[data-run='eval/new']")
+    page.select_option("[data-part=detail] select", "old")
+    page.wait_for_selector("[data-part=detail] a[href$='?before=old']")
+    page.click("[data-part=detail] a[href$='?before=old']")
+    page.wait_for_selector("h2:has-text('new against old')")
+    assert HOSTILE in page.inner_text("body")
+    assert page.locator("img").count() == 0
+
+
+def test_health_shows_numbers_and_what_found_nothing(bench: Page, site: Site) -> None:
+    from server.chat import TurnRequest
+
+    page = bench
+    asked = f"Which quasars hum at noon {HOSTILE}?"
+
+    async def ask() -> None:
+        async for _ in site.service.turn(TurnRequest(question=asked, collection="docs")):
+            pass
+
+    site.ask(ask())
+    page.goto("/workbench/health")
+    page.wait_for_selector("figure svg")
+    page.wait_for_selector("[data-part=unanswered] td:has-text('quasars')")
+    assert asked in page.inner_text("[data-part=unanswered]")
+    assert "refused" in page.inner_text("[data-part=sum]")
+    page.select_option("[data-part=days]", "7")
+    page.wait_for_selector("figure:first-of-type tbody tr:nth-child(7):last-child", state="attached")
+    is_accessible(page)

@@ -1,0 +1,126 @@
+// Runs of the home: started, watched, stopped, resumed, compared and promoted. What is open stands in the address.
+const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", readers: "reader", eval: "evaluation", diagnose: "diagnosis" };
+const TRAINED = ["rewriters", "rerankers", "readers"];
+let plans = [], runs = [], before = "", opened = "";
+const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
+const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);
+const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(true); watch(); return answer; };
+
+// Forms: one field for each that a command has.
+function form() {
+  const plan = plans.find((one) => one.command === bench.part("command").value);
+  if (!plan) return;
+  bench.part("about").textContent = plan.missing ? `${plan.about} ${plan.missing}` : plan.about;
+  bench.part("go").disabled = Boolean(plan.missing);
+  bench.part("fields").replaceChildren(...plan.fields.map((field) => {
+    const input = field.choices.length || !field.most
+      ? bench.element("select", null, { class: "field", name: field.name }, ...field.choices.map((one) => bench.element("option", one, { selected: one === field.default })))
+      : bench.element("input", null, { class: "field", name: field.name, type: "number", min: field.least, max: field.most, value: field.default, required: true });
+    return bench.element("label", field.label, {}, input);
+  }));
+}
+bench.part("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { command, name, ...fields } = Object.fromEntries(new FormData(event.target));
+  const answer = await bench.tried("POST", "/v1/runs", { command, name: name.trim(), fields });
+  if (!answer) return;
+  bench.part("start").open = false;
+  location.hash = `${answer.said.group}/${encodeURIComponent(answer.said.name)}`;
+  bench.part("detail").focus();
+});
+
+const state = (run) => {
+  const box = bench.element("span", run.state, { class: `state${run.state === "failed" ? " bad" : ""}` });
+  if (run.state === "running") box.append(" ", bench.element("progress", null, { "aria-label": run.doing || run.name, max: run.total || null, value: run.total ? run.done : null }), ` ${run.doing} ${run.total ? `${run.done.toLocaleString()} of ${run.total.toLocaleString()}` : ""}`);
+  if (run.promoted) box.append(" · serves");
+  return box;
+};
+function list() {
+  bench.part("nothing").hidden = runs.length > 0;
+  const rows = runs.map((run) => [
+    bench.element("a", run.name, { href: `#${run.group}/${encodeURIComponent(run.name)}`, "data-run": `${run.group}/${run.name}` }),
+    WORDS[run.group], state(run), run.headline, bench.when(run.started),
+  ]);
+  const focused = document.activeElement?.dataset.run;
+  bench.part("list").replaceChildren(...(rows.length ? [bench.table(["Run", "Kind", "State", "Came to", "Begun"], rows, { label: "Runs" })] : []));
+  if (focused) [...document.querySelectorAll("[data-run]")].find((one) => one.dataset.run === focused)?.focus();
+  bench.part("back").replaceChildren(...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
+    bench.button(`Roll back the ${WORDS[group]}`, async () => {
+      if (!confirm(`Bring back the ${WORDS[group]} that served before?`)) return;
+      const answer = await post(`/v1/runs/${group}/rollback`);
+      if (answer) anaphora.toast(`${answer.said.serves} serves now.`);
+    })));
+}
+
+const figures = (run) => bench.table(["Figure", ""], Object.entries(run.figures), { numbers: [1], label: "Figures" });
+const plots = (found) => bench.element("div", null, { class: "plots" }, ...[...new Set(found.map((one) => one.name.split(": ")[0]))].map((stage) =>
+  bench.plot(`Loss by step, ${stage}`, found.filter((one) => one.name.startsWith(`${stage}: `)).map((one) => ({ ...one, name: one.name.slice(stage.length + 2) })))));
+function acts(run) {
+  const box = bench.element("div", null, { class: "acts" }), path = address(run.group, run.name);
+  const add = (text, act, more) => box.append(bench.button(text, act, more));
+  if (run.state === "running") add("Stop", () => post(`${path}/stop`));
+  if (run.resumable) add("Resume", () => post(`${path}/resume`), { class: "button primary" });
+  if (run.promotable) add("Promote", async () => {
+    if (!confirm(`Let ${run.name} serve? Its figures stand below.`)) return;
+    const answer = await post(`${path}/promote`);
+    if (answer) anaphora.toast(`${run.name} serves now, in place of ${answer.said.instead_of}.`);
+  }, { class: "button primary" });
+  if (run.report) box.append(bench.element("a", "Report", { class: "button", href: `/workbench/reports/${run.group}/${encodeURIComponent(run.name)}${before && run.group === "eval" ? `?before=${encodeURIComponent(before)}` : ""}` }));
+  if (run.state !== "running" && !run.promoted) add("Delete", async () => {
+    if (!confirm(`Delete ${run.name} with all its files?`)) return;
+    if (await bench.tried("DELETE", path)) { location.hash = ""; watch(); }
+  });
+  const others = runs.filter((one) => one.group === run.group && one.name !== run.name);
+  if (others.length) box.append(bench.element("label", "Beside ", {}, bench.element("select", null, { class: "field", onchange: (event) => { before = event.target.value; detail(true); } },
+    bench.element("option", "nothing", { value: "" }), ...others.map((one) => bench.element("option", `${one.name}${one.promoted ? " (serves)" : ""}`, { value: one.name, selected: one.name === before })))));
+  return box;
+}
+async function detail(asked = false) {
+  const [group, name] = chosen(), box = bench.part("detail");
+  if (!name) { opened = ""; box.replaceChildren(); return; }
+  if (opened !== `${group}/${name}`) {
+    opened = `${group}/${name}`;
+    // Who promotes compares with what serves.
+    before = (TRAINED.includes(group) && runs.find((run) => run.group === group && run.promoted && run.name !== name)?.name) || "";
+  }
+  const answer = await bench.tried("GET", before ? `${address(group, name)}/changes?before=${encodeURIComponent(before)}` : address(group, name));
+  if (!answer) return;
+  const run = before ? answer.said.after : answer.said, changes = before ? answer.said : null;
+  const open = new Set([...box.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
+  const fold = (title, ...children) => bench.element("details", null, { open: open.has(title) }, bench.element("summary", title), ...children);
+  const choosing = box.contains(document.activeElement) && document.activeElement.matches("select");
+  if (choosing && !asked) return;
+  const focused = document.activeElement?.textContent;
+  const inside = box.contains(document.activeElement);
+  const curves = [...run.curves, ...(changes ? changes.before.curves.map((one) => ({ ...one, name: `${one.name} of ${before}` })) : [])];
+  box.replaceChildren(bench.element("div", null, { class: "card" },
+    bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · begun ${bench.when(run.started)}${run.who ? ` by ${run.who}` : " in a terminal"}`),
+    run.problem ? bench.element("p", run.problem, { class: "bad" }) : null,
+    acts(run),
+    ...run.tables.map((one) => bench.element("div", null, {}, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
+    curves.length ? plots(curves) : null,
+    changes ? bench.table(["Figure", before, run.name], changes.rows, { numbers: [1, 2], label: "Figures of both" }) : Object.keys(run.figures).length ? fold("Figures", figures(run)) : null,
+    run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null,
+    run.log.length ? fold("Log", bench.element("pre", run.log.join("\n"), { tabindex: 0, "data-log": true })) : null));
+  if (choosing) box.querySelector("select")?.focus();
+  else if (inside) [...box.querySelectorAll("button, summary")].find((one) => one.textContent === focused)?.focus();
+}
+async function fresh() {
+  const answer = await bench.tried("GET", "/v1/runs");
+  runs = answer?.said.data || runs;
+  list();
+}
+const watch = bench.every(async () => {
+  const was = runs.some((run) => run.state === "running");
+  await fresh();
+  const running = runs.some((run) => run.state === "running");
+  if (running || was || `${chosen().join("/")}` !== opened) await detail();
+  return running ? 1500 : 10000;
+});
+addEventListener("hashchange", () => { detail(); });
+bench.part("command").addEventListener("change", form);
+bench.tried("GET", "/v1/run-plans").then((answer) => {
+  plans = answer?.said.data || [];
+  bench.part("command").replaceChildren(...plans.map((one) => bench.element("option", one.command)));
+  form();
+});

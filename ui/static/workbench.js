@@ -49,7 +49,7 @@ const bench = {
       bench.element("thead", null, {}, bench.element("tr", null, {}, ...head.map((one, n) => cell("th", one, n, { scope: "col" })))),
       bench.element("tbody", null, {}, ...rows.map((row) => bench.element("tr", null, {}, ...row.map((one, n) => cell("td", one, n))))),
     );
-    return bench.element("div", null, { class: "wide", tabindex: 0, role: "region", "aria-label": label }, made);
+    return bench.element("div", null, { class: "scrolls", tabindex: 0, role: "region", "aria-label": label }, made);
   },
   button: (text, onclick, more = {}) => bench.element("button", text, { type: "button", class: "button", onclick, ...more }),
   // Lines or stacked bars: `series` is [{name, points: [[x, y], …]}], `named(x)` what stands below. The numbers are told in a table, too.

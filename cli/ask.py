@@ -42,6 +42,7 @@ def ask(
     once: Annotated[str, typer.Option(metavar="QUESTION", help="The same as QUESTION.")] = "",
     where: Where = None,
     model: Answering = "",
+    recipe: Annotated[str, typer.Option(help="The way of answering (answer.recipe).")] = "",
     json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
 ) -> None:
     """Chat with a collection in the terminal, or answer one question."""
@@ -51,7 +52,7 @@ def ask(
     if json_lines and not once:
         raise InputError("--json needs a question: a chat is written for people.")
     state = state_of(context)
-    settings = state.settings(overriding(collection=collection, llm__model=model))
+    settings = state.settings(overriding(collection=collection, llm__model=model, answer__recipe=recipe))
     filters = parse_where(where or [])
     from cli.shared.resources import demand_collection, fetch_models
 

@@ -19,7 +19,7 @@ from evaluation.metrics.significance import Estimate, estimate, estimate_of, hol
 from evaluation.reports.runs import Metric, RunWriter, Test
 from evaluation.sets.snippets import SET, Snippet
 from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import AskingFailed, QuoteAsker, SaidText
+from server.evidence.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
 from server.evidence.source import SourcePassage
 from server.evidence.spans import kept, original
 from server.evidence.standalone import (
@@ -123,8 +123,8 @@ def given(arm: StandaloneArm, snippet: Snippet) -> StandaloneGiven:
 class RememberedAsker(QuoteAsker):
     """Asks the same only once: arms share steps, and a run that is gone on with shares them with itself."""
 
-    def __init__(self, chat_model: Any, journal: Path, seconds: float = 600.0) -> None:
-        super().__init__(chat_model, seconds)
+    def __init__(self, chat_model: Any, journal: Path, seconds: float = 600.0, package: str = PACKAGE) -> None:
+        super().__init__(chat_model, seconds, package=package)
         self._journal = journal
         self._known: dict[str, SaidText] = {}
         if journal.is_file():
@@ -136,14 +136,22 @@ class RememberedAsker(QuoteAsker):
                 self._known[row["asked"]] = SaidText(row["said"], row.get("logprob", 0.0))
 
     async def say(
-        self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "", *, logprobs: bool = False
+        self,
+        prompt: str,
+        parts: Mapping[str, str],
+        tokens: int,
+        system: str = "",
+        *,
+        logprobs: bool = False,
+        force: str = "",
     ) -> SaidText:
         """As `QuoteAsker.say`."""
-        key = json.dumps([prompt, system, dict(parts), tokens], ensure_ascii=False, sort_keys=True)
+        asked = [prompt, system, dict(parts), tokens, *([force] if force else [])]
+        key = json.dumps(asked, ensure_ascii=False, sort_keys=True)
         if key not in self._known:
-            self._known[key] = said = await super().say(prompt, parts, tokens, system, logprobs=logprobs)
+            self._known[key] = said = await super().say(prompt, parts, tokens, system, logprobs=logprobs, force=force)
             with self._journal.open("a", encoding="utf-8") as file:
-                row = {"asked": key, "said": said.text} | ({"logprob": said.logprob} if logprobs else {})
+                row = {"asked": key, "said": said.text} | ({"logprob": said.logprob} if logprobs or force else {})
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         return self._known[key]
 

@@ -7,7 +7,7 @@ far as it changes anything. What decides in between (evidence, refusal, prompt, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,6 +56,11 @@ def demand_record(trace: Trace) -> None:
     if not trace.question:
         raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
     rewrite = _step(trace, "rewrite")
+    if trace.attributes.get("recipe") not in (None, "parts"):
+        raise ReplayError(
+            f"Turn {trace.turn_id} was answered by the recipe {trace.attributes['recipe']}, whose requests are not "
+            "played again; ask its question again."
+        )
     if rewrite is None or not all(isinstance(one, dict) for one in _history(rewrite)):
         raise ReplayError(f"The trace of turn {trace.turn_id} was kept by an older version; ask its question again.")
 
@@ -93,6 +98,7 @@ async def replay(
         turn_id=trace.turn_id,
         conversation_id=trace.conversation_id,
         answer_tokens=request.get("answer_tokens"),
+        recipe="decompose" if trace.attributes.get("recipe") else "plain",
     ):
         if isinstance(event, EvidenceEvent):
             with current().begin("evidence") as step:
@@ -101,8 +107,17 @@ async def replay(
     return events
 
 
-def _step(trace: Trace, name: str) -> TraceStep | None:
-    return next((step for step in trace.steps if step.name == name and not step.error), None)
+def _step(trace: Trace, name: str, asked: object = None) -> TraceStep | None:
+    """The first step of that name, or the one that was given just that."""
+    return next((step for step in _steps(trace.steps, name) if asked is None or plain(asked) == step.inputs), None)
+
+
+def _steps(steps: Sequence[TraceStep], name: str) -> Iterator[TraceStep]:
+    """Every step of that name that went well, those of parts too."""
+    for step in steps:
+        if step.name == name and not step.error:
+            yield step
+        yield from _steps(step.calls, name)
 
 
 def _history(rewrite: TraceStep | None) -> list[dict[str, Any]]:
@@ -164,8 +179,8 @@ class _ReplaySearch(TurnSearch):
         return [*added, *kept], reranked
 
     def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
-        step = _step(self.stands.trace, "read")
-        if step is None or plain({"question": question, "texts": texts}) != step.inputs:
+        step = _step(self.stands.trace, "read", {"question": question, "texts": texts})
+        if step is None:
             return TurnSearch.read(self, question, texts)
         with current().begin("read", step.source) as this:
             this.inputs(**step.inputs)
@@ -221,16 +236,15 @@ class _RecordedRewriter:
     """Gives the rewrite of then, or the one that is tried."""
 
     def __init__(self, trace: Trace, another: str) -> None:
+        self._trace, self._another = trace, another
         step = _step(trace, "rewrite")
-        self._another = another
-        self._given: Mapping[str, Any] = step.outputs if step else {}
         self.name = str(step.attributes["rewriter"]) if step else "none"
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        if self._another:
+        if self._another and question == self._trace.question:
             return Rewrite(self._another, "rewrite", confidence=1.0)
         current().label(replayed="record")
-        given = self._given
+        given: Mapping[str, Any] = self._step(conversation, question).outputs
         return Rewrite(
             given["text"],
             given["decision"],
@@ -241,20 +255,27 @@ class _RecordedRewriter:
             needs_history=given["needs_history"],
         )
 
+    def _step(self, conversation: Conversation, question: str) -> TraceStep:
+        """What this question was rewritten to; parts of one are rewritten too."""
+        asked = {"question": question, "history": conversation.messages}
+        step = _step(self._trace, "rewrite", asked) or _step(self._trace, "rewrite")
+        assert step is not None
+        return step
+
 
 class _RecordedSearch:
     """A collection that finds what it found then, where it is asked the same and still has those passages."""
 
     def __init__(self, trace: Trace, collection: Searchable) -> None:
-        self._step, self._collection = _step(trace, "search"), collection
+        self._trace, self._collection = trace, collection
         self.version = collection.version
 
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:
         asked = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
-        if self._step is not None and plain(asked) == self._step.inputs:
-            hits = self._recorded(_passages(self._step))
+        if (step := _step(self._trace, "search", asked)) is not None:
+            hits = self._recorded(_passages(step))
             if hits is not None:
                 current().label(replayed="record")
                 return hits
@@ -303,10 +324,11 @@ class _RecordedReranker:
         weight: float = 1.0,
         context: QuestionContext | None = None,
     ) -> list[Hit]:
-        step, search = _step(self._stands.trace, "rerank"), _step(self._stands.trace, "search")
         told = {"question": question, "weight": weight, "top": top, "context": context}
-        read = [one["id"] for one in _passages(search)] if search else []
-        if step is not None and read == [hit.passage.id for hit in hits] and plain(told) == step.inputs:
+        step, given = _step(self._stands.trace, "rerank", told), [hit.passage.id for hit in hits]
+        searches = _steps(self._stands.trace.steps, "search")
+        read = any([one["id"] for one in _passages(search)] == given for search in searches)
+        if step is not None and read:
             current().label(replayed="record")
             known = {hit.passage.id: hit.passage for hit in hits}
             return [Hit(known[one["id"]], one["score"], one["ranks"], one["relevance"]) for one in _passages(step)]
@@ -326,8 +348,10 @@ class _RecordedModel:
         from langchain_core.messages import AIMessageChunk
         from langchain_core.messages.ai import UsageMetadata
 
-        step = _step(self._stands.trace, "generate")
-        if step is None or [str(one.content) for one in messages] != prompt_texts(step.prompt):
+        asked = [str(one.content) for one in messages]
+        steps = _steps(self._stands.trace.steps, "generate")
+        step = next((one for one in steps if prompt_texts(one.prompt) == asked), None)
+        if step is None:
             real = (await self._stands.models()).chat_model
             if real is None:
                 raise ReplayError("The model is asked something else than then, and none is there: name one (--model).")

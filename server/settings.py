@@ -2,7 +2,7 @@
 
 Sources, strongest first: flags, environment (`ANAPHORA_LLM__MODEL=none`), `anaphora.toml` in the
 working directory, `anaphora.toml` in the home folder, the defaults below. The reference in
-`docs/configuration.md` is generated from the descriptions; those of `retrieval` stand in `server.retrieval_settings`.
+`docs/configuration.md` is generated from the descriptions; those of `retrieval` and `answer` have modules of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from pydantic_settings import (
 )
 
 from server.access.settings import OidcSettings, ProxySettings, is_loopback
+from server.answer_settings import AnswerSettings as AnswerSettings
+from server.answer_settings import RecipeName as RecipeName
+from server.answer_settings import checked_recipe as checked_recipe
 from server.retrieval_settings import LegsSettings as LegsSettings
 from server.retrieval_settings import LegWeights as LegWeights
 from server.retrieval_settings import RetrievalSettings as RetrievalSettings
@@ -331,6 +334,7 @@ class Settings(BaseSettings):
     collection: str = Field("docs", description="The collection used when a request names none.")
     index: IndexSettings = IndexSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
+    answer: AnswerSettings = AnswerSettings()
     rewriter: RewriterSettings = RewriterSettings()
     llm: LLMSettings = LLMSettings()
     server: ServerSettings = ServerSettings()

@@ -23,9 +23,10 @@ class FakeOpenAIServer:
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
     seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
     `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none. The list
-    of models says by whom its own is `owned_by`. With `logprobs` each piece is a token of that log probability. All of
-    it may be changed while it serves. `requests` and `headers` keep what came in; `streaming` is set once a piece was
-    sent, `disconnected` when a client goes before the end.
+    of models says by whom its own is `owned_by`. With `logprobs` each piece is a token of that log probability.
+    Where a text is forced, what `forced` makes of the request is told, tokens with theirs: as vLLM tells of prompts, or
+    as llama.cpp of grammars. All of it may be changed while it serves. `requests` and `headers` keep what came in;
+    `streaming` is set once a piece was sent, `disconnected` when a client goes before the end.
     """
 
     pieces: Sequence[str] | Callable[[dict[str, Any]], Sequence[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
@@ -37,6 +38,7 @@ class FakeOpenAIServer:
     deaf: bool = False
     owned_by: str = "testing"
     logprobs: float | None = None
+    forced: Callable[[dict[str, Any]], Sequence[tuple[str, float]]] | None = None
     url: str = field(default="", init=False)
     requests: list[dict[str, Any]] = field(default_factory=list, init=False)
     headers: list[dict[str, str]] = field(default_factory=list, init=False)
@@ -106,8 +108,11 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
                 else:
                     self._wait(llm.silence)
                     message = {"role": "assistant", "content": "".join(pieces)}
-                    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                    self._answer(200, {**_frame("chat.completion"), "choices": [choice], "usage": _USAGE})
+                    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
+                    body = {**_frame("chat.completion"), "choices": [choice], "usage": _USAGE}
+                    if llm.forced and ("grammar" in request or "prompt_logprobs" in request):
+                        body |= _forced(request, llm.forced(request), choice)
+                    self._answer(200, body)
             except OSError:
                 llm.disconnected.set()
                 self.close_connection = True
@@ -160,6 +165,18 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
     return Handler
+
+
+def _forced(request: dict[str, Any], tokens: Sequence[tuple[str, float]], choice: dict[str, Any]) -> dict[str, Any]:
+    """The log probabilities of a forced text, as the server that understands this request tells them."""
+    if "prompt_logprobs" in request:
+        told = [None, {"5": {"logprob": -9.0, "rank": 7, "decoded_token": "assistant\n"}}]
+        said = ({str(n): {"logprob": p, "rank": 1, "decoded_token": text}} for n, (text, p) in enumerate(tokens))
+        return {"prompt_logprobs": [*told, *said]}
+    known: list[Any] = [
+        {"token": text, "logprob": p, "bytes": None, "top_logprobs": []} for text, p in (*tokens, ("", -1.9))
+    ]
+    return {"choices": [{**choice, "logprobs": {"content": known}}]}
 
 
 def _frame(kind: str) -> dict[str, object]:

@@ -22,6 +22,7 @@ ROOMS = {
         "server.settings",
         "server.turn",
         "server.evidence",
+        "server.recipes",
         "synth",
         "index",
         "rewriter",

@@ -23,6 +23,7 @@ from server.chat import (
     NearestEvent,
     Quotation,
     RewriteEvent,
+    StepEvent,
     StoredTurn,
     SupportEvent,
     TokenEvent,
@@ -80,6 +81,9 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         case "expand":
             said = "The question leans on the conversation, so words of it were added to the search: "
             return Decision("words added", f"{said}{', '.join(rewrite.expansion)}.{sure}{by}")
+        case "parts":
+            said = "The question asks for several things, so each was searched and answered alone."
+            return Decision("asked in parts", said)
         case "refused":
             said = f"A rewrite was turned down{reason}; the typed question was searched."
             return Decision("rewrite turned down", said + by)
@@ -104,6 +108,7 @@ class TurnView:
         self.rewrite: RewriteEvent | None = None
         self.evidence: EvidenceEvent | None = None
         self.nearest: list[Quotation] = []
+        self.step: StepEvent | None = None
         self.text = ""
         self.citations: list[CitationEvent] = []
         self.support: list[SupportEvent] = []
@@ -144,6 +149,8 @@ class TurnView:
                 self.evidence = event
             case NearestEvent():
                 self.nearest = event.quotes
+            case StepEvent():
+                self.step = event
             case TokenEvent():
                 self.text += event.text
             case CitationEvent():
@@ -284,6 +291,8 @@ class _Shown:
         self.timings = view._timings()
         self.sources = len(view.passages)
         self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"
+        if view.step is not None and (not view.text or view.step.name == "part"):
+            self.stage = f"{view.step.text} ({view.step.done + (view.step.name == 'part')} of {view.step.of})"
         self.ratable, self.own, self.traced = view.ratable, view.own, view.traced
         self.version = _version(view) if view.id in view.versions and len(view.versions) > 1 else None
         self.total = view.done.seconds.get("total") if view.done else None

@@ -14,6 +14,7 @@ from cli.eval.check import check
 from cli.eval.dialogs import dialogs
 from cli.eval.pdf import pdf
 from cli.eval.qasper import qasper
+from cli.eval.recipes import recipes
 from cli.eval.retrieval import retrieval
 from cli.eval.rewriting import rewriting
 from cli.eval.runs import compare, report
@@ -23,7 +24,7 @@ from cli.eval.why import why
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
 
-MEASURING = (retrieval, rewriting, answers, answerability, dialogs, standalone, why, pdf, qasper)
+MEASURING = (retrieval, rewriting, answers, answerability, dialogs, standalone, why, pdf, qasper, recipes)
 ABOUT_SETS_AND_RUNS = (candidates, check, sets, compare, report)
 for command in (*MEASURING, *ABOUT_SETS_AND_RUNS):
     app.command()(command)

@@ -74,6 +74,9 @@ class Transcript:
             case "nearest":
                 if self._waiting is not None:
                     self._waiting.update(Text(f"reading; nearest: “{_shorten(showable_line(event.quotes[0].quote))}”"))
+            case "step":
+                if self._waiting is not None:
+                    self._waiting.update(f"{showable_line(event.text)} ({event.done} of {event.of})")
             case "token":
                 self._token(event.text)
             case "citation":

@@ -65,6 +65,14 @@ def randomisation(differences: Sequence[float], clusters: Sequence[Hashable], ro
     return (extreme + 1) / (rounds + 1)
 
 
+def fisher(one: tuple[int, int], other: tuple[int, int]) -> float:
+    """Two-sided p of Fisher's exact test that two shares, each `(right, asked)`, are the same."""
+    from scipy.stats import fisher_exact
+
+    table = [[right, asked - right] for right, asked in (one, other)]
+    return float(fisher_exact(table).pvalue)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """The p values of one family of tests, corrected by Holm's step-down method, in the order given."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])

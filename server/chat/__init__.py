@@ -74,6 +74,7 @@ from server.turn.events import (
     PageBox,
     Quotation,
     RewriteEvent,
+    StepEvent,
     SupportEvent,
     TokenEvent,
 )
@@ -140,6 +141,7 @@ __all__ = [
     "StandaloneQuestion",
     "StandaloneView",
     "Statistics",
+    "StepEvent",
     "StoredTurn",
     "Suggestion",
     "SupportEvent",

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
 """What a token is taken to be where no model has counted."""
 
-_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens"}
+_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "recipe"}
 
 CHECKPOINT_SECONDS = 1.0
 """How much of an answer that is being shown may be missing after the process was killed."""
@@ -156,6 +156,7 @@ class RunningTurn(AsyncIterator[Event]):
                     conversation_id=request.conversation_id,
                     answer_tokens=request.answer_tokens,
                     group=self._whose.group,
+                    recipe=request.recipe or "",
                 )
                 async with aclosing(events):
                     while (event := await self._within(deadline, anext(events, None))) is not None:

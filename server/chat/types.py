@@ -13,6 +13,7 @@ from pydantic import Field
 from index.query import Where
 from rewriter.conversation import Message
 from server.access import Role
+from server.settings import RecipeName
 from server.store.keys import ApiKey
 from server.store.records import DayCounts, View
 from server.turn.events import Evidence, RewriteEvent
@@ -28,7 +29,7 @@ class TurnRequest(View):
     edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
     metadata. `answer_tokens` may only lower the limit of the settings. `model` is one of `llm.choices`; empty: the
-    conversation's.
+    conversation's. `recipe` stands in for the settings' way of answering.
     """
 
     question: str
@@ -40,6 +41,7 @@ class TurnRequest(View):
     regenerate_of: str | None = None
     answer_tokens: int | None = None
     model: str = ""
+    recipe: RecipeName | None = None
 
 
 class CollectionSummary(View):

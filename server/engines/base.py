@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 from server.settings import LLMSettings
 from text.recorder import trace_headers
@@ -11,6 +11,10 @@ from text.recorder import trace_headers
 if TYPE_CHECKING:
     import httpx
     from langchain_core.language_models import BaseChatModel
+
+
+ServedBy: TypeAlias = Literal["", "vllm", "llamacpp"]
+"""The program behind a chat model, where that is known: some understand more than OpenAI's protocol."""
 
 
 class Engine(Protocol):
@@ -89,6 +93,7 @@ def openai_chat_model(
     *,
     retries: int,
     cache_salt: str = "",
+    served_by: ServedBy = "",
 ) -> BaseChatModel:
     """A ChatOpenAI as the settings want it: streaming with token counts, with limits, over the given clients.
 
@@ -114,6 +119,7 @@ def openai_chat_model(
         max_retries=retries,
         extra_body={"cache_salt": cache_salt} if cache_salt else None,
         use_responses_api=False,
+        served_by=served_by,
     )
 
 

@@ -110,7 +110,9 @@ class LocalEngine(StartStop):
             raise EngineFailed("The local engine is not started.")
         if self._chat_model is None:
             clients, model = (running.client, running.async_client), Path(self._llm.model).name
-            self._chat_model = openai_chat_model(self._llm, "http://engine/v1", model, clients, retries=0)
+            self._chat_model = openai_chat_model(
+                self._llm, "http://engine/v1", model, clients, retries=0, served_by="llamacpp"
+            )
         return self._chat_model
 
     def _prepare(self) -> _Running:

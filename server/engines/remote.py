@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from server.engines.base import ATRACED, TRACED, StartStop, openai_chat_model, request_timeout
+from server.engines.base import ATRACED, TRACED, ServedBy, StartStop, openai_chat_model, request_timeout
 from server.engines.errors import EngineUnreachable
 from server.settings import LLMSettings, Settings
 
@@ -45,6 +45,7 @@ class RemoteEngine(StartStop):
         self._base_url = settings.llm.address
         self._model = settings.llm.asked_name
         self._lock = threading.Lock()
+        self._served_by: ServedBy = ""
         self._salt = self._llm.cache_salt
         """Sent with every request, and to a vLLM also where the settings name none: other servers may refuse it."""
         self._clients: tuple[httpx.Client, httpx.AsyncClient] | None = None
@@ -114,7 +115,13 @@ class RemoteEngine(StartStop):
             raise EngineUnreachable(f"The connection to {self._base_url} is not started.")
         if self._chat_model is None:
             self._chat_model = openai_chat_model(
-                self._llm, self._base_url, self._model, clients, retries=_RETRIES, cache_salt=self._salt
+                self._llm,
+                self._base_url,
+                self._model,
+                clients,
+                retries=_RETRIES,
+                cache_salt=self._salt,
+                served_by=self._served_by,
             )
         return self._chat_model
 
@@ -139,7 +146,9 @@ class RemoteEngine(StartStop):
                 raise EngineUnreachable(f"The server at {base_url} refuses the key; set llm.api_key to one it knows.")
             answer.raise_for_status()
             listed = answer.json()["data"]
-            if not self._salt and any(model.get("owned_by") == "vllm" for model in listed):
+            owners = {model.get("owned_by") for model in listed}
+            self._served_by = "vllm" if "vllm" in owners else "llamacpp" if "llamacpp" in owners else ""
+            if not self._salt and self._served_by == "vllm":
                 self._salt = secrets.token_hex(16)
             return [str(model["id"]) for model in listed]
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -22,6 +22,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, APIError, APITimeoutError
 
+from server.engines.base import ServedBy
 from text.recorder import current
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _PARAMETERS = ("model", "temperature", "top_p", "max_tokens", "max_completion_to
 
 class StreamingChatOpenAI(ChatOpenAI):
     """A ChatOpenAI whose `astream` costs little for each token. Time limits are the HTTP client's."""
+
+    served_by: ServedBy = ""
 
     async def _astream(
         self,

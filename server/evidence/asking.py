@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rewriter.prompted import model_errors
 from rewriter.prompts import load_prompt
 from server.engines.errors import EngineError
+from server.engines.forcing import forced_logprobs
 from text.interpolated import fill
 from text.recorder import call
 from text.unsafe import escape
@@ -46,10 +47,17 @@ class SaidText:
 
 
 class QuoteAsker:
-    """Asks `chat_model`, each time for at most so many tokens and `seconds`."""
+    """Asks `chat_model`, each time for at most so many tokens and `seconds`, by the prompts of `package`."""
 
-    def __init__(self, chat_model: BaseChatModel, seconds: float = 120.0, patiently: Patiently = _at_once) -> None:
+    def __init__(
+        self,
+        chat_model: BaseChatModel,
+        seconds: float = 120.0,
+        patiently: Patiently = _at_once,
+        package: str = PACKAGE,
+    ) -> None:
         self._model = chat_model
+        self._package = package
         self._seconds = seconds
         self._patiently = patiently
         self.requests = 0
@@ -62,20 +70,34 @@ class QuoteAsker:
         return (await self.say(prompt, parts, tokens, system)).text
 
     async def say(
-        self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "", *, logprobs: bool = False
+        self,
+        prompt: str,
+        parts: Mapping[str, str],
+        tokens: int,
+        system: str = "",
+        *,
+        logprobs: bool = False,
+        force: str = "",
     ) -> SaidText:
-        """As `ask`; with `logprobs` also how likely it was."""
+        """As `ask`; with `logprobs` also how likely it was, and with a text to `force` how likely that is.
+
+        Raises ForcingUnavailable too, where the model's server does not tell.
+        """
         from langchain_core.messages import HumanMessage, SystemMessage
 
         escaped = {name: escape(text) for name, text in parts.items()}
-        asked = fill(load_prompt(PACKAGE, f"{prompt}_user").text, escaped, missing=lambda _: "")
-        instructions = load_prompt(PACKAGE, system or prompt).text
+        asked = fill(load_prompt(self._package, f"{prompt}_user").text, escaped, missing=lambda _: "")
+        instructions = load_prompt(self._package, system or prompt).text
         messages = [SystemMessage(instructions), HumanMessage(asked)]
         bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
         replies: list[BaseMessage] = []
+        likely: list[float] = []
 
         async def request() -> str:
             async with asyncio.timeout(self._seconds):
+                if force:
+                    likely[:] = await forced_logprobs(self._model, messages, force)
+                    return force
                 replies.append(await bounded.ainvoke(messages))
                 return str(replies[-1].text)
 
@@ -85,7 +107,7 @@ class QuoteAsker:
                 this.prompt((("system", instructions), ("user", asked)))
                 said = await self._patiently(request)
                 found = (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
-                likely = [float(one["logprob"]) for one in found if one.get("logprob") is not None]
+                likely += [float(one["logprob"]) for one in found if one.get("logprob") is not None]
                 mean = sum(likely) / max(1, len(likely))
                 this.output({"text": said})
                 this.record(**({"mean_logprob": mean, "logprobs": likely} if likely else {}))

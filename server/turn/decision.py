@@ -159,7 +159,7 @@ def alternatives(evidence: Sequence[Evidence]) -> list[Alternative]:
     """
     found: dict[str, Alternative] = {}
     for passage in evidence[:READ]:
-        path = [_plain(part) for part in (passage.title or passage.document_id, *passage.heading)]
+        path = [unformatted(part) for part in (passage.title or passage.document_id, *passage.heading)]
         kept = [part for n, part in enumerate(path) if part and part not in path[:n]]
         text = " › ".join(dict.fromkeys((*kept[:1], *kept[-2:])))
         if len(text) > _LONGEST_ALTERNATIVE:
@@ -188,7 +188,7 @@ def _cue(cues: str, words: Sequence[str]) -> float:
     return float(not set(cues.split()).isdisjoint(words))
 
 
-def _plain(text: str) -> str:
+def unformatted(text: str) -> str:
     """A heading as words on one line: nothing in it formats, links, cites or closes anything."""
     return " ".join(showable_line(_MARKUP.sub(" ", text)).split())
 

@@ -1,7 +1,7 @@
 """The typed events of a turn: one stream, read alike by the HTTP API, the page and the terminal.
 
-Order: `rewrite`, `evidence`, then `token`, `citation` and `support` interleaved, then exactly one of
-`done` or `error`. The concatenated `token` texts are the answer as the user may see it: markers that
+Order: `rewrite`, `evidence`, at times `nearest` or `step`, then `token`, `citation` and `support` interleaved, then
+exactly one of `done` or `error`. The concatenated `token` texts are the answer as the user may see it: markers that
 cite nothing, and the refusal token, never appear in them. Offsets named `answer_*` count characters
 of that concatenation; `start`/`end` count characters of the document's text.
 """
@@ -107,6 +107,16 @@ class NearestEvent(_Event):
     quotes: list[Quotation]
 
 
+class StepEvent(_Event):
+    """How far a slow way of answering has come: `done` of `of` things that `text` names. Told before any token."""
+
+    type: Literal["step"] = "step"
+    name: str
+    done: int
+    of: int
+    text: str
+
+
 class TokenEvent(_Event):
     """The next piece of the answer."""
 
@@ -200,6 +210,14 @@ class ErrorEvent(_Event):
 
 
 Event: TypeAlias = Annotated[
-    RewriteEvent | EvidenceEvent | NearestEvent | TokenEvent | CitationEvent | SupportEvent | DoneEvent | ErrorEvent,
+    RewriteEvent
+    | EvidenceEvent
+    | NearestEvent
+    | StepEvent
+    | TokenEvent
+    | CitationEvent
+    | SupportEvent
+    | DoneEvent
+    | ErrorEvent,
     Field(discriminator="type"),
 ]

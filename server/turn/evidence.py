@@ -70,6 +70,13 @@ def select_evidence(
     return Selection(tuple(chosen), spent)
 
 
+def renumbered(selection: Selection, known: dict[str, int]) -> Selection:
+    """The passages numbered as they are `known` by id, new ones further on; `known` learns them."""
+    numbers = (known.setdefault(one.passage_id, len(known) + 1) for one in selection.passages)
+    passages = (one.model_copy(update={"n": n}) for one, n in zip(selection.passages, numbers, strict=True))
+    return replace(selection, passages=tuple(passages))
+
+
 def passage_tokens(hit: Hit) -> int:
     """Tokens one passage costs in a prompt, its header included."""
     return HEADER_TOKENS + count_tokens(hit.passage.indexed_text)
@@ -261,12 +268,12 @@ def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScore
 
 def _quotable(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> list[tuple[float, Support]]:
     found: list[tuple[float, Support]] = []
-    for passage in evidence:
+    for rank, passage in enumerate(evidence):
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
             if len(match.quote) <= LONGEST and not _is_frame(match.quote) and not _ASKS.search(quote.quote):
-                found.append((match.score * (1 - _RANK_DISCOUNT * (passage.n - 1)), quote))
+                found.append((match.score * (1 - _RANK_DISCOUNT * rank), quote))
     return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from index.errors import CollectionNotFound, IndexingError
-from index.query import Where
+from index.query import Hit, Where
 from rewriter.conversation import Conversation
+from server.engines.errors import EngineError
+from server.recipes.base import POOL, RecipePool, cook
+from server.recipes.registry import recipes_of, tools_of
+from server.recipes.splitting import QuestionPart
 from server.settings import Settings
 from server.turn.answer import AnswerReader
 from server.turn.decision import Chances, alternatives, asked_back, chances, decide, question_back
@@ -30,18 +34,21 @@ from server.turn.events import (
     Quotation,
     RewriteEvent,
 )
-from server.turn.evidence import Read, Selection, best_sentences, excerpts, select_evidence
-from server.turn.generate import GenerationError, TokenUsage, generate
+from server.turn.evidence import Read, Selection, best_sentences, excerpts, renumbered, select_evidence
+from server.turn.generate import GeneratedText, GenerationError, TokenUsage, generate
 from server.turn.kinds import AnswerKind, answer_kind
 from server.turn.languages import foreign
 from server.turn.models import ModelSource, TurnModels
 from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, courtesy, no_answer
+from server.turn.parts import before, joined, parts_for
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, in_thread
 from server.turn.support import Support
 from text.recorder import current
 
+LONGEST_PASSAGE = 1000
+"""Tokens that a passage of a recipe's pool is expected to cost at most."""
 CANDIDATES = 3
 """Tokens of the evidence, as a multiple of what a model is shown of it."""
 
@@ -91,9 +98,13 @@ class TurnEngine:
         conversation_id: str | None = None,
         answer_tokens: int | None = None,
         group: str = "",
+        recipe: str = "",
+        known: dict[str, int] | None = None,
     ) -> AsyncGenerator[Event, None]:
         """The events of one turn, ending with exactly one `done` or `error`.
 
+        `recipe` is a way of answering (`answer.recipe`; empty: the settings'). `known` makes it a part of another turn:
+        it numbers its evidence as known there by passage id, asks nothing back and is not taken apart.
         `group` is whose the turn is: nothing that is remembered for it is shared with other groups.
         `search_for` is a search text written by a person: it stands in for the rewrite. Closing the
         iterator, or cancelling the task that reads it, stops the model's request at once.
@@ -104,7 +115,9 @@ class TurnEngine:
             current().label(reranker=models.reranker.name, reads_conversations=models.reranker.reads_conversations)
         search, watch = self._search(models), Stopwatch()
         ids = turn_id or uuid.uuid4().hex, conversation_id
-        turn = _Turn(self._settings, question, conversation, models, watch, ids)
+        turn = _Turn(self._settings, question, conversation, models, watch, ids, known)
+        way = recipe or self._settings.answer.recipe
+        steps = recipes_of(way)
         if not search_for and (reply := courtesy(question)):
             for event in turn.courteous(reply):
                 yield event
@@ -112,10 +125,42 @@ class TurnEngine:
         # Beside the rewriting: neither needs the other.
         opened = asyncio.create_task(in_thread(lambda: search.collection(collection)))
         try:
+            tools = tools_of(self._settings, models.chat_model, question) if steps else None
             plan = await search.planned(question, conversation, search_for, watch)
             searched = await opened
+            parts, hits = tuple[QuestionPart, ...](), None
+            if known is None and not search_for:
+                parts, hits = await parts_for(
+                    way,
+                    plan,
+                    lambda: in_thread(lambda: turn.hits(search, searched, plan, where), lambda: watch.running),
+                    lambda: tools_of(self._settings, models.chat_model, question).asker if models.chat_model else None,
+                )
+            if parts:
+                numbers = dict[str, int]()
+                runs = [
+                    self.run(
+                        part.text,
+                        collection=collection,
+                        conversation=before(conversation, plan, parts[0], part),
+                        where=where,
+                        turn_id=ids[0],
+                        conversation_id=conversation_id,
+                        answer_tokens=answer_tokens,
+                        group=group,
+                        recipe="plain",
+                        known=numbers,
+                    )
+                    for part in parts
+                ]
+                async with aclosing(joined(plan, parts, runs, watch)) as told:
+                    async for event in told:
+                        yield event
+                return
             yield plan.event()
-            ready = await in_thread(lambda: turn.prepared(search, searched, plan, where), lambda: watch.running)
+            ready = await in_thread(
+                lambda: turn.prepared(search, searched, plan, where, hits, wide=bool(steps)), lambda: watch.running
+            )
             yield EvidenceEvent(
                 passages=list(ready.selection.passages),
                 reranked=ready.reranked,
@@ -127,16 +172,30 @@ class TurnEngine:
                 return
             if ready.cut and ready.near:
                 yield NearestEvent(quotes=[Quotation(**asdict(one)) for one in ready.near])
-            prompt = self.prompted(ready.prompt)
+            pool, prompt = RecipePool(plan.meaning, ready.selection.passages), ready.prompt
+            if tools is not None:
+                current().label(recipe=way)
+                async with aclosing(cook(steps, pool, tools)) as cooking:
+                    async for one in cooking:
+                        if isinstance(one, RecipePool):
+                            pool = one
+                        else:
+                            yield one
+                prompt = await in_thread(lambda: turn.prompt(plan, pool))
+            prompt = self.prompted(prompt)
             step, llm, reader = watch.begin("generate"), self._settings.llm, turn.reader
             usage, said, logprobs = TokenUsage(), list[str](), list[float]()
-            pieces = generate(
-                models.chat_model,
-                prompt.messages,
-                first_token_seconds=llm.first_token_seconds,
-                total_seconds=llm.total_seconds,
-                step=step,
-                logprobs=self._settings.trace.logprobs,
+            pieces = (
+                _said_already(pool.answer)
+                if pool.answer
+                else generate(
+                    models.chat_model,
+                    prompt.messages,
+                    first_token_seconds=llm.first_token_seconds,
+                    total_seconds=llm.total_seconds,
+                    step=step,
+                    logprobs=self._settings.trace.logprobs,
+                )
             )
             try:
                 async with aclosing(pieces):
@@ -158,7 +217,7 @@ class TurnEngine:
                     yield event
                 raise TurnFailed(error.code, str(error)) from error
             finally:
-                step.call.prompt((one.role, one.text) for one in prompt.messages)
+                step.call.prompt((one.role, one.text) for one in (() if pool.answer else prompt.messages))
                 if logprobs:
                     step.call.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
                 step.tell(
@@ -176,7 +235,7 @@ class TurnEngine:
                 step.end()
             for event in await turn.ending(plan, ready, usage):
                 yield event
-        except (TurnFailed, IndexingError) as failure:
+        except (TurnFailed, IndexingError, EngineError) as failure:
             yield turn.failed(failure)
         finally:
             opened.cancel()
@@ -210,6 +269,7 @@ class _Turn:
         models: TurnModels,
         watch: Stopwatch,
         ids: tuple[str, str | None],
+        known: dict[str, int] | None,
     ) -> None:
         self._settings = settings
         self._question = question
@@ -217,28 +277,50 @@ class _Turn:
         self._models = models
         self._watch = watch
         self._turn_id, self._conversation_id = ids
+        self._known = known
         self._chances: Chances | None = None
         self._texts: list[str] = []
         self._foreign = ""
         """What to say of a question in a language that the search does not understand."""
         self.reader = AnswerReader(())
 
-    def prepared(self, search: TurnSearch, searched: Searchable, plan: SearchPlan, where: Where | None) -> _Prepared:
+    def hits(
+        self, search: TurnSearch, searched: Searchable, plan: SearchPlan, where: Where | None, *, wide: bool = False
+    ) -> tuple[list[Hit], bool]:
+        """What is found, and whether it was reranked; `wide` for recipes, which choose themselves. Blocks."""
+        # Twice what is shown: passages too long for what is left of the budget give way to later ones.
+        k = POOL if wide else 2 * self._settings.retrieval.evidence
+        return search.hits(searched, plan, self._watch, k=k, where=where)
+
+    def prepared(
+        self,
+        search: TurnSearch,
+        searched: Searchable,
+        plan: SearchPlan,
+        where: Where | None,
+        found: tuple[list[Hit], bool] | None,
+        *,
+        wide: bool,
+    ) -> _Prepared:
         """Search, rerank, select, cut and stem the evidence and build the prompt. Blocks, and is one call in one
         thread: each change of threads delays the first token."""
         retrieval, llm = self._settings.retrieval, self._settings.llm
         budget = evidence_budget(self._question, llm)
-        # Twice what is shown: passages too long for what is left of the budget give way to later ones.
-        hits, reranked = search.hits(searched, plan, self._watch, k=2 * retrieval.evidence, where=where)
+        hits, reranked = found or self.hits(search, searched, plan, where, wide=wide)
         # More than a model is shown: it reads the sentences of these that speak to the question.
         selection = select_evidence(
-            hits, limit=retrieval.evidence, budget=CANDIDATES * budget, document=searched.document
+            hits,
+            limit=POOL if wide else retrieval.evidence,
+            budget=POOL * LONGEST_PASSAGE if wide else CANDIDATES * budget,
+            document=searched.document,
         )
+        if self._known is not None:
+            selection = renumbered(selection, self._known)
         passages = selection.passages
         self._texts = [passage.text for passage in passages]
         self._chances = chances(plan, hits)
         # Words that a person chose for the search, or said when asked back, are not asked about.
-        may_ask = plan.decision != EDITED and not asked_back(self._conversation)
+        may_ask = plan.decision != EDITED and not asked_back(self._conversation) and self._known is None
         outcome = decide(self._chances, retrieval, may_ask=may_ask)
         current().label(outcome=outcome, **asdict(self._chances))
         meant = alternatives(passages) if outcome == "ask" else []
@@ -251,18 +333,24 @@ class _Turn:
                 self._foreign = foreign(self._question, self._settings.index)
             return _Prepared(selection, reranked, unanswerable, meant, near, None, cut=False)
         shown = excerpts(plan.matching, passages, self.reader.scorer, budget)
-        prompt = build_prompt(
-            self._question,
-            self._conversation,
-            passages,
-            llm,
-            meaning=plan.meaning,
-            about=[term.text for term in plan.rewrite.expansion],
-            excerpts=shown,
-        )
+        prompt = self.prompt(plan, RecipePool(plan.meaning, passages), shown)
         # A model that is shown less than everything is slow: readers see what is nearest before it has read its part.
         cut = any(shown.get(passage.n) != passage.text for passage in passages)
         return _Prepared(selection, reranked, False, [], self._nearest(plan, selection) if cut else None, prompt, cut)
+
+    def prompt(self, plan: SearchPlan, pool: RecipePool, shown: Mapping[int, str] | None = None) -> TurnPrompt:
+        """The request for an answer from what is left in the pool; `shown` is what of it is read. Blocks."""
+        budget = evidence_budget(self._question, self._settings.llm)
+        return build_prompt(
+            self._question,
+            self._conversation,
+            pool.passages,
+            self._settings.llm,
+            meaning=plan.meaning,
+            about=[term.text for term in plan.rewrite.expansion],
+            excerpts=shown or excerpts(plan.matching, pool.passages, self.reader.scorer, budget),
+            examples=[(one.question, one.excerpt, one.answer) for one in pool.examples],
+        )
 
     def courteous(self, reply: str) -> list[Event]:
         """The whole turn of a message that asks for nothing: neither searched nor read by a model."""
@@ -287,7 +375,10 @@ class _Turn:
             return self._refused(plan, selection, near, TokenUsage())
         with self._watch.begin("generate") as step:
             self._watch.first_token()
-            events = self._said(INTRODUCTION if near else self._no_answer(plan, selection), near)
+            # Said once, above the first part that is quoted.
+            first = self._known is None or any(one.n == 1 for one in selection.passages)
+            introduction = INTRODUCTION if first else ""
+            events = self._said(introduction if near else self._no_answer(plan, selection), near)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
         return [*events, self._done("quoted" if near else "refused", TokenUsage())]
 
@@ -307,10 +398,12 @@ class _Turn:
             return self._refused(plan, ready.selection, near, usage)
         return [*(self._said(NEAREST_INSTEAD, near) if near else []), self._done("answered", usage, UNSUPPORTED)]
 
-    def failed(self, failure: TurnFailed | IndexingError) -> ErrorEvent:
+    def failed(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
         """How the turn ends where it cannot go on."""
         if isinstance(failure, TurnFailed):
             code = failure.code
+        elif isinstance(failure, EngineError):
+            code = "recipe_failed"
         else:
             missing = isinstance(failure, CollectionNotFound)
             code = "collection_not_found" if missing else f"{self._watch.running}_failed"
@@ -375,3 +468,7 @@ class _Turn:
     def _no_answer(self, plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
         titles = [passage.title or passage.document_id for passage in selection.passages]
         return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, about=self._foreign)
+
+
+async def _said_already(answer: str) -> AsyncGenerator[GeneratedText, None]:
+    yield GeneratedText(answer)

@@ -156,13 +156,14 @@ def build_prompt(
     meaning: str = "",
     about: Sequence[str] = (),
     excerpts: Mapping[int, str] | None = None,
+    examples: Sequence[tuple[str, str, str]] = (),
 ) -> TurnPrompt:
     """The request for an answer to `question`, within `llm.context_tokens` less the answer's own.
 
     `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
     conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to
-    show of each passage by its number; a passage without one is left out. The history gets what is left,
-    newest turns first, at most `HISTORY_TOKENS`.
+    show of each passage by its number; a passage without one is left out. `examples` are questions with an excerpt and
+    its answer, shown first. The history gets what is left, newest turns first, at most `HISTORY_TOKENS`.
     """
     system = load_prompt(PACKAGE, "answer")
     form = load_prompt(PACKAGE, "question")
@@ -176,13 +177,20 @@ def build_prompt(
     room -= count_tokens(asked)
     texts = {passage.n: passage.text for passage in evidence} if excerpts is None else excerpts
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
-    room -= count_tokens(passages)
+    before = [message for one in examples for message in _example(form.text, *one)]
+    room -= count_tokens(passages) + sum(count_tokens(one.text) + MESSAGE_OVERHEAD for one in before)
     history = _history(conversation, min(room, HISTORY_TOKENS))
     parts = {"question": escape(asked), "passages": passages}
     last = fill(form.text, parts)
-    messages = (PromptMessage("system", system.text), *history, PromptMessage("user", last))
+    messages = (PromptMessage("system", system.text), *before, *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return TurnPrompt(messages, tokens, f"{system.version}.{form.version}")
+
+
+def _example(form: str, question: str, excerpt: str, answer: str) -> tuple[PromptMessage, PromptMessage]:
+    shown = f"[1] {escape_citations(escape(excerpt))}"
+    asked = fill(form, {"question": escape(question), "passages": shown})
+    return PromptMessage("user", asked), PromptMessage("assistant", f"{escape(answer).rstrip('.')} [1].")
 
 
 def instructions() -> PromptMessage:

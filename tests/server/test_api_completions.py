@@ -121,6 +121,19 @@ def test_a_bad_request_names_the_field(running: Any, body: dict[str, Any], param
     assert error["message"]
 
 
+def test_a_request_may_choose_a_way_of_answering(running: Any, llm: Any) -> None:
+    question = "How long is parental leave and what is the fax number?"
+    with client_of(running) as client:
+        whole = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "plain"}}))
+        apart = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "decompose"}}))
+        with pytest.raises(openai.BadRequestError, match="no recipe 'cake'"):
+            client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "cake"}}))
+        with pytest.raises(openai.InternalServerError, match="does not tell how likely"):
+            client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "perplexity"}}))
+    assert (whole.model_extra or {})["anaphora"]["rewrite"]["decision"] == "keep"
+    assert (apart.choices[0].message.content or "").startswith("**How long is parental leave?**\n\nParental leave")
+
+
 def test_unknown_fields_are_tolerated(running: Any) -> None:
     with running.client() as client:
         request = ask("How long is parental leave?", temperature=0.3, tools=[], seed=1, user="x", nonsense={"a": 1})

@@ -48,26 +48,31 @@ class Counting:
 
 
 def live(
-    script: list[Any] | None, settings: Settings, conversation: Conversation = FOLLOW_UP, reranker: Any = None
+    script: list[Any] | None,
+    settings: Settings,
+    conversation: Conversation = FOLLOW_UP,
+    reranker: Any = None,
+    question: str = "and by fax?",
+    rewriter: Any = None,
 ) -> tuple[Trace, list[Event]]:
     """A turn as the service records it."""
     tracing = Tracing(content=True)
     model = ScriptedChatModel(script=script) if script is not None else None
-    models = TurnModels(Fixed("May leave be faxed?"), reranker, model, "scripted" if script else "none")
+    models = TurnModels(rewriter or Fixed("May leave be faxed?"), reranker, model, "scripted" if script else "none")
     library = Library()
     turns = TurnEngine(collection=lambda _: library, models=models, settings=settings)
 
     async def run() -> list[Event]:
         events = []
         with turn:
-            async for event in turns.run("and by fax?", collection="docs", conversation=conversation, turn_id="t1"):
+            async for event in turns.run(question, collection="docs", conversation=conversation, turn_id="t1"):
                 if isinstance(event, EvidenceEvent):
                     with turn.begin("evidence") as step:
                         tell_evidence(step, event)
                 events.append(event)
         return events
 
-    turn = tracing.begin_turn("t1", None, "docs", "and by fax?")
+    turn = tracing.begin_turn("t1", None, "docs", question)
     events = asyncio.run(run())
     last = events[-1]
     assert isinstance(last, DoneEvent)
@@ -190,3 +195,24 @@ def test_traces_from_before_are_read_and_not_replayed() -> None:
     assert [(call["name"], call["parent"]) for call in calls(old)] == [("turn", None), ("rewrite", "turn")]
     with pytest.raises(ReplayError, match="holds no texts"):
         again(old, [], Counting(), Settings())
+
+
+def test_a_turn_answered_part_by_part_is_played_again_part_by_part() -> None:
+    question, settings = "How long is the strike fund and who may vote on it?", Settings()
+    trace, events = live(["Ten weeks [1]."], settings, Conversation(), Reversing(), question, PassThroughRewriter())
+    assert trace.attributes["recipe"] == "parts"
+    anew = Counting()
+    replayed, again_events = again(trace, events, anew, settings)
+    kinds = [event.type for event in events]
+    assert [event.type for event in again_events] == kinds
+    assert [one.text for one in again_events if one.type == "token"] == [
+        one.text for one in events if one.type == "token"
+    ]
+    assert anew.models == 0
+    assert not anew.collection.asked
+    within = [{one.name for one in step.calls} for step in replayed.steps if step.name == "part"]
+    assert len(within) == 2
+    assert all({"rewrite", "search", "generate"} <= names for names in within)
+    told = trace.model_copy(update={"attributes": {**trace.attributes, "recipe": "vote"}})
+    with pytest.raises(ReplayError, match="recipe vote"):
+        again(told, events, anew, settings)

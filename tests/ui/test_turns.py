@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, TokenEvent, TurnRequest
+from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, StepEvent, TokenEvent, TurnRequest
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.sources import anchored, document_link, ranking_name, reader_html
@@ -62,6 +62,16 @@ def test_what_may_be_meant_is_offered_to_whoever_may_ask() -> None:
     view.own = False
     assert 'data-action="example"' not in view.html()
     assert view.html().count("<li>") == 2
+
+
+def test_steps_of_a_slow_way_of_answering_are_told_until_it_answers() -> None:
+    view = TurnView("k", "How long?", "docs")
+    view.add(StepEvent(name="perplexity", done=3, of=20, text="Reading the passages <one> by one"))
+    assert "Reading the passages &lt;one&gt; by one (3 of 20)" in view.html()
+    view.add(TokenEvent(text="Ten weeks."))
+    assert "3 of 20" not in view.html()
+    view.add(StepEvent(name="part", done=1, of=2, text="What does it cost?"))
+    assert "What does it cost? (2 of 2)" in view.html()
 
 
 def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:

@@ -53,6 +53,7 @@ def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
         search_for=options.search_for if options else None,
         where=options.where if options else None,
         model=options.model if options else "",
+        recipe=options.recipe if options else None,
         answer_tokens=request.max_completion_tokens or request.max_tokens,
     )
 

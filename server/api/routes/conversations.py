@@ -23,6 +23,7 @@ from server.chat import (
     Trace,
     TurnRequest,
 )
+from server.settings import RecipeName
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
@@ -60,6 +61,7 @@ class NewTurn(_Strict):
     question: str = Field(min_length=1, pattern=r"\S")
     search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
+    recipe: RecipeName | None = Field(default=None, description="The way of answering, as the setting answer.recipe.")
     regenerate_of: str | None = Field(
         default=None,
         description="The turn of which this is a new version; it is set aside with those after it, and kept.",
@@ -155,8 +157,8 @@ async def export_conversation(
     response_class=Response,
     responses={
         200: {
-            "description": "Typed events: `rewrite`, `evidence`, `token`, `citation`, `support`, then one `done` or "
-            "`error`. The header `X-Turn-Id` names the turn.",
+            "description": "Typed events: `rewrite`, `evidence`, at times `nearest` and `step`, `token`, `citation`, "
+            "`support`, then one `done` or `error`. The header `X-Turn-Id` names the turn.",
             "content": {"text/event-stream": EVENTS},
         }
     },
@@ -170,6 +172,7 @@ async def ask(conversation_id: ConversationId, body: NewTurn, service: Service) 
             search_for=body.search_for,
             where=body.where,
             regenerate_of=body.regenerate_of,
+            recipe=body.recipe,
         )
     )
     return TurnStream(turn, _events(turn))

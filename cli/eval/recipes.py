@@ -1,0 +1,131 @@
+"""`anaphora eval recipes`: ways of choosing passages and answering, measured against each other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from typing import Annotated
+
+import typer
+
+from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.options import Data, Every, FailUnder, LanguageModel, Out, overriding
+from cli.shared.state import InputError, state_of
+
+
+def recipes(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="Name of the run's folder; the same name goes on with it.")],
+    data: Data = None,
+    recipes: Annotated[
+        str, typer.Option(help="Recipes by commas, such as `perplexity` or `perplexity+prune`; `plain` reads the pool.")
+    ] = "baseline,perplexity",
+    model: LanguageModel = "",
+    task: Annotated[str, typer.Option(help="What is asked of the trials: `adherence` or `placebo`.")] = "adherence",
+    split: Annotated[str, typer.Option(help="`iterate`, `validation`, or `test`, which is read once.")] = "iterate",
+    pool: Annotated[int, typer.Option(min=2, help="Passages a question's pool has.")] = 40,
+    first: Annotated[int, typer.Option(min=1, help="Passages of it, by the cross-encoder, that recipes look at.")] = 20,
+    beyond: Annotated[
+        float, typer.Option(min=0, help="Perplexity from which passages are taken (answer.perplexity).")
+    ] = 0.0,
+    judge: Annotated[bool, typer.Option("--judge", help="Let the language model judge every answer.")] = False,
+    final: Annotated[bool, typer.Option("--final", help="Read the test split, and choose nothing after it.")] = False,
+    minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,
+    every: Every = 1,
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Questions about trials with known answers: passages chosen, answers, and Fisher's exact test against `baseline`.
+
+    What a model said is kept: after an interruption the same command goes on. With --minutes what was reached counts.
+    """
+    from cli.shared.resources import fetch_models
+    from evaluation import recipes as measuring_recipes
+    from evaluation.embeddings import pair_scores
+    from evaluation.sets.trials import SPLITS, TASKS, load_trials
+    from evaluation.standalone import RememberedAsker
+    from index.rerank import CrossEncoderReranker
+    from server.engines import open_engine
+    from server.recipes.base import PACKAGE, RecipeTools
+    from server.settings import checked_recipe
+
+    if data is None:
+        raise InputError("Say where the data sets are: --data.")
+    if task not in TASKS or split not in SPLITS:
+        raise InputError(f"--task is one of {', '.join(TASKS)}, and --split one of {', '.join(SPLITS)}.")
+    if (split == "test") != final:
+        raise InputError("The test split is read once, when nothing is chosen any more: --split test with --final.")
+    if beyond and split != SPLITS[0] and not final:
+        typer.echo(f"Perplexity {beyond:g} should have been fitted on {SPLITS[0]}.", err=True)
+    state = state_of(context)
+    try:
+        wanted = [checked_recipe(one) for one in listed(recipes)]
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    settings = state.settings(overriding(llm__model=model))
+    if settings.llm.model.casefold() == "none":
+        raise InputError("Recipes need a language model: --model.")
+    trials, golds = load_trials(data, task, split, pool)
+    trials = trials[::every]
+    with (
+        measured_run(state, settings, "recipes", name, out, fail_under, resume=True) as writer,
+        bench(settings, state, rerank=True) as measuring,
+    ):
+        if not isinstance(measuring.reading, CrossEncoderReranker):
+            raise InputError("Recipes are measured over a cross-encoder's ranking: set retrieval.reranker to one.")
+        ranked = []
+        for trial in trials:
+            scores = pair_scores(measuring.reading, trial.question.text, [one.text for one in trial.pool])
+            order = sorted(range(len(scores)), key=lambda n: -scores[n])
+            ranked.append((trial, [trial.pool[n] for n in order]))
+        fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+        with open_engine(settings) as engine:
+            chat = engine.chat_model()
+            assert chat is not None
+            asker = RememberedAsker(chat, writer.path("asked.jsonl"), package=PACKAGE)
+            tools = RecipeTools(
+                asker,
+                golds,
+                budget=settings.llm.context_tokens - settings.llm.answer_tokens - 400,
+                beyond=beyond,
+                at_once=settings.llm.parallel if settings.llm.remote else 1,
+            )
+            until = time.monotonic() + 60 * minutes if minutes > 0 else math.inf
+
+            async def ask() -> list[dict[str, measuring_recipes.RecipeAnswer]]:
+                try:
+                    if any("perplexity" in one for one in wanted):
+                        sign = await measuring_recipes.demand_sign(asker)
+                        writer.notes.append(
+                            f"perplexity: its sign is right, mean log ratio {sign:.3f} (planted examples)"
+                        )
+                    with writer.path("calls.jsonl").open("a", encoding="utf-8") as file:
+                        found = await measuring_recipes.ask_recipes(
+                            ranked,
+                            wanted,
+                            tools,
+                            first=first,
+                            until=until,
+                            progress=measuring.progress,
+                            keep=lambda row: print(json.dumps(row, ensure_ascii=False), file=file, flush=True),
+                        )
+                    if "perplexity" in wanted and split == SPLITS[0] and found:
+                        threshold, recall, precision = await measuring_recipes.fitted(
+                            ranked[: len(found)], first, asker
+                        )
+                        writer.notes.append(
+                            f"perplexity fitted here, favouring recall: from {threshold:.3f} on, recall {recall:.3f}, "
+                            f"precision {precision:.3f}"
+                        )
+                    return found
+                finally:
+                    await engine.aclose()
+
+            found = asyncio.run(ask())
+            measuring_recipes.measure(ranked, found, first, writer, chat if judge else None)
+        writer.notes.append(
+            f"{len(found)} of {len(ranked)} questions of {task}/{split}, the first {first} of pools of {pool}; answers "
+            f"by {settings.llm.model}, the first ranking by {measuring.reading.name}."
+        )

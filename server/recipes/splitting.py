@@ -1,0 +1,193 @@
+"""Whether a question asks for several things, and which: told by its English form, without asking any model.
+
+Several questions in a row, two questions or two tasks joined by *and*, and two things compared. Whether the documents
+answer it in one place anyway, so that nothing need be taken apart, is told by `covered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import regex
+
+from index.query import Hit
+from text.words import stems
+
+MOST = 4
+"""Parts at most; a question of more is left whole."""
+LONGEST = 600
+"""Characters; a longer question tells a story, and is left whole."""
+COVERED = 0.75
+"""Share of each part's own words that one section must hold to answer all."""
+
+_AUX = r"(?:is|are|was|were|am|do|does|did|can|could|will|would|should|shall|may|might|must|has|have|had)(?:n['’]t)?"
+_SUBJECT = r"(?:i|you|we|they|he|she|it|one|there|the|an?|this|that|these|those|my|your|our|their|its|any|all|someone)"
+_HOW = (
+    r"how\s+(?:(?:much|many|long|often|far|old|big|fast|large|do|does|did|can|could|should|would|to|is|are|was|were)\b)"
+)
+_QUESTION = regex.compile(
+    rf"(?:{_HOW}|(?:what|which|who|whom|whose)\b|(?:when|where|why)\s+{_AUX}\b|why\s+not\b|{_AUX}\s+{_SUBJECT}\b"
+    rf"|(?:is|are|was|were|does|do|did)\s+(?-i:[\p{{Lu}}\d`]))",
+    regex.IGNORECASE,
+)
+_EMBEDDED = regex.compile(r"(?:how|what|which|who|when|where|why|whether|if)\s+\p{L}+\s+\p{L}+", regex.IGNORECASE)
+_ASKS_FOR = regex.compile(
+    r"(?:(?:please|can|could|would)\s+(?:you\s+)?)?(?:please\s+)?(?:tell|explain|describe|show)\b", regex.IGNORECASE
+)
+_MEASURE = regex.compile(r"^how\s+(?:long|much|many|often|far|old|big|fast|large)\b", regex.IGNORECASE)
+_LEAD = regex.compile(
+    r"\W*(?:(?:and|but|so|or|also|then|ok|okay|well|hi|hello|hey|thanks?|sorry)\b\W*)+", regex.IGNORECASE
+)
+_JOIN = regex.compile(r"(?:,\s*|\s+|;\s*)(?:and|but)(?:\s+(?:also|then|if so,?))?\s+", regex.IGNORECASE)
+_SENTENCE = regex.compile(r"[^?？]+[?？]+")
+_SMALL_TALK = regex.compile(
+    r"\W*(?:(?:can|could|would) (?:you|any(?:one|body)) (?:please )?(?:help|assist|explain|tell)(?: me)?(?: please)?"
+    r"|any (?:ideas?|help|tips|suggestions)|is (?:that|this|it) (?:right|correct|possible|ok(?:ay)?|normal|true)"
+    r"|(?:do|does) (?:you|anyone) know|right|correct|what am i (?:doing wrong|missing)|why(?: not)?|how(?: so)?"
+    r"|what now|how (?:do|can) i (?:do (?:that|this|it)|fix (?:that|this|it))|is there (?:a|any) (?:way|chance))\W*",
+    regex.IGNORECASE,
+)
+
+_HOW_TO = regex.compile(
+    r"(?P<lead>\W*how\s+(?:(?:do|can|should|would|must|could)\s+(?:i|you|we|one)|to)\s+)(?P<first>.+)", regex.IGNORECASE
+)
+_VERBS = (
+    "add apply attach build call change check choose clear close configure connect convert copy create customise "
+    "customize debug define delete deploy disable download enable export extend find format generate get host import "
+    "increase inject install limit list load log make measure migrate mock monitor move open override pin prevent "
+    "print publish push read redirect register reload remove rename renew report reset restrict restore return run "
+    "save schedule secure see send serve set share show specify start stop store submit switch test track translate "
+    "update upgrade upload use validate verify view write"
+)
+_TASK = regex.compile(
+    rf"(?:,\s*|\s+)(?:and|as well as)\s+(?:also\s+|then\s+)?(?=(?:{'|'.join(_VERBS.split())})\b)", regex.IGNORECASE
+)
+_POINTS_BACK = regex.compile(r"\b(?:it|its|itself|them|they|their|that|this|these|those|one|there)\b", regex.IGNORECASE)
+
+_WHETHER = regex.compile(rf"(?!ha[sdv])(?:{_AUX})\s+\S", regex.IGNORECASE)
+_HANGS = regex.compile(rf"\b(?:how|what|which|who|when|where|why|if|{_AUX})\W*$", regex.IGNORECASE)
+"""Ends what cannot stand alone: "how and when …"."""
+
+_THING = r"(?:[^,;?.]|\.(?=\w)){1,80}?"
+_END = r"(?:[?,;]|\.(?!\w)|$)"
+_COMPARES = tuple(
+    regex.compile(pattern, regex.IGNORECASE)
+    for pattern in (
+        rf"\bdifferences?\s+(?:there\s+is\s+|is\s+there\s+|lies?\s+)?(?:in\s+(?P<aspect>{_THING})\s+)?between\s+"
+        rf"(?P<a>{_THING})\s+(?:and|vs\.?|versus|or)\s+(?P<b>{_THING})\s*{_END}",
+        rf"\bcompar(?:e|ing|ison)\s+(?:of\s+|between\s+)?(?P<a>{_THING})\s+(?:and|with|to|against|vs\.?)\s+(?P<b>{_THING})\s*"
+        rf"{_END}",
+        rf"\bhow\s+(?:do|does|is|are|did)\s+(?P<a>{_THING})\s+(?:differ(?:s|ent)?\s+(?:from|to)|compare(?:s|d)?\s+(?:to|with|"
+        rf"against))\s+(?P<b>{_THING})\s*{_END}",
+        rf"\bhow\s+(?:do|are)\s+(?P<a>{_THING})\s+and\s+(?P<b>{_THING})\s+(?:differ(?:ent)?|compare)\b",
+        rf"^\W*(?!{_QUESTION.pattern})(?P<a>{_THING})\s+(?:vs\.?|versus)\s+(?P<b>{_THING})\s*{_END}",
+        rf"\b(?:which|what)\b[^,?]*?\b(?P<aspect>\p{{L}}+er|more\s+\p{{L}}+|less\s+\p{{L}}+|better)\b[^,?]*[,:]\s*"
+        rf"(?P<a>{_THING})\s+or\s+(?P<b>{_THING})\s*{_END}",
+        rf"^\W*(?:is|are)\s+(?P<a>{_THING})\s+(?P<aspect>\p{{L}}+er|more\s+\p{{L}}+|less\s+\p{{L}}+|better)\s+than\s+"
+        rf"(?P<b>{_THING})\s*{_END}",
+    )
+)
+_NOUN = regex.compile(
+    r"\b(?:account|bin|class|command|edition|folder|index|key|kind|method|mode|option|package|plan|role|server|store|tier"
+    r"|type|version)s?$",
+    regex.IGNORECASE,
+)
+"""Said once behind two things it is meant for both: "the lite and standard plans"."""
+_ARTICLE = regex.compile(r"^\W*(?:using|the use of|a|an|the|both)\s+", regex.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPart:
+    """A part of a question, as one that can be searched for; `leans` where it points at what was asked before it."""
+
+    text: str
+    leans: bool = False
+
+
+def parts_of(question: str) -> tuple[QuestionPart, ...]:
+    """The parts of a question that asks for several things, two to `MOST` of them; else none."""
+    text = " ".join(question.split())
+    if len(text) > LONGEST:
+        return ()
+    every = (_compared(text), _asked(text), _tasks(text))
+    return next((found for found in every if 1 < len(found) <= MOST), ())
+
+
+def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) -> bool:
+    """Whether one section among the first passages holds the words of every part, so that it may answer them all."""
+    held: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for hit in list(hits)[:first]:
+        place = hit.passage.document_id, hit.passage.heading
+        held.setdefault(place, set()).update(stems(hit.passage.indexed_text))
+    wanted = [set(stems(_MEASURE.sub("", part.text))) for part in parts]
+    return any(all(len(one & words) >= COVERED * len(one) for one in wanted) for words in held.values())
+
+
+def _asked(text: str) -> tuple[QuestionPart, ...]:
+    """Questions in a row, and questions joined within one of them."""
+    whole = [one.strip() for one in _SENTENCE.findall(text)] or [text]
+    found = list[QuestionPart]()
+    for sentence in whole:
+        bare = _LEAD.sub("", sentence, count=1) if _LEAD.match(sentence) else sentence
+        # What is told before the question belongs to it.
+        asked = regex.split(r"(?<=[.!])\s+", bare)[-1]
+        if (
+            _SMALL_TALK.fullmatch(asked)
+            or len(stems(asked)) < 1
+            or not any(one.match(asked) for one in (_QUESTION, _WHETHER, _ASKS_FOR))
+        ):
+            continue
+        for clause in _clauses(bare):
+            found.append(QuestionPart(_closed(clause), bool(found) and bool(_POINTS_BACK.search(clause))))
+    return tuple(found)
+
+
+def _clauses(sentence: str) -> list[str]:
+    """The sentence cut where another question is joined to it."""
+    clauses, rest = list[str](), sentence
+    for match in _JOIN.finditer(sentence):
+        before, behind = rest[: match.start() - (len(sentence) - len(rest))], sentence[match.end() :]
+        asks = _QUESTION.match(behind) or (_ASKS_FOR.match(sentence) and _EMBEDDED.match(behind))
+        # "How and when …" and "what is and is not …" are one question each.
+        if (
+            asks
+            and not _HANGS.search(before)
+            and len(before.split()) > 2
+            and len(behind.split()) > 2
+            and (stems(before) or stems(behind))
+        ):
+            clauses.append(before)
+            rest = behind
+    return [*clauses, rest]
+
+
+def _tasks(text: str) -> tuple[QuestionPart, ...]:
+    """Two tasks of one "how do I", each with an object of its own."""
+    whole = _HOW_TO.fullmatch(text.rstrip("?？. "))
+    if whole is None:
+        return ()
+    tasks = _TASK.split(whole["first"])
+    objects = [one.split()[1:] for one in tasks]
+    if any(not stems(" ".join(one)) or _POINTS_BACK.search(" ".join(one[:2])) for one in objects):
+        return ()
+    return tuple(QuestionPart(_closed(whole["lead"].strip() + " " + one)) for one in tasks)
+
+
+def _compared(text: str) -> tuple[QuestionPart, ...]:
+    for pattern in _COMPARES:
+        if (match := pattern.search(text)) is not None:
+            named = match.groupdict()
+            things = [_ARTICLE.sub("", named[one]).strip(" \"'“”") for one in "ab"]
+            noun = _NOUN.search(things[1])
+            if noun and len(things[1].split()) == len(things[0].split()) + 1:
+                things[0] += f" {noun[0]}"
+            if all(stems(one) for one in things) and len(set(things)) == 2:
+                aspect = f": {named['aspect']}" if named.get("aspect") else ""
+                return tuple(QuestionPart(f"What is {one}{aspect}?") for one in things)
+    return ()
+
+
+def _closed(clause: str) -> str:
+    text = clause.strip(" ,;.?？")
+    return f"{text[:1].upper()}{text[1:]}?"

@@ -46,8 +46,10 @@ def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> dict[str, 
         made = rewriter.rewrite(example.conversation, example.question)
         milliseconds.append(1e3 * (time.perf_counter() - started))
         # A refused rewrite was still a decision to rewrite.
-        says, needs = made.decision in ("rewrite", "refused"), example.needs_rewrite
-        rouge += rouge_l(made.text, example.rewrite)
+        says, needs = made.decision in ("rewrite", "refused", "expand"), example.needs_rewrite
+        # Words in place of a sentence are searched and not shown: what is shown is the typed question.
+        words = made.decision == "expand"
+        rouge += rouge_l(example.question if words else made.text, example.rewrite)
         copied += rouge_l(example.question, example.rewrite)
         exact += normalised(made.text) == normalised(example.rewrite)
         copied_exact += not needs
@@ -55,7 +57,7 @@ def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> dict[str, 
         hits += says and needs
         claimed += says
         needed += needs
-        refused += made.decision == "refused"
+        refused += made.decision == "refused" or words
         failed += made.decision == "failed"
     n = len(examples)
     ordered = sorted(milliseconds)

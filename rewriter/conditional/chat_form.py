@@ -56,8 +56,8 @@ class ChatForm(Form):
         except (OSError, ValueError) as error:
             raise RunError(f"The tokenizer in {folder} cannot be read ({error}).") from error
 
-    def source(self, conversation: Conversation, question: str) -> list[int]:
-        """Token ids of the whole prompt, whose parts are escaped, and bounded in characters."""
+    def source(self, conversation: Conversation, question: str, words: str = "") -> list[int]:
+        """Token ids of the whole prompt, whose parts are escaped, and bounded in characters; no words are shown."""
         system, user = asked(conversation, question, self.lengths.turns)
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         return self._ids(self.chat.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))

@@ -7,30 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rewriter.conditional.hinted import learnable
 from rewriter.examples import RewriteExample
 
 if TYPE_CHECKING:
     import torch
 
     from rewriter.conditional.form import Form
+    from rewriter.protocol import Rewriter
 
 IGNORED = -100
 """The label that carries no loss."""
 
 
 class ConditionalFeatures:
-    """Tokenised examples, in their order; items are `{"input_ids", "labels"}` of plain lists."""
+    """Tokenised examples, in their order; items are `{"input_ids", "labels"}` of plain lists.
 
-    def __init__(self, examples: Sequence[RewriteExample], form: Form) -> None:
-        self._rows: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
-        seen: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
-        for example in examples:
-            # A weight above one repeats the same object.
-            if id(example) not in seen:
-                source = np.array(form.source(example.conversation, example.question), dtype=np.int32)
-                target = form.target(example.rewrite if example.needs_rewrite else None)
-                seen[id(example)] = (source, np.array(target, dtype=np.int32))
-            self._rows.append(seen[id(example)])
+    With `words`, only what is learned with its hints (`rewriter.conditional.hinted`), and always in full.
+    """
+
+    def __init__(self, examples: Sequence[RewriteExample], form: Form, words: Rewriter | None = None) -> None:
+        # A weight above one repeats the same object.
+        unique = list({id(example): example for example in examples}.values())
+        read = ((example, "") for example in unique) if words is None else learnable(unique, words)
+        rows: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
+        for example, hint in read:
+            source = form.source(example.conversation, example.question, hint)
+            target = form.target(example.rewrite if example.needs_rewrite or words is not None else None)
+            rows[id(example)] = (np.array(source, dtype=np.int32), np.array(target, dtype=np.int32))
+        self._rows = [rows[id(example)] for example in examples if id(example) in rows]
         self._causal = form.architecture == "causal"
 
     def __len__(self) -> int:
@@ -51,16 +56,25 @@ class ConditionalFeatures:
         """Every epoch reads the same."""
 
 
-def collate(batch: Sequence[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
-    """Pads a batch on the right: ids with `pad`, the mask with 0, labels with `IGNORED`."""
+def collate(batch: Sequence[dict[str, list[int]]], pad: int, cut: bool = False) -> dict[str, torch.Tensor | int]:
+    """Pads a batch on the right: ids with `pad`, the mask with 0, labels with `IGNORED`.
+
+    With `cut` a decoder is asked for logits, and given labels, from where the first target begins: those of the
+    sources carry no loss, and at a large vocabulary cost more than many a layer.
+    """
     import torch
 
     ids = [item["input_ids"] for item in batch]
-    return {
+    labels = torch.tensor(_padded([item["labels"] for item in batch], IGNORED))
+    made: dict[str, torch.Tensor | int] = {
         "input_ids": torch.tensor(_padded(ids, pad)),
         "attention_mask": torch.tensor(_padded([[1] * len(row) for row in ids], 0)),
-        "labels": torch.tensor(_padded([item["labels"] for item in batch], IGNORED)),
     }
+    if not cut:
+        return made | {"labels": labels}
+    # The logits before a token foretell it.
+    kept = labels.shape[1] - max(0, int((labels != IGNORED).any(0).nonzero()[0]) - 1)
+    return made | {"labels": labels[:, -kept:], "logits_to_keep": kept}
 
 
 def _padded(rows: list[list[int]], value: int) -> list[list[int]]:

@@ -33,6 +33,8 @@ class RunFolder:
     end: str
     gate: RewriteGate
     exports: tuple[str, ...]
+    words: bool = False
+    """The term rewriter decides and gives its words (`rewriter.conditional.hinted`)."""
 
     def form(self, folder: Path, *, messages: int | None = None) -> Form:
         """The form of the run's tokenizer, seeing at most so many messages; raises RunError where it cannot be read."""
@@ -54,6 +56,7 @@ def read(folder: Path, description: dict[str, Any]) -> RunFolder:
             end=str(description["end"]),
             gate=RewriteGate.of(description),
             exports=tuple(description["exports"]),
+            words=bool(description.get("words", False)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"The description of {folder.name} lacks or spoils {error}; export the run again.") from error

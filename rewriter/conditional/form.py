@@ -1,8 +1,8 @@
 """How a conversation and a question become tokens, and a target becomes tokens: the same in training and serving.
 
-The source is the newest messages that fit, roles marked, and the question last; the target is a gate token and, where
-it says `<rewrite>`, the stand-alone question. Texts are encoded with special tokens disabled, so nothing that
-people or documents write can pass for a gate or a role.
+The source is the newest messages that fit, roles marked, and the question last, followed by the words that the term
+rewriter found, where it is asked; the target is a gate token and, where it says `<rewrite>`, the stand-alone question.
+Texts are encoded with special tokens disabled, so nothing that people or documents write can pass for a gate or a role.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rewriter.conversation import Conversation
 from rewriter.errors import RunError
+from text.asking import BETWEEN
 from text.unsafe import escape
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Lengths:
     user: int = 48
     assistant: int = 64
     turns: int = 6
+    words: int = 24
 
     def as_dict(self) -> dict[str, int]:
         """For `rewriter.json`."""
@@ -65,10 +67,15 @@ class Form:
         self.ends = [self.end, self.keep]
         self._user, self._assistant, self._question = self._id(USER), self._id(ASSISTANT), self._id(QUESTION)
 
-    def source(self, conversation: Conversation, question: str) -> list[int]:
-        """Token ids of the input, at most `lengths.source`; the question is always there, old messages give way."""
+    def source(self, conversation: Conversation, question: str, words: str = "") -> list[int]:
+        """Token ids of the input, at most `lengths.source`; the question is always there, old messages give way.
+
+        `words` are what the question leaves out, as far as another model found it.
+        """
         lengths = self.lengths
         tail = [self._question, *self._encoded(question, lengths.question)]
+        if words:
+            tail += self._encoded(BETWEEN + words, lengths.words)
         if self.architecture == "seq2seq":
             tail.append(self.end)
         left = lengths.source - len(tail)

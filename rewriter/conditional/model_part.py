@@ -13,7 +13,8 @@ from rewriter.training.recipe import ModelPart
 class ConditionalModelPart(ModelPart):
     """`base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own.
 
-    `copies` writes a circuit that copies the question into a fresh T5 (`rewriter.conditional.copying`).
+    `copies` writes a circuit that copies the question into a fresh T5 (`rewriter.conditional.copying`). With `words`
+    the packaged term rewriter decides, and the model reads the words it found (`rewriter.conditional.hinted`).
     """
 
     takes_lora: ClassVar[bool] = True
@@ -21,6 +22,7 @@ class ConditionalModelPart(ModelPart):
     vocabulary: int = Field(8000, ge=300)
     dropout: float = Field(0.1, ge=0, lt=1)
     copies: bool = False
+    words: bool = False
     lengths: dict[str, int] = Field({})
 
     @property
@@ -39,6 +41,8 @@ class ConditionalModelPart(ModelPart):
             raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
         if self.copies and not (self.kind == "t5" and self.base.startswith("config:")):
             raise ValueError("`copies` is for fresh weights of the family t5")
+        if self.words and self.family == "reader":
+            raise ValueError("`words` is for rewriters")
         return self
 
 

@@ -1,7 +1,8 @@
 """The conditional rewriter as a turn meets it: gate, phrase, guard, within its time.
 
 It decides by the calibrated gate, asks the engine for a rewrite where the gate opens, and lets the guard read what
-came. Whatever goes wrong, the typed question is used and the reason told.
+came. Whatever goes wrong, the typed question is used, with the words of the term rewriter where that decides, and the
+reason told.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from rewriter.conditional import folder as run_folder
 from rewriter.conditional.batching import Batcher, Late
 from rewriter.conditional.engine import ConditionalEngine, Stop
 from rewriter.conditional.form import Form
+from rewriter.conditional.hinted import hint, open_words
 from rewriter.conversation import Conversation
 from rewriter.errors import RewriterError, RunError
 from rewriter.gate import RewriteGate
 from rewriter.load import verify
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Rewrite, Rewriter
 from text.extras import need_extra
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class ConditionalRewriter:
     """Serves one model to many threads.
 
     `alternatives` asks for that many further rewrites, by beam search; `timeout_seconds` bounds a turn, waiting
-    for others included. `name` is shown in traces.
+    for others included. `name` is shown in traces. `words` is a term rewriter that decides in the gate's place.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class ConditionalRewriter:
         name: str = "t5",
         timeout_seconds: float = 2.0,
         alternatives: int = 0,
+        words: Rewriter | None = None,
     ) -> None:
         self.engine = engine
         self.form = form
@@ -62,6 +65,7 @@ class ConditionalRewriter:
         self._name = name
         self._timeout = timeout_seconds
         self._alternatives = alternatives
+        self._words = words
         self._batcher = Batcher[list[int], Proposal](self.propose)
 
     @property
@@ -73,23 +77,28 @@ class ConditionalRewriter:
         if not conversation or not question.strip():
             return Rewrite(question, "keep", confidence=1.0, needs_history=0.0)
         started = time.perf_counter()
+        found = self._words.rewrite(conversation, question) if self._words else None
+        if found is not None and found.decision != "expand":
+            return found
         try:
-            proposal = self._batcher.run(self.form.source(conversation, question), self._timeout)
+            source = self.form.source(conversation, question, hint(found))
+            made = self._judged(conversation, question, self._batcher.run(source, self._timeout), found)
         except Late as late:
-            return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=str(late))
+            made = Rewrite(question, "failed", reason=str(late))
         except Exception as error:  # a turn must never fall over its rewriter
             log.exception("the rewriter failed")
-            reason = f"The rewriter failed ({type(error).__name__}: {error})."
-            return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=reason)
-        return replace(self._judged(conversation, question, proposal), seconds=time.perf_counter() - started)
+            made = Rewrite(question, "failed", reason=f"The rewriter failed ({type(error).__name__}: {error}).")
+        if found is not None and made.decision != "rewrite":
+            made = replace(found, reason=made.reason)
+        return replace(made, seconds=time.perf_counter() - started)
 
     def close(self) -> None:
         """End the serving thread."""
         self._batcher.close()
 
-    def _judged(self, conversation: Conversation, question: str, proposal: Proposal) -> Rewrite:
-        p = proposal.probability
-        if p < self.gate.threshold:
+    def _judged(self, conversation: Conversation, question: str, proposal: Proposal, found: Rewrite | None) -> Rewrite:
+        p = proposal.probability if found is None or found.needs_history is None else found.needs_history
+        if found is None and p < self.gate.threshold:
             return Rewrite(question, "keep", confidence=1 - p, needs_history=p)
         reason = "The model wrote nothing."
         passed = list[str]()
@@ -101,11 +110,18 @@ class ConditionalRewriter:
                 reason = refused
         if not passed:
             return Rewrite(question, "refused", confidence=p, reason=reason, needs_history=p)
-        return Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
+        made = Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
+        return replace(made, expansion=found.expansion) if found else made
 
     def propose(self, sources: Sequence[list[int]], stop: Stop) -> list[Proposal]:
-        """One greedy pass over all, a second one for those whose gate opens only by its threshold."""
+        """One greedy pass over all, a second one for those whose gate opens only by its threshold.
+
+        Where the term rewriter decides, all are phrased.
+        """
         limit = self.form.lengths.target
+        if self._words is not None:
+            made = self.engine.phrase(sources, limit, 1 + self._alternatives, stop)
+            return [Proposal(1.0, self._texts(sequences)) for sequences in made]
         decided = self.engine.decide(sources, 0 if self._alternatives else limit, stop)
         p = [self.gate.probability(one.difference) for one in decided]
         texts: list[tuple[str, ...]] = [
@@ -115,8 +131,11 @@ class ConditionalRewriter:
         if again and not stop():
             made = self.engine.phrase([sources[i] for i in again], limit, 1 + self._alternatives, stop)
             for i, sequences in zip(again, made, strict=True):
-                texts[i] = tuple(dict.fromkeys(text for ids in sequences if (text := self.form.text(ids))))
+                texts[i] = self._texts(sequences)
         return [Proposal(probability, text) for probability, text in zip(p, texts, strict=True)]
+
+    def _texts(self, sequences: Sequence[Sequence[int]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for ids in sequences if (text := self.form.text(ids))))
 
 
 def load(folder: Path, description: dict[str, Any], serving: Serving) -> ConditionalRewriter:
@@ -132,6 +151,7 @@ def load(folder: Path, description: dict[str, Any], serving: Serving) -> Conditi
         name=run.family,
         timeout_seconds=serving.timeout_seconds,
         alternatives=serving.alternatives,
+        words=open_words(serving) if run.words else None,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.conditional import folder as run_folder
 from rewriter.conditional.folder import EXPORT, WEIGHTS
+from rewriter.conditional.hinted import open_words
 from rewriter.conditional.model_part import ConditionalModelPart
 from rewriter.conditional.serving import ConditionalRewriter, open_engine
 from rewriter.examples import RewriteExample, read_examples
@@ -22,6 +24,7 @@ from text.files import replacing
 if TYPE_CHECKING:
     from rewriter.conditional.bases import Base
     from rewriter.conditional.features import ConditionalFeatures
+    from rewriter.protocol import Rewriter
 
 END = "end.json"
 
@@ -52,7 +55,8 @@ class ConditionalFamily:
             (folder / END).write_text(json.dumps(end), "utf-8")
             with replacing(saved) as draft:
                 tokenizer.save(str(draft))
-        return Conditional(open_base(part, tokenizer, end, recipe.lora, recipe.seed))
+        base = open_base(part, tokenizer, end, recipe.lora, recipe.seed)
+        return Conditional(base, open_words() if part.words else None)
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Convert the weights for CTranslate2, where it knows the architecture."""
@@ -79,8 +83,9 @@ class ConditionalFamily:
         form = run.form(folder)
         # What torch serves may be too large for anything but a GPU.
         engine = open_engine(folder, run, form, Serving(device="cpu" if run.exports else "auto"))
-        gate = fit_gate(engine, form, dev)
-        served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0)
+        words = open_words() if run.words else None
+        gate = fit_gate(engine, form, dev) if words is None else RewriteGate()
+        served = ConditionalRewriter(engine, form, gate, name=run.family, timeout_seconds=60.0, words=words)
         scores = assess(served, test)
         served.close()
         return {"gate": gate.as_dict()}, scores
@@ -89,22 +94,25 @@ class ConditionalFamily:
 class Conditional:
     """A conditional rewriter in training."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, words: Rewriter | None = None) -> None:
         self.model = base.model
         self._base = base
+        self._words = words
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> ConditionalFeatures:
         """Tokenised examples."""
         from rewriter.conditional.features import ConditionalFeatures
 
-        return ConditionalFeatures(examples, self._base.form)
+        return ConditionalFeatures(examples, self._base.form, self._words)
 
     def collate(self, items: Sequence[dict[str, list[int]]]) -> dict[str, Any]:
         """A batch as transformers' models take it."""
         from rewriter.conditional.features import collate
 
         pad = self.model.config.pad_token_id
-        return collate(items, self._base.form.end if pad is None else int(pad))
+        bare = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        cut = "logits_to_keep" in signature(bare.forward).parameters
+        return collate(items, self._base.form.end if pad is None else int(pad), cut)
 
     def groups(self, stage: Stage) -> None:
         """All learn at the stage's rate."""
@@ -120,4 +128,5 @@ class Conditional:
 
     def _described(self) -> dict[str, Any]:
         base = self._base
-        return {"architecture": base.architecture, "lengths": base.form.lengths.as_dict(), "end": base.end}
+        described = {"architecture": base.architecture, "lengths": base.form.lengths.as_dict(), "end": base.end}
+        return described | ({"words": True} if self._words else {})

@@ -1,6 +1,6 @@
 """Take the pictures of the page in `docs/images`: a real server, this documentation, real answers.
 
-    python docs/screenshots.py [--model NAME] [--home FOLDER]
+    python docs/screenshots.py [--model NAME] [--home FOLDER] [--only chat|workbench]
 
 Models are taken from the home folder; the collection and the database live in a folder of their own
 that is thrown away. Needs chromium and `pip install -e '.[dev]'`.
@@ -35,6 +35,7 @@ DOCS = Path(__file__).resolve().parent
 IMAGES = DOCS / "images"
 QUESTION = "Which address does the server listen on?"
 FOLLOW_UP = "And what does it need to listen on another one?"
+UNANSWERABLE = "What does a licence cost for fifty people?"
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -95,14 +96,14 @@ def window(browser: Browser, address: str, size: dict[str, int], *, dark: bool =
     return page
 
 
-def ask(page: Page, question: str) -> None:
+def ask(page: Page, question: str, *, cited: bool = True) -> None:
     """Ask and wait for the end of the answer."""
     turns = page.locator(".turn").count()
     page.fill("#question", question)
     page.press("#question", "Enter")
     end = f".turn:nth-child({turns + 1}):not([data-state=running])"
     page.wait_for_selector(end, timeout=ANSWERING)
-    if page.locator(".turn:last-child .chip").count() == 0:
+    if cited and page.locator(".turn:last-child .chip").count() == 0:
         raise SystemExit(f"{question!r} was answered without a citation: {page.locator('.turn').last.inner_text()}")
 
 
@@ -125,7 +126,7 @@ def keep(page: Page, name: str) -> None:
 
 
 def take(browser: Browser, address: str) -> None:
-    """All pictures, each conversation asked once."""
+    """The pictures of the chat, each conversation asked once."""
     page = window(browser, address, WIDE)
     keep(page, "welcome")
     ask(page, QUESTION)
@@ -175,11 +176,33 @@ def workbench(browser: Browser, address: str, home: Path) -> None:
     context.close()
 
 
+def review(browser: Browser, address: str) -> None:
+    """The pictures of the workbench, over turns that are asked for it."""
+    page = window(browser, address, WIDE)
+    ask(page, QUESTION)
+    ask(page, FOLLOW_UP, cited=False)
+    page.click(".turn:last-child [data-rating=down][data-action=rate]")
+    ask(page, UNANSWERABLE, cited=False)
+    page.goto(f"{address}/workbench/review")
+    page.wait_for_selector(".one:not([hidden])")
+    page.locator(".turns button", has_text=FOLLOW_UP).click()
+    page.wait_for_selector(f"[data-part=asked]:has-text('{FOLLOW_UP}')")
+    page.fill("#rewrite", "What does the server need to listen on another address than loopback?")
+    page.press("#rewrite", "Enter")
+    page.wait_for_selector("[data-part=rows] li")
+    page.keyboard.press("1")
+    page.wait_for_selector(".passages li:first-child :checked")
+    page.wait_for_timeout(400)
+    keep(page, "workbench-review")
+    page.close()
+
+
 def main() -> None:
     """Read the arguments, serve, look, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="qwen2.5-coder-1.5b-instruct", help="what answers, as for `anaphora serve`")
     parser.add_argument("--home", type=Path, default=default_home(), help="the home folder that has the models")
+    parser.add_argument("--only", choices=("chat", "workbench"), help="take these pictures alone")
     arguments = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
@@ -194,8 +217,11 @@ def main() -> None:
         (home / "models").symlink_to(models)
         with running_server(home, arguments.model) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-            take(browser, address)
-            workbench(browser, address, home)
+            if arguments.only != "workbench":
+                take(browser, address)
+            if arguments.only != "chat":
+                workbench(browser, address, home)
+                review(browser, address)
             browser.close()
 
 

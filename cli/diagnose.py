@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from server.settings import Settings
     from server.turn.events import Event
 
+PATIENCE = 60.0
+
 
 def diagnose(
     context: typer.Context,
@@ -48,7 +50,9 @@ def diagnose(
 
     state = state_of(context)
     golds = read_gold(gold)
-    settings = state.settings(overriding(collection=collection, llm__model=model))
+    # The cross-encoder has time enough: what is found must not depend on what else the machine does.
+    patient = {"rerank_seconds": PATIENCE}
+    settings = state.settings({**overriding(collection=collection, llm__model=model), "retrieval": patient})
     if not settings.trace.content:
         raise InputError(
             "`diagnose` plays its turns again, and with trace.content off none is kept with its texts. Run it with "

@@ -178,10 +178,14 @@ class _ReplaySearch(TurnSearch):
         kept = [] if changes.alone else [hit for hit in found if hit.passage.id not in dropped | names]
         return [*added, *kept], reranked
 
-    def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
-        step = _step(self.stands.trace, "read", {"question": question, "texts": texts})
+    def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
+        asked = {"question": question, "texts": texts}
+        # Older traces know of no context.
+        step = _step(self.stands.trace, "read", {**asked, "context": context})
+        if step is None and context is None:
+            step = _step(self.stands.trace, "read", asked)
         if step is None:
-            return TurnSearch.read(self, question, texts)
+            return TurnSearch.read(self, question, texts, context)
         with current().begin("read", step.source) as this:
             this.inputs(**step.inputs)
             this.output(step.outputs)

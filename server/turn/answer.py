@@ -18,6 +18,7 @@ from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter
 from server.turn.prompt import examples
 from server.turn.sequel import LEADS_IN
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
+from server.turn.tables import head_above
 from text.unsafe import showable
 from text.words import stems
 
@@ -119,6 +120,10 @@ class AnswerReader:
         # Below an item of a list code is indented; alone that would make it code that shows its fences.
         first, line, more = showable(found.quote).partition("\n")
         text = dedent(found.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
+        if text.startswith("|"):
+            # A row alone would be no table, and nobody could tell what its cells are.
+            passage = self._evidence[found.n]
+            text = head_above(passage.text, found.start - passage.start) + text
         self._show("> " + showable(text).replace("\n", "\n> "))
         end = len(self._shown)
         # Behind a fence or the last bar of a row there is no place for a marker.

@@ -11,7 +11,7 @@ shown to a model is `server.turn.prompt`'s business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ from index.query import Hit, Passage
 from server.turn.answer_type import fits
 from server.turn.events import Evidence, PageBox
 from server.turn.prompt import count_tokens
-from server.turn.sequel import ITEM, LEADS_IN, sequel_end
+from server.turn.sequel import ITEM, LEADS_IN, item_around, sequel_end
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows
 
@@ -139,6 +139,8 @@ READ = 24
 """Sentences that a cross-encoder reads, those first that share words with the question."""
 READS = -0.8
 """Its score (a logit), with the cue, from which a sentence is quoted; chosen in `docs/citations.md`."""
+READS_IN_CONTEXT = 1.2
+"""The same where a follow-up is read with what it leans on, which everything near the last exchange fits."""
 CUE = 1.2
 """What it counts, up or down, that a sentence holds what is asked for."""
 CLOSE_READ = 2.5
@@ -226,20 +228,26 @@ def _header(passage: Evidence) -> int:
 
 
 def best_sentences(
-    question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None, read: Read | None = None
+    question: str,
+    evidence: Sequence[Evidence],
+    scorer: SupportScorer | None = None,
+    read: Read | None = None,
+    reads: float = READS,
 ) -> list[Support]:
     """Up to three sentences that speak to `question`, best first; empty where none matches well.
 
     `scorer` is one of the same evidence. `read` is a cross-encoder's opinion of sentences, which also knows an answer
-    in other words than the question's; without it only words are compared.
+    in other words than the question's, from a score of `reads` on; without it only words are compared.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone. Passages found earlier count a little more.
     """
-    found = _quotable(question, evidence, scorer or SupportScorer(evidence))
+    # A row of a table says nothing to who compares words; read as a sentence, with the names of its columns, it does.
+    rows = _rows(evidence) if read is not None else {}
+    found = _quotable(question, evidence, scorer or SupportScorer(evidence), rows)
     least, close = MATCHES, CLOSE * found[0][0] if found else 0.0
     if read is not None and found:
-        found, least = _read(question, found[:READ], read), READS
+        found, least = _read(question, found[:READ], rows, read), reads
         close = found[0][0] - CLOSE_READ if found else 0.0
     if not found or found[0][0] < least:
         return []
@@ -254,10 +262,19 @@ def best_sentences(
     return chosen
 
 
-def _read(question: str, found: Sequence[tuple[float, Support]], read: Read) -> list[tuple[float, Support]]:
+def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
+    """The rows of tables as sentences, by passage and offset."""
+    every = ((passage, table_rows(passage.text)) for passage in evidence)
+    return {(one.n, one.start + at): said for one, rows in every for at, said in rows.items() if said}
+
+
+def _read(
+    question: str, found: Sequence[tuple[float, Support]], rows: Mapping[tuple[int, int], str], read: Read
+) -> list[tuple[float, Support]]:
     """The sentences by what the cross-encoder says, and by whether they hold what is asked for."""
-    said = zip(read(question, [quote.quote for _, quote in found]), found, strict=True)
-    scored = [(value + CUE * fits(question, quote.quote), quote) for value, (_, quote) in said if value is not None]
+    texts = [rows.get((quote.n, quote.start), quote.quote) for _, quote in found]
+    read_as = zip(read(question, texts), texts, found, strict=True)
+    scored = [(value + CUE * fits(question, text), quote) for value, text, (_, quote) in read_as if value is not None]
     return sorted(scored, key=lambda one: -one[0])
 
 
@@ -266,15 +283,30 @@ def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScore
     return max((score for score, _ in _quotable(question, evidence, scorer)), default=0.0)
 
 
-def _quotable(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> list[tuple[float, Support]]:
-    found: list[tuple[float, Support]] = []
+def _quotable(
+    question: str, evidence: Sequence[Evidence], scorer: SupportScorer, rows: Collection[tuple[int, int]] = ()
+) -> list[tuple[float, Support]]:
+    found: dict[tuple[int, int, int], tuple[float, Support]] = {}
     for rank, passage in enumerate(evidence):
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            if len(match.quote) <= LONGEST and not _is_frame(match.quote) and not _ASKS.search(quote.quote):
-                found.append((match.score * (1 - _RANK_DISCOUNT * rank), quote))
-    return sorted(found, key=lambda one: (-one[0], one[1].n, one[1].start))
+            quote = _whole_item(quote, passage)
+            frame = _is_frame(match.quote) and (match.n, match.start) not in rows
+            if len(match.quote) <= LONGEST and not frame and not _ASKS.search(quote.quote):
+                score = match.score * (1 - _RANK_DISCOUNT * rank)
+                place = (quote.n, quote.start, quote.end)
+                if place not in found or found[place][0] < score:
+                    found[place] = score, quote
+    return sorted(found.values(), key=lambda one: (-one[0], one[1].n, one[1].start))
+
+
+def _whole_item(match: Support, passage: Evidence) -> Support:
+    """With the rest of the item of a list that it lies in: what an option is for, and its default beside that."""
+    start, end = item_around(passage.text, match.start - passage.start, match.end - passage.start)
+    if end - start > LONGEST or (start, end) == (match.start - passage.start, match.end - passage.start):
+        return match
+    return replace(match, quote=passage.text[start:end], start=passage.start + start, end=passage.start + end)
 
 
 def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:

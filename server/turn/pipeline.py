@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Literal
 
 from index.errors import CollectionNotFound, IndexingError
@@ -34,7 +35,7 @@ from server.turn.events import (
     Quotation,
     RewriteEvent,
 )
-from server.turn.evidence import Read, Selection, best_sentences, excerpts, renumbered, select_evidence
+from server.turn.evidence import READS_IN_CONTEXT, Selection, best_sentences, excerpts, renumbered, select_evidence
 from server.turn.generate import GeneratedText, GenerationError, TokenUsage, generate
 from server.turn.kinds import AnswerKind, answer_kind
 from server.turn.languages import foreign
@@ -328,7 +329,7 @@ class _Turn:
         self.reader = AnswerReader(passages)
         if not passages or unanswerable or meant or self._models.chat_model is None:
             reads = self._models.chat_model is None and search.reranks(plan)
-            near = [] if meant else self._nearest(plan, selection, search.read if reads else None)
+            near = [] if meant else self._nearest(plan, selection, search if reads else None)
             if unanswerable or not (near or meant):
                 self._foreign = foreign(self._question, self._settings.index)
             return _Prepared(selection, reranked, unanswerable, meant, near, None, cut=False)
@@ -416,12 +417,19 @@ class _Turn:
             seconds=self._watch.all(),
         )
 
-    def _nearest(self, plan: SearchPlan, selection: Selection, read: Read | None = None) -> list[Support]:
-        """The sentences that come nearest to the question."""
-        found = best_sentences(plan.meaning, selection.passages, self.reader.scorer, read)
-        if found or (read and plan.matching == plan.meaning):
+    def _nearest(self, plan: SearchPlan, selection: Selection, search: TurnSearch | None = None) -> list[Support]:
+        """The sentences that come nearest to the question, by what the cross-encoder of `search` says of them."""
+        scorer, passages = self.reader.scorer, selection.passages
+        if search is not None and plan.context.asked and search.reranker and search.reranker.reads_conversations:
+            # Where much is left out, words alone say little: what they lean on is read with them.
+            read = partial(search.read, context=plan.context)
+            return best_sentences(
+                plan.matching, passages, scorer, lambda _, texts: read(plan.asked, texts), READS_IN_CONTEXT
+            )
+        found = best_sentences(plan.meaning, passages, scorer, search.read if search else None)
+        if found or (search and plan.matching == plan.meaning):
             return found
-        return best_sentences(plan.matching, selection.passages, self.reader.scorer)
+        return best_sentences(plan.matching, passages, scorer)
 
     def _refused(
         self, plan: SearchPlan, selection: Selection, near: Sequence[Support], usage: TokenUsage

@@ -301,13 +301,14 @@ class TurnSearch:
         }
 
     @recorded
-    def read(self, question: str, texts: Sequence[str]) -> list[float | None]:
-        """What the cross-encoder says of texts beside a stand-alone question; None for what it had no time for, or
-        where there is none."""
+    def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
+        """What the cross-encoder says of texts beside a question, with what that leans on if it does not stand alone;
+        None for what it had no time for, or where there is none."""
         if self.reranker is None or self.settings.retrieval.rerank == "never":
             return [None] * len(texts)
         hits = [Hit(Passage(str(n), "", "", text, "sentence", 0, len(text)), 0.0) for n, text in enumerate(texts)]
-        found = self.reranker.rerank(question, hits, seconds=self.settings.retrieval.rerank_seconds, top=len(hits))
+        seconds = self.settings.retrieval.rerank_seconds
+        found = self.reranker.rerank(question, hits, seconds=seconds, top=len(hits), context=context)
         said = {hit.passage.id: hit.relevance for hit in found}
         return [said[hit.passage.id] for hit in hits]
 

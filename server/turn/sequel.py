@@ -11,6 +11,7 @@ from functools import lru_cache
 import regex
 
 from text.blocks import Block, blocks
+from text.sentences import trim
 
 LONGEST = 2000
 """Characters of what follows; of more, whole lines up to here."""
@@ -41,6 +42,14 @@ def sequel_end(text: str, end: int) -> int:
             break
         last = block
     return last.end if last.end - end <= LONGEST else _cut(text, end, following)
+
+
+def item_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """The item of a list that `text[start:end]` lies in; the same where it lies in none."""
+    for block in _blocks(text):
+        if block.start <= start and end <= block.end and ITEM.match(_words(text, block)):
+            return trim(text, block.start, block.end)
+    return start, end
 
 
 def _goes_on(text: str, first: Block, last: Block, block: Block) -> bool:

@@ -14,6 +14,7 @@ from text.blocks import block_parser, line_starts
 from text.sentences import trim
 
 _ROW = regex.compile(r"\s*\|(?=.*[^\s|:-]).*\|\s*")
+_DASHES = regex.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
 _BAR = regex.compile(r"(?<!\\)\|")
 
 
@@ -24,6 +25,17 @@ def table_rows(text: str) -> dict[int, str]:
     """
     starts = line_starts(text)
     return {trim(text, starts[line], starts[line + 1] - 1)[0]: said or "" for line, said in _rows(text)}
+
+
+def head_above(text: str, start: int) -> str:
+    """The header of the Markdown table whose row begins at `start`, with the line below it; empty for anything else."""
+    if not table_rows(text).get(start):
+        return ""
+    above = text[:start].rstrip(" ").removesuffix("\n").split("\n")
+    for n in range(len(above) - 1, 0, -1):
+        if _DASHES.fullmatch(above[n]):
+            return f"{above[n - 1].strip()}\n{above[n].strip()}\n"
+    return ""
 
 
 def with_rows_said(text: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences
-from tests.server.turn_fakes import FAX, LEAVE, evidence
+from tests.server.turn_fakes import FAX, LEAVE, Reversing, evidence
+from tests.server.turn_playing import FOLLOW_UP, engine, play
 
 OTHER = "Train tickets are refunded in full. Taxi rides are refunded only after ten in the evening."
 
@@ -112,3 +116,39 @@ def test_the_header_of_a_table_is_never_quoted(table: str) -> None:
         else "The request limit depends on the plan:"
     ]
     assert not any("Plan" in quote or "--" in quote or "==" in quote for quote in quotes if quote not in led)
+
+
+def test_an_item_of_a_list_is_quoted_whole() -> None:
+    item = "- `max_age`: for how long browsers keep CORS answers, in seconds. Defaults to `600`."
+    passages = evidence(f"Arguments:\n\n- `origins`: who may call.\n{item}\n- `other`: nothing.")
+
+    assert [one.quote for one in best_sentences("How long do browsers keep CORS answers?", passages)] == [item]
+
+
+PRICES = "What it costs.\n\n| Plan | Price | Users |\n|---|---|---|\n| free | 0 | 1 |\n| large | 9 | 200 |\n\nBye."
+
+
+def test_a_row_is_read_as_a_sentence_and_quoted_below_its_header() -> None:
+    passages = evidence(PRICES)
+    texts = list[str]()
+
+    def read(question: str, asked: Sequence[str]) -> list[float | None]:
+        texts.extend(asked)
+        return [5.0 if "large" in text else -5.0 for text in asked]
+
+    [quote] = best_sentences("How many users may the large plan have?", passages, read=read)
+    shown = AnswerReader(passages)
+    shown.quote(quote)
+
+    assert "Plan: large; Price: 9; Users: 200." in texts
+    assert quote.quote == PRICES[quote.start : quote.end] == "| large | 9 | 200 |"
+    assert shown.answer().text == "> | Plan | Price | Users |\n> |---|---|---|\n> | large | 9 | 200 |\n>\n> [1]"
+    assert all("|" not in one.quote for one in best_sentences("How many users has the large plan?", passages))
+
+
+def test_sentences_are_read_beside_what_a_follow_up_leans_on() -> None:
+    reranker = Reversing(reads_conversations=True)
+    play(engine(reranker=reranker), "and for how long at most?", conversation=FOLLOW_UP)
+
+    assert [context.asked for context in reranker.contexts if context] == 2 * ["How long is parental leave?"]
+    assert set(reranker.asked) == {"and for how long at most?"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,7 +159,7 @@ def test_what_is_answered_and_should_be_refused_is_a_false_positive(diagnose: Di
     page, text = (out / "report.html").read_text(), (out / "report.md").read_text()
     assert "<script" not in page + text
     assert "&lt;script&gt;alert(1)" in page
-    assert "http" not in page.replace("http-equiv", "").replace(llm.url, "")
+    assert not re.search(r"(?:src|href|url)\s*[=(]", page), "it opens without internet"
 
 
 def test_a_killed_run_goes_on_and_asks_nothing_twice(

@@ -19,9 +19,12 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 from index.documents import REFERENCES, Document
 from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
+from index.loaders.pdf.glyphs import PageWord
+from index.loaders.pdf.lines import line_of
 from index.loaders.pdf.loading import read
 from index.loaders.pdf.recognising import recognised
 from index.loaders.pdf.references import reference_list
+from index.loaders.pdf.regions import Region
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
 
@@ -219,6 +222,23 @@ def test_references_are_told_apart_by_numbers_or_indents(tmp_path: Path, form: s
     entries = reference_list(read(saved(tmp_path, buffer.getvalue()), 1 << 20).regions)
     said = "Author{0}, A. and Other, B. 199{0}. On the colours of lamps at night. In Proceedings of Colours."
     assert entries == [marks.format(n + 1) + said.format(n) for n in range(5)]
+
+
+def test_the_rest_of_a_stretched_line_begins_no_entry_nor_a_column() -> None:
+    placed = [
+        (60, "Author0. 1990."), (285, "On lamps."), (74, "In Colours."), (60, "Author1. 1991. On oil."),
+        (310, "Author2. 1992. On light."), (324, "In Colours."), (310, "Author3. 1993. On dusk."), (324, "In Lamps."),
+    ]  # fmt: skip
+    rows = [0, 0, 1, 2, 0, 1, 2, 3]
+    lines = [
+        line_of([PageWord(text, x, 12 * y, x + 9, 12 * y + 10)]) for (x, text), y in zip(placed, rows, strict=True)
+    ]
+    assert reference_list([Region("reference", 1, lines, lines[0].box)]) == [
+        "Author0. 1990. On lamps. In Colours.",
+        "Author1. 1991. On oil.",
+        "Author2. 1992. On light. In Colours.",
+        "Author3. 1993. On dusk. In Lamps.",
+    ]
 
 
 def test_words_broken_at_a_columns_end_are_mended(tmp_path: Path) -> None:

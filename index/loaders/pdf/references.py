@@ -53,12 +53,18 @@ def _beginnings(lines: Sequence[tuple[int, TextLine]]) -> tuple[list[bool], bool
         last += numbered[-1]
     if sum(numbered) > 2:
         return numbered, True
+    # Of a row that is set apart in pieces the first counts.
+    beside = [abs(b.middle - a.middle) < 0.5 * b.height and b.x0 > a.x0 for (_, a), (_, b) in pairwise(lines)]
+    heads = [True, *(not one for one in beside)][: len(lines)]
     pages = defaultdict[int, list[TextLine]](list)
-    for page, line in lines:
-        pages[page].append(line)
-    columns = [[other for other in pages[page] if abs(other.x0 - line.x0) < _NEAR] for page, line in lines]
+    for (page, line), head in zip(lines, heads, strict=True):
+        if head:
+            pages[page].append(line)
+    columns = [[other for other in pages[page] if abs(other.x0 - line.x0) < _NEAR] or [line] for page, line in lines]
     lefts = [min(other.x0 for other in column) for column in columns]
-    hanging = [line.x0 < left + 0.4 * line.height for (_, line), left in zip(lines, lefts, strict=True)]
+    hanging = [
+        head and line.x0 < left + 0.4 * line.height for (_, line), left, head in zip(lines, lefts, heads, strict=True)
+    ]
     if sum(hanging) < 0.9 * len(hanging):
         return hanging, False
     # Neither numbers nor indents: what follows a line that ends a sentence, if that ends early or this names a year.

@@ -17,6 +17,7 @@ from evaluation.sets.quotes import placed
 from index.collection import Collection
 from server.turn.models import TurnModels
 from server.turn.pipeline import TurnEngine
+from server.turn.style import answer_style
 
 if TYPE_CHECKING:
     from evaluation.metrics.bertscore import BertScore
@@ -102,7 +103,7 @@ def _engine(rewriter: Rewriter, listening: Listening | None, bench: Bench) -> It
             opened[name] = bench.open(name, bench.plain)
         return opened[name]
 
-    models = TurnModels(rewriter, bench.reranker, cast("Any", listening))
+    models = TurnModels(rewriter, bench.reranker, cast("Any", listening), style=answer_style(bench.settings.llm))
     try:
         yield TurnEngine(collection=collection, models=models, settings=bench.settings)
     finally:

@@ -23,6 +23,7 @@ from server.turn.pipeline import TurnEngine
 from server.turn.prompt import PromptMessage, TurnPrompt
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence
+from server.turn.style import AnswerStyle
 from text.asking import QuestionContext
 from text.recorder import current, plain
 
@@ -229,7 +230,8 @@ class _Stands:
         elif name != "none":
             model = cast("BaseChatModel", _RecordedModel(self))
         reranker = _RecordedReranker(self) if self.trace.attributes.get("reranker") else None
-        return TurnModels(_RecordedRewriter(self.trace, self.changes.rewrite), reranker, model, name)
+        style: AnswerStyle = "full" if self.trace.attributes.get("style") == "full" else "short"
+        return TurnModels(_RecordedRewriter(self.trace, self.changes.rewrite), reranker, model, name, style)
 
     async def of_search(self, group: str = "") -> TurnModels:
         """The same."""

@@ -182,7 +182,15 @@ class LLMSettings(SettingsGroup):
         "", description="What each group's own salt at a vLLM is made from; empty: at random, and for a vLLM only."
     )
     temperature: float = Field(0.0, ge=0, le=2, description="Sampling temperature of answers.")
-    answer_tokens: int = Field(400, ge=16, description="Longest answer, in tokens.")
+    style: Literal["auto", "short", "full"] = Field(
+        "auto",
+        description="`short` answers in one to three sentences; `full` says all that is needed to act on it, with "
+        "steps, tables and code. `auto` is full for a model with a context of 8,192 tokens or more that writes 20 a "
+        "second or more; until its first answer was timed, one at an address is believed to.",
+    )
+    answer_tokens: int = Field(
+        0, ge=0, description="Longest answer, in tokens; 0 takes 400 for a short one and 1,200 for a full one."
+    )
     context_tokens: int = Field(4096, ge=512, description="Context window of one request, in tokens.")
     evidence_tokens: int = Field(
         0, ge=0, description="Tokens of the passages a model reads; 0 takes 450 for one that runs here, 2,400 at a URL."
@@ -220,6 +228,10 @@ class LLMSettings(SettingsGroup):
     def remote(self) -> bool:
         """Whether the model is asked at an address."""
         return bool(self.address)
+
+    def longest_answer(self, style: Literal["short", "full"]) -> int:
+        """Tokens an answer of that style may have."""
+        return self.answer_tokens or (1200 if style == "full" else 400)
 
     @property
     def shown_evidence_tokens(self) -> int:

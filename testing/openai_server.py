@@ -23,7 +23,8 @@ class FakeOpenAIServer:
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
     seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
     `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none. The list
-    of models says by whom its own is `owned_by`. With `logprobs` each piece is a token of that log probability.
+    of models says by whom its own is (`owned_by`) and how long a context it has (`max_model_len`). With `logprobs` each
+    piece is a token of that log probability.
     Where a text is forced, what `forced` makes of the request is told, tokens with theirs: as vLLM tells of prompts, or
     as llama.cpp of grammars. All of it may be changed while it serves. `requests` and `headers` keep what came in;
     `streaming` is set once a piece was sent, `disconnected` when a client goes before the end.
@@ -37,6 +38,7 @@ class FakeOpenAIServer:
     raw: bytes = b""
     deaf: bool = False
     owned_by: str = "testing"
+    max_model_len: int = 0
     logprobs: float | None = None
     forced: Callable[[dict[str, Any]], Sequence[tuple[str, float]]] | None = None
     url: str = field(default="", init=False)
@@ -82,7 +84,10 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
                     self._wait(3600)
                 self.close_connection = True
                 return
-            self._answer(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": llm.owned_by}]})
+            listed: dict[str, Any] = {"id": "fake", "object": "model", "owned_by": llm.owned_by}
+            if llm.max_model_len:
+                listed["max_model_len"] = llm.max_model_len
+            self._answer(200, {"object": "list", "data": [listed]})
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -30,7 +30,7 @@ def test_the_wheel_holds_every_file_of_every_room(tmp_path: Path) -> None:
     ours = [path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
     assert [name for name in sorted(ours) if "__pycache__" not in name and name not in packed] == []
     assert {f"{room}/py.typed" for room in ROOMS} <= packed
-    assert {"rewriter/default/model.onnx", "ui/static/page.js", "server/turn/prompts/answer.md"} <= packed
+    assert {"rewriter/default/model.onnx", "ui/static/page.js", "server/turn/prompts/answer_full.md"} <= packed
 
 
 def test_the_container_gets_every_room() -> None:

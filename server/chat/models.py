@@ -15,6 +15,7 @@ from server.chat.errors import Unavailable
 from server.rewriters import RewriterKeeper
 from server.settings import Settings
 from server.turn.models import TurnModels
+from server.turn.style import WritingPace, answer_style
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -71,7 +72,8 @@ class EngineKeeper:
     """Starts the engine of the settings once; after a failure the next one who needs it tries again."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
+        self.pace = WritingPace()
         self._starting: asyncio.Task[Engine] | None = None
         self._warming: asyncio.Task[None] | None = None
 
@@ -87,7 +89,7 @@ class EngineKeeper:
         from server.engines import open_engine
 
         def start() -> Engine:
-            engine = open_engine(self._settings)
+            engine = open_engine(self.settings)
             engine.start()
             return engine
 
@@ -101,11 +103,13 @@ class EngineKeeper:
 
         from server.turn.prompt import instructions
 
-        model = limited(engine.chat_model(), 1, self._settings)
-        if model is None or self._settings.llm.remote:
+        llm = self.settings.llm
+        model = limited(engine.chat_model(), 1, 1)
+        if model is None or llm.remote:
             return
+        read = instructions(answer_style(llm, engine.window, self.pace)).text
         try:
-            await model.ainvoke([SystemMessage(instructions().text), HumanMessage("")])
+            await model.ainvoke([SystemMessage(read), HumanMessage("")])
         except Exception as error:  # noqa: BLE001  (whatever a client raises: nothing was lost but a head start)
             log.info("the language model did not read ahead: %s", error)
 
@@ -170,13 +174,17 @@ class ServiceModels(Models):
 
         Raises Unavailable where the language model cannot be started.
         """
-        engine = await (keeper or self.keeper).engine()
-        model = salted(engine.chat_model(), group)
+        keeper = keeper or self.keeper
+        engine = await keeper.engine()
+        model, llm = salted(engine.chat_model(), group), keeper.settings.llm
+        style = answer_style(llm, engine.window, keeper.pace)
         return TurnModels(
             await self._turn_rewriter(model),
             await self._turn_reranker(),
-            limited(model, answer_tokens, self._settings),
+            limited(model, answer_tokens, llm.longest_answer(style)),
             engine.name,
+            style,
+            keeper.pace,
         )
 
     async def of_search(self, group: str = "") -> TurnModels:
@@ -232,11 +240,11 @@ class ChosenModels:
         return await self._models.of_search(group)
 
 
-def limited(model: BaseChatModel | None, answer_tokens: int | None, settings: Settings) -> BaseChatModel | None:
-    """`model` with a shorter longest answer, where it has such a limit and a shorter one is asked for."""
-    if model is None or answer_tokens is None or "max_tokens" not in type(model).model_fields:
+def limited(model: BaseChatModel | None, answer_tokens: int | None, longest: int) -> BaseChatModel | None:
+    """`model` with a longest answer of `longest` tokens, or of fewer that are asked for, where it has such a limit."""
+    if model is None or "max_tokens" not in type(model).model_fields:
         return model
-    return model.model_copy(update={"max_tokens": max(1, min(answer_tokens, settings.llm.answer_tokens))})
+    return model.model_copy(update={"max_tokens": max(1, min(answer_tokens or longest, longest))})
 
 
 def salted(model: BaseChatModel | None, group: str) -> BaseChatModel | None:

@@ -28,6 +28,10 @@ class Engine(Protocol):
     def name(self) -> str:
         """What answers, for traces and people, such as `local:qwen2.5-coder-1.5b-instruct`."""
 
+    @property
+    def window(self) -> int:
+        """The model's context in tokens where its server tells it; 0 otherwise."""
+
     def start(self) -> None:
         """Make the engine ready; blocks until it is."""
 
@@ -52,6 +56,8 @@ class Engine(Protocol):
 
 class StartStop:
     """`with engine:` for anything that has `start` and `stop`."""
+
+    window = 0
 
     def start(self) -> None:
         """Nothing to start."""
@@ -113,7 +119,7 @@ def openai_chat_model(
         streaming=True,
         stream_usage=True,
         temperature=settings.temperature,
-        max_completion_tokens=settings.answer_tokens,
+        max_completion_tokens=settings.longest_answer("short" if settings.style == "short" else "full"),
         timeout=request_timeout(settings),
         stream_chunk_timeout=settings.first_token_seconds,
         max_retries=retries,

@@ -50,6 +50,7 @@ class RemoteEngine(StartStop):
         """Sent with every request, and to a vLLM also where the settings name none: other servers may refuse it."""
         self._clients: tuple[httpx.Client, httpx.AsyncClient] | None = None
         self._chat_model: BaseChatModel | None = None
+        self._windows: dict[str, int] = {}
 
     @property
     def name(self) -> str:
@@ -80,6 +81,7 @@ class RemoteEngine(StartStop):
                 client.close()
                 raise
             self._model = self._model or listed[0]
+            self.window = self._windows.get(self._model, 0)
             # How many turns run at once is the service's decision: a pool of its own would let others starve.
             unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=50)
             self._clients = (client, httpx.AsyncClient(timeout=timeout, limits=unbounded, event_hooks=ATRACED))
@@ -150,7 +152,8 @@ class RemoteEngine(StartStop):
             self._served_by = "vllm" if "vllm" in owners else "llamacpp" if "llamacpp" in owners else ""
             if not self._salt and self._served_by == "vllm":
                 self._salt = secrets.token_hex(16)
-            return [str(model["id"]) for model in listed]
+            self._windows = {str(model["id"]): int(model.get("max_model_len") or 0) for model in listed}
+            return list(self._windows)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise EngineUnreachable(
                 f"The language model at {base_url} does not answer ({str(error) or type(error).__name__}). "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rewriter.protocol import Rewriter
+from server.turn.style import AnswerStyle, WritingPace
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TurnModels:
-    """What works on one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces."""
+    """What works on one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces.
+
+    `style` is how it is to answer, and `pace` is told how fast it did.
+    """
 
     rewriter: Rewriter
     reranker: Reranker | None = None
     chat_model: BaseChatModel | None = None
     name: str = "none"
+    style: AnswerStyle = "short"
+    pace: WritingPace | None = None
 
     async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
         """The same for every turn."""

@@ -8,6 +8,7 @@ belong to its caller.
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -111,7 +112,7 @@ class TurnEngine:
         iterator, or cancelling the task that reads it, stops the model's request at once.
         """
         models = await self._models.of_turn(answer_tokens, group)
-        current().label(engine=models.name)
+        current().label(engine=models.name, style=models.style)
         if models.reranker is not None:
             current().label(reranker=models.reranker.name, reads_conversations=models.reranker.reads_conversations)
         search, watch = self._search(models), Stopwatch()
@@ -185,7 +186,7 @@ class TurnEngine:
                 prompt = await in_thread(lambda: turn.prompt(plan, pool))
             prompt = self.prompted(prompt)
             step, llm, reader = watch.begin("generate"), self._settings.llm, turn.reader
-            usage, said, logprobs = TokenUsage(), list[str](), list[float]()
+            usage, said, logprobs, spoke = TokenUsage(), list[str](), list[float](), 0.0
             pieces = (
                 _said_already(pool.answer)
                 if pool.answer
@@ -202,6 +203,7 @@ class TurnEngine:
                 async with aclosing(pieces):
                     async for piece in pieces:
                         said.append(piece.text)
+                        spoke = spoke or time.perf_counter()
                         logprobs += piece.logprobs
                         usage = usage.plus(piece)
                         for event in reader.feed(piece.text):
@@ -234,6 +236,8 @@ class TurnEngine:
                     },
                 )
                 step.end()
+            if models.pace and spoke:
+                models.pace.add(usage.completion_tokens, time.perf_counter() - spoke)
             for event in await turn.ending(plan, ready, usage):
                 yield event
         except (TurnFailed, IndexingError, EngineError) as failure:
@@ -306,7 +310,7 @@ class _Turn:
         """Search, rerank, select, cut and stem the evidence and build the prompt. Blocks, and is one call in one
         thread: each change of threads delays the first token."""
         retrieval, llm = self._settings.retrieval, self._settings.llm
-        budget = evidence_budget(self._question, llm)
+        budget = evidence_budget(self._question, llm, self._models.style)
         hits, reranked = found or self.hits(search, searched, plan, where, wide=wide)
         # More than a model is shown: it reads the sentences of these that speak to the question.
         selection = select_evidence(
@@ -341,7 +345,8 @@ class _Turn:
 
     def prompt(self, plan: SearchPlan, pool: RecipePool, shown: Mapping[int, str] | None = None) -> TurnPrompt:
         """The request for an answer from what is left in the pool; `shown` is what of it is read. Blocks."""
-        budget = evidence_budget(self._question, self._settings.llm)
+        style = self._models.style
+        budget = evidence_budget(self._question, self._settings.llm, style)
         return build_prompt(
             self._question,
             self._conversation,
@@ -351,6 +356,7 @@ class _Turn:
             about=[term.text for term in plan.rewrite.expansion],
             excerpts=shown or excerpts(plan.matching, pool.passages, self.reader.scorer, budget),
             examples=[(one.question, one.excerpt, one.answer) for one in pool.examples],
+            style=style,
         )
 
     def courteous(self, reply: str) -> list[Event]:

@@ -23,10 +23,11 @@ from typing import Literal, NamedTuple
 import regex
 
 from rewriter.conversation import Conversation
-from rewriter.prompts import load_prompt
+from rewriter.prompts import Prompt, load_prompt
 from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
+from server.turn.style import AnswerStyle
 from server.turn.tables import with_rows_said
 from text.interpolated import Interpolated, PromptPart, fill, parts_of
 from text.sentences import sentence_spans
@@ -141,9 +142,9 @@ class TurnPrompt:
     version: str
 
 
-def evidence_budget(question: str, llm: LLMSettings) -> int:
+def evidence_budget(question: str, llm: LLMSettings, style: AnswerStyle = "short") -> int:
     """Tokens a model is shown of the numbered passages: the setting, or less where the context window is small."""
-    room = llm.context_tokens - llm.answer_tokens - _fixed_tokens() - count_tokens(question)
+    room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style) - count_tokens(question)
     return max(min(llm.shown_evidence_tokens, room), 0)
 
 
@@ -157,17 +158,18 @@ def build_prompt(
     about: Sequence[str] = (),
     excerpts: Mapping[int, str] | None = None,
     examples: Sequence[tuple[str, str, str]] = (),
+    style: AnswerStyle = "short",
 ) -> TurnPrompt:
-    """The request for an answer to `question`, within `llm.context_tokens` less the answer's own.
+    """The request for an answer of a `style` to `question`, within `llm.context_tokens` less the answer's own.
 
     `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
     conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to
     show of each passage by its number; a passage without one is left out. `examples` are questions with an excerpt and
     its answer, shown first. The history gets what is left, newest turns first, at most `HISTORY_TOKENS`.
     """
-    system = load_prompt(PACKAGE, "answer")
+    system = _instructions(style)
     form = load_prompt(PACKAGE, "question")
-    room = llm.context_tokens - llm.answer_tokens - _fixed_tokens()
+    room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style)
     asked = question
     if meaning and meaning != question:
         asked = f"{question} (that is: {meaning})"
@@ -193,14 +195,18 @@ def _example(form: str, question: str, excerpt: str, answer: str) -> tuple[Promp
     return PromptMessage("user", asked), PromptMessage("assistant", f"{escape(answer).rstrip('.')} [1].")
 
 
-def instructions() -> PromptMessage:
+def instructions(style: AnswerStyle = "short") -> PromptMessage:
     """The message every request begins with: a model that has read it once need not read it again."""
-    return PromptMessage("system", load_prompt(PACKAGE, "answer").text)
+    return PromptMessage("system", _instructions(style).text)
+
+
+def _instructions(style: AnswerStyle) -> Prompt:
+    return load_prompt(PACKAGE, f"answer_{style}")
 
 
 @cache
 def examples() -> tuple[str, ...]:
-    """The sentences that the instructions give as an example of citing, without their numbers."""
+    """The sentences that the instructions, of either style, give as an example of citing, without their numbers."""
     shown = _EXAMPLE.search(instructions().text)
     text = _CITED.sub("", shown[1]) if shown else ""
     return tuple(text[start:end].rstrip(".") for start, end in sentence_spans(text))
@@ -217,8 +223,8 @@ def clip(text: str, tokens: int) -> str:
     return text[:low].rstrip() + "…" if low else ""
 
 
-def _fixed_tokens() -> int:
-    texts = (load_prompt(PACKAGE, "answer").text, load_prompt(PACKAGE, "question").text)
+def _fixed_tokens(style: AnswerStyle) -> int:
+    texts = (_instructions(style).text, load_prompt(PACKAGE, "question").text)
     return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts) + _ROUNDING
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
-from server.diagnosis import check_llm, check_nearby
 
 from server.engines import EngineUnreachable, RemoteEngine, nearby, open_engine
 from server.engines.nearby import nearby_servers
 from server.engines.remote import demand_listed
+from server.installation import check_llm, check_nearby
 from server.registry import resolve
 from server.settings import LLMSettings, Settings
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from index.errors import IndexingError
 from server.chat.errors import Unavailable
+from server.engines import RemoteEngine
 from server.rewriters import RewriterKeeper
 from server.settings import Settings
 from server.turn.models import TurnModels
-from server.turn.style import WritingPace, answer_style
+from server.turn.style import AnswerStyle, WritingPace, answer_style
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -107,7 +108,7 @@ class EngineKeeper:
         model = limited(engine.chat_model(), 1, 1)
         if model is None or llm.remote:
             return
-        read = instructions(answer_style(llm, engine.window, self.pace)).text
+        read = instructions(_style(engine, self)).text
         try:
             await model.ainvoke([SystemMessage(read), HumanMessage("")])
         except Exception as error:  # noqa: BLE001  (whatever a client raises: nothing was lost but a head start)
@@ -177,7 +178,7 @@ class ServiceModels(Models):
         keeper = keeper or self.keeper
         engine = await keeper.engine()
         model, llm = salted(engine.chat_model(), group), keeper.settings.llm
-        style = answer_style(llm, engine.window, keeper.pace)
+        style = _style(engine, keeper)
         return TurnModels(
             await self._turn_rewriter(model),
             await self._turn_reranker(),
@@ -238,6 +239,11 @@ class ChosenModels:
     async def of_search(self, group: str = "") -> TurnModels:
         """As of the service."""
         return await self._models.of_search(group)
+
+
+def _style(engine: Engine, keeper: EngineKeeper) -> AnswerStyle:
+    window = engine.window if isinstance(engine, RemoteEngine) else 0
+    return answer_style(keeper.settings.llm, window, keeper.pace)
 
 
 def limited(model: BaseChatModel | None, answer_tokens: int | None, longest: int) -> BaseChatModel | None:

@@ -28,10 +28,6 @@ class Engine(Protocol):
     def name(self) -> str:
         """What answers, for traces and people, such as `local:qwen2.5-coder-1.5b-instruct`."""
 
-    @property
-    def window(self) -> int:
-        """The model's context in tokens where its server tells it; 0 otherwise."""
-
     def start(self) -> None:
         """Make the engine ready; blocks until it is."""
 
@@ -56,8 +52,6 @@ class Engine(Protocol):
 
 class StartStop:
     """`with engine:` for anything that has `start` and `stop`."""
-
-    window = 0
 
     def start(self) -> None:
         """Nothing to start."""

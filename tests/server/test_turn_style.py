@@ -11,7 +11,6 @@ import pytest
 
 from rewriter import Conversation
 from server.chat.models import ServiceModels
-from server.engines import NoEngine
 from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn.models import TurnModels
 from server.turn.pipeline import TurnEngine
@@ -102,7 +101,6 @@ def test_a_server_that_tells_a_large_context_writes_full_answers(llm: FakeOpenAI
     first, second = asyncio.run(styles())
     assert (first.style, getattr(first.chat_model, "max_tokens", 0)) == ("full", 1200)
     assert (second.style, getattr(second.chat_model, "max_tokens", 0)) == ("short", 400)
-    assert NoEngine().window == 0
 
 
 def test_a_turn_is_asked_in_its_style_and_its_pace_is_kept() -> None:

@@ -262,6 +262,13 @@ class ServerSettings(SettingsGroup):
     write_seconds: float = Field(
         60.0, gt=0, description="A client that takes in nothing of its answer for so long is let go, in seconds."
     )
+    share_days: int = Field(
+        0,
+        ge=0,
+        le=3650,
+        description="Longest life of a link by which a conversation is read without a key, in days; "
+        "0 allows no such links.",
+    )
     trusted_hosts: tuple[str, ...] = Field(
         (),
         description="Names under which people reach the server, such as `docs.example.org` or `*.example.org`; beside "

@@ -19,6 +19,7 @@ from ui.chat import Picture, ask
 from ui.gate import PageGate
 from ui.live import LiveTurns
 from ui.reports import add_reports
+from ui.sharing import add_shared
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
 from ui.workbench import add_workbench
@@ -87,7 +88,16 @@ def build(service: ChatService) -> gr.Blocks:
             elem_id="chat",
             server_functions=[
                 stop,
-                *calls("open_conversation", "show_version", "choose_model", "welcome", "rate", "follow_ups"),
+                *calls(
+                    "open_conversation",
+                    "show_version",
+                    "choose_model",
+                    "share",
+                    "unshare",
+                    "welcome",
+                    "rate",
+                    "follow_ups",
+                ),
             ],
         )
         gr.HTML(
@@ -130,6 +140,7 @@ def _tab(request: gr.Request) -> tuple[str, str]:
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     add_traces(app, service)
+    add_shared(app, service)
     add_workbench(app, service)
     add_reports(app, service)
     mounted: FastAPI = gr.mount_gradio_app(

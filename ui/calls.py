@@ -124,6 +124,17 @@ class Calls:
         asked = _Chosen.model_validate(data)
         return {"model": (await self._service.choose_model(asked.id, asked.model)).model}
 
+    async def share(self, data: object) -> Answer:
+        """`{id}` → `{share, path, days}`: a link by which anybody may read the conversation."""
+        made = await self._service.share_conversation(_Named.model_validate(data).id)
+        return {"share": made.id, "path": made.path, "days": round((made.expires - made.created) / 86_400)}
+
+    async def unshare(self, data: object) -> Answer:
+        """`{id, turn}` → `{}`: take a link back; `turn` is the link's id."""
+        asked = _Versioned.model_validate(data)
+        await self._service.take_back_share(asked.id, asked.turn)
+        return {}
+
     async def delete_conversation(self, data: object) -> Answer:
         """`{id}` → `{}`; one that is gone already is no error."""
         with suppress(NotFound):
@@ -131,7 +142,7 @@ class Calls:
         return {}
 
     async def list_collections(self, data: object) -> Answer:
-        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench, models}`.
+        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench, models, sharing}`.
 
         `person` is who can sign out, or empty; `adding` and `workbench` are what the role allows; `models` are those a
         conversation may be answered by, beside the usual one.
@@ -144,6 +155,7 @@ class Calls:
         chosen = default if default in known or (adding and not known) else next(iter(known), "")
         person = who.name if who.id.startswith(_BY_SESSION) else ""
         more = {"person": person, "adding": adding, "workbench": self._service.may("review"), "models": models}
+        more["sharing"] = bool(self._service.settings.server.share_days)
         return {"collections": names, "chosen": chosen, **more}
 
     async def welcome(self, data: object) -> Answer:

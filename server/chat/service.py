@@ -31,6 +31,7 @@ from server.chat.jobs import JobMixin
 from server.chat.pictures import PictureMixin
 from server.chat.reviewing import ReviewMixin
 from server.chat.runs import RunMixin
+from server.chat.sharing import SharingMixin
 from server.chat.standalone import StandaloneMixin
 from server.chat.statistics import StatisticsMixin
 from server.chat.suggesting import SuggestionMixin
@@ -80,6 +81,7 @@ HISTORY_CHARS_PER_TURN = 8
 
 
 class ChatService(
+    SharingMixin,
     ReviewMixin,
     DocumentMixin,
     PictureMixin,

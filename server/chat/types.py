@@ -15,7 +15,7 @@ from rewriter.conversation import Message
 from server.access import Role
 from server.settings import RecipeName
 from server.store.keys import ApiKey
-from server.store.records import DayCounts, View
+from server.store.records import DayCounts, Share, View
 from server.turn.events import Evidence, RewriteEvent
 
 
@@ -239,6 +239,12 @@ class PassagePage(View):
     data: list[PassageView]
     offset: int
     total: int
+
+
+class NewShare(Share):
+    """A link that was made just now: `path` on this server is the link itself, which cannot be had again."""
+
+    path: str
 
 
 class Readiness(View):

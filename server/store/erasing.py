@@ -96,6 +96,7 @@ def erase_person(connection: sqlite3.Connection, principal: str) -> Erasure:
     connection.execute("DELETE FROM uploads WHERE owner = ?", (principal,))
     connection.execute("DELETE FROM standalone WHERE owner = ?", (principal,))
     sessions.end_all(connection, principal)
+    connection.execute("DELETE FROM shares WHERE json_extract(principal, '$.id') = ?", (principal,))
     # The row stays, for a key must still be needed after the last one was erased.
     connection.execute(
         "UPDATE keys SET name = '', revoked = coalesce(revoked, unixepoch()) WHERE 'key:' || id = ?", (principal,)

@@ -98,6 +98,14 @@ class ConversationDetail(ConversationSummary):
     set_aside: tuple[StoredTurn, ...] = ()
 
 
+class Share(View):
+    """A link by which a conversation may be read until it expires."""
+
+    id: str
+    created: float
+    expires: float
+
+
 class FileResult(View):
     """What became of one file in a job."""
 

@@ -148,6 +148,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             retrieval={"rerank": "never", "answerable": 0.0},
             rewriter={"kind": "none"},
             llm={"model": llm.url},
+            server={"share_days": 7},
         )
         running = _start(settings)
         try:
@@ -234,6 +235,11 @@ def fresh_upload(world: World, who: str) -> Asked:
     return f"/v1/collections/{NAMES['collection']}/documents/uploads/fresh.md", {}
 
 
+def fresh_share(world: World, who: str) -> Asked:
+    place = f"/v1/conversations/{world.ids['conversation']}/shares"
+    return f"{place}/{world.get('alpha reader', 'POST', place, json={})['id']}", {}
+
+
 def fresh_collection(world: World, who: str) -> Asked:
     if who in ("alpha operator", "root"):
         world.uploaded("alpha operator", "alpha-fresh", "fresh.md")
@@ -306,6 +312,12 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "POST /v1/conversations/{conversation_id}/turns": (
         of_a_row(403), at("/v1/conversations/{conversation}/turns", json={"question": "What does wood cost?"})
     ),
+    "GET /v1/conversations/{conversation_id}/shares": (of_a_row(403), at("/v1/conversations/{conversation}/shares")),
+    "POST /v1/conversations/{conversation_id}/shares": (
+        of_a_row(403), at("/v1/conversations/{conversation}/shares", json={})
+    ),
+    "DELETE /v1/conversations/{conversation_id}/shares/{share_id}": (of_a_row(403), fresh_share),
+    "GET /shared/{secret}": (dict.fromkeys(("nobody", *PEOPLE), 404), at("/shared/guessed")),
     "POST /v1/conversations/{conversation_id}/versions": (
         of_a_row(403),
         lambda world, who: (
@@ -465,6 +477,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_conversations": {"query": "wood"},
     "rename_conversation": {"id": "{conversation}", "title": "Mine"},
     "choose_model": {"id": "{conversation}", "model": ""},
+    "share": {"id": "{conversation}"},
+    "unshare": {"id": "{conversation}", "turn": "x"},
     "delete_conversation": {"id": "{conversation}"},
     "list_collections": {},
     "watch_jobs": {"jobs": {"{job}": "x"}},
@@ -510,6 +524,8 @@ def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
             if name not in (
                 "rename_conversation",
                 "choose_model",
+                "share",
+                "unshare",
                 "delete_conversation",
                 "show_version",
                 "watch_jobs",

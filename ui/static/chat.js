@@ -37,6 +37,7 @@ function here(id, title, name) {
   if (name) collection = name;
   part("collection").textContent = id ? collection : "";
   part("export").hidden = !id;
+  part("share").hidden = !id || !element.dataset.sharing;
   if (id) part("export").href = `v1/conversations/${encodeURIComponent(id)}/export?format=markdown`;
   const address = new URL(location.href);
   ["document", "at", "collection"].forEach((key) => address.searchParams.delete(key));
@@ -57,7 +58,9 @@ model.addEventListener("change", async () => {
   const answer = await anaphora.call(server, "choose_model", { id: conversation, model: model.value });
   answeredBy(answer ? answer.model : model.dataset.chosen || "");
 });
-anaphora.on("models", ({ names }) => {
+anaphora.on("models", ({ names, sharing }) => {
+  element.dataset.sharing = sharing ? "1" : "";
+  part("share").hidden = !conversation || !sharing;
   model.hidden = !names.length;
   model.replaceChildren(new Option("Usual model", ""), ...names.map((name) => new Option(name, name)));
   answeredBy(model.dataset.chosen || "");
@@ -338,6 +341,14 @@ async function rate(article, change) {
 }
 
 const actions = {
+  share: async () => {
+    const id = conversation, answer = await anaphora.call(server, "share", { id });
+    if (!answer) return;
+    const link = new URL(answer.path, location.href).href;
+    const copied = await navigator.clipboard.writeText(link).then(() => true, () => false);
+    const said = `Whoever has this link reads the conversation for ${answer.days} days: ${link}`;
+    anaphora.toast(copied ? `The link was copied. ${said}` : said, () => anaphora.call(server, "unshare", { id, turn: answer.share }));
+  },
   send: () => send(),
   stop: () => stop(),
   latest: () => { toEnd(); latest.hidden = true; },

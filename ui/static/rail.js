@@ -35,7 +35,7 @@ async function collections(chosen) {
   if (!answer) return;
   element.querySelector('[data-action="choose-files"]').hidden = !answer.adding;
   adding = answer.adding;
-  anaphora.emit("models", { names: answer.models });
+  anaphora.emit("models", { names: answer.models, sharing: answer.sharing });
   const wanted = chosen || collection.value || answer.chosen;
   collection.replaceChildren(...answer.collections.map(({ name, documents, problem }) => {
     const option = new Option(`${name} (${documents.toLocaleString()})`, name);

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """What may be asked for without a key: whether the server lives."""
 
+SHARED = "/shared/"
+"""Below it are links whose secret is all that is asked for."""
+
 REMEMBERED_SECONDS = 2.0
 """For so long it is not looked up again whether a key is needed."""
 
@@ -57,7 +60,7 @@ class KeyGuard:
             await self._app(scope, receive, send)
             return
         answer: Response | None = None
-        is_open = scope["path"] in OPEN_PATHS
+        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(SHARED)
         state = scope.setdefault("state", {})
         state["principal"] = NOBODY
         try:

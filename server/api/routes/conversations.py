@@ -18,7 +18,9 @@ from server.api.sse import EVENTS, TurnStream, event_bytes
 from server.chat import (
     ConversationDetail,
     ConversationSummary,
+    NewShare,
     RunningTurn,
+    Share,
     StoredTurn,
     Trace,
     TurnRequest,
@@ -101,6 +103,41 @@ async def create_conversation(body: NewConversation, service: Service) -> Conver
 async def read_conversation(conversation_id: ConversationId, service: Service) -> ConversationDetail:
     """The conversation with the turns that are shown, oldest first; each names its other `versions`."""
     return await service.conversation(conversation_id)
+
+
+class ShareDays(_Strict):
+    """How long a link lasts."""
+
+    days: int = Field(default=0, ge=0, le=3650, description="0: as long as the server allows (`server.share_days`).")
+
+
+class ShareList(BaseModel):
+    """Links to a conversation."""
+
+    data: list[Share]
+
+
+@router.get("/v1/conversations/{conversation_id}/shares", summary="List the links to a conversation")
+async def list_shares(conversation_id: ConversationId, service: Service) -> ShareList:
+    """Those that have not expired, without their secrets."""
+    return ShareList(data=await service.shares(conversation_id))
+
+
+@router.post("/v1/conversations/{conversation_id}/shares", status_code=201, summary="Share a conversation by a link")
+async def share(conversation_id: ConversationId, body: ShareDays, service: Service) -> NewShare:
+    """Whoever has the link reads the conversation, without a key, until it expires, is taken back, or whoever gave it
+    may not read it any more."""
+    return await service.share_conversation(conversation_id, body.days)
+
+
+@router.delete("/v1/conversations/{conversation_id}/shares/{share_id}", status_code=204, summary="Take a link back")
+async def take_back_share(
+    conversation_id: ConversationId,
+    share_id: Annotated[str, Path(description="The link's id.")],
+    service: Service,
+) -> None:
+    """The link leads to nothing from now on."""
+    await service.take_back_share(conversation_id, share_id)
 
 
 @router.post("/v1/conversations/{conversation_id}/versions", summary="Show another version of a turn")

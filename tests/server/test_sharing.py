@@ -1,0 +1,122 @@
+"""Links by which a conversation is read without a key."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+
+from server.store import erasing, grants, keys
+from testing.openai_server import FakeOpenAIServer
+from tests.serving import MakeSettings, Running, Serve
+
+
+def key(running: Running, name: str) -> tuple[str, dict[str, str]]:
+    made, secret = running.call(
+        running.service.core.database.write(
+            lambda connection: keys.create(connection, name, "reader", frozenset({"default"}))
+        )
+    )
+    return made.id, {"Authorization": f"Bearer {secret}"}
+
+
+def write(running: Running, work: Any) -> Any:
+    return running.call(running.service.core.database.write(work))
+
+
+def test_a_link_shows_what_its_giver_may_read_and_ends(
+    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+) -> None:
+    from ui.sharing import add_shared
+
+    llm.pieces = ("Ten weeks <script>alert(1)</script> ", "<img src=x onerror=alert(1)>. [1]")
+    running = serve(settings_for(llm.url, server={"share_days": 7}))
+    add_shared(running.app, running.service)
+    owner, own = key(running, "owner")
+    _, other = key(running, "other")
+    with running.client() as client:
+
+        def opened(path: str) -> httpx.Response:
+            return client.get(path)
+
+        def shared(**body: int) -> Any:
+            answer = client.post(f"{place}/shares", json=body, headers=own)
+            assert answer.status_code == 201, answer.text
+            return answer.json()
+
+        place = f"/v1/conversations/{client.post('/v1/conversations', json={}, headers=own).json()['id']}"
+        client.post(f"{place}/turns", json={"question": "How long is <b>parental</b> leave?"}, headers=own)
+        assert client.post(f"{place}/shares", json={}, headers=other).status_code == 404
+        assert client.post(f"{place}/shares", json={}).status_code == 401
+        assert client.post(f"{place}/shares", json={"days": 8}, headers=own).status_code == 400
+
+        made = shared(days=2)
+        assert 1.9 < (made["expires"] - time.time()) / 86_400 < 2
+        page = opened(made["path"])
+        assert page.status_code == 200
+        assert "Ten weeks" in page.text
+        assert "leave.md" in page.text, "a source is named"
+        assert "<script" not in page.text
+        assert "<img" not in page.text
+        assert "<b>" not in page.text
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert opened("/shared/guessed").status_code == 404
+        assert client.post(made["path"]).status_code in (404, 405)
+        assert [one["id"] for one in client.get(f"{place}/shares", headers=own).json()["data"]] == [made["id"]]
+
+        # Taken back.
+        assert client.delete(f"{place}/shares/{made['id']}", headers=other).status_code == 404
+        assert client.delete(f"{place}/shares/{made['id']}", headers=own).status_code == 204
+        assert opened(made["path"]).status_code == 404
+
+        # The collection is other people's now, and again the giver's.
+        made = shared()
+        write(running, lambda connection: grants.add(connection, "docs", "elsewhere"))
+        assert opened(made["path"]).status_code == 404
+        write(running, lambda connection: grants.add(connection, "docs", "default"))
+        assert opened(made["path"]).status_code == 200
+
+        # It expires.
+        write(running, lambda connection: connection.execute("UPDATE shares SET expires = 1").rowcount)
+        assert opened(made["path"]).status_code == 404
+
+        # The giver's key is revoked.
+        made, kept = shared(), shared()
+        write(running, lambda connection: erasing.erase_person(connection, f"key:{owner}"))
+        assert opened(made["path"]).status_code == opened(kept["path"]).status_code == 404
+        left = running.call(
+            running.service.core.database.read(lambda c: c.execute("SELECT count(*) FROM shares").fetchone()[0])
+        )
+        assert left == 0, "erasing a person ends the links"
+
+
+def test_a_link_ends_with_the_key_that_gave_it_and_none_is_given_unless_allowed(
+    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+) -> None:
+    running = serve(settings_for(llm.url, server={"share_days": 7}))
+    _, own = key(running, "owner")
+    with running.client() as client:
+        place = f"/v1/conversations/{client.post('/v1/conversations', json={}, headers=own).json()['id']}"
+        secret = client.post(f"{place}/shares", json={}, headers=own).json()["path"].removeprefix("/shared/")
+        assert running.call(running.service.shared(secret))[1]
+        write(running, lambda connection: connection.execute("UPDATE keys SET revoked = 1").rowcount)
+        from server.chat import NotFound
+
+        try:
+            running.call(running.service.shared(secret))
+        except NotFound:
+            pass
+        else:
+            raise AssertionError("a revoked key's link still shows")
+    off = serve(settings_for(llm.url))
+    with off.client() as client:
+        made = client.post("/v1/conversations", json={}, headers=key(off, "another")[1])
+        refused = client.post(
+            f"/v1/conversations/{made.json()['id']}/shares",
+            json={},
+            headers={"Authorization": made.request.headers["authorization"]},
+        )
+        assert refused.status_code == 403
+        assert "server.share_days" in refused.json()["error"]["message"]

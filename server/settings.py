@@ -43,6 +43,7 @@ def default_home() -> Path:
 SERVERS = ("ollama", "vllm")
 """Model servers that `llm.model` may name instead of their address."""
 
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
@@ -262,6 +263,10 @@ class ServerSettings(SettingsGroup):
     write_seconds: float = Field(
         60.0, gt=0, description="A client that takes in nothing of its answer for so long is let go, in seconds."
     )
+    widget_origins: tuple[str, ...] = Field(
+        (),
+        description="Web sites that may show the chat widget, as origins: `https://www.example.org`; empty: none.",
+    )
     share_days: int = Field(
         0,
         ge=0,
@@ -275,6 +280,14 @@ class ServerSettings(SettingsGroup):
         "them only this machine's are answered, and a key or signing in is always needed. Empty answers to this "
         "machine's names where it listens on loopback, else to any.",
     )
+
+    @field_validator("widget_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin} is no origin: write it as https://www.example.org, without a path")
+        return origins
 
     @field_validator("trusted_hosts")
     @classmethod

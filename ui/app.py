@@ -22,6 +22,7 @@ from ui.reports import add_reports
 from ui.sharing import add_shared
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
+from ui.widget import add_widget
 from ui.workbench import add_workbench
 
 TABS = 200
@@ -141,6 +142,7 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     add_traces(app, service)
     add_shared(app, service)
+    add_widget(app, service)
     add_workbench(app, service)
     add_reports(app, service)
     mounted: FastAPI = gr.mount_gradio_app(

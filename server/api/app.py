@@ -37,6 +37,7 @@ from server.api.routes.search import router as search
 from server.api.routes.standalone import router as standalone
 from server.api.routes.statistics import router as statistics
 from server.api.routes.why import router as why
+from server.api.routes.widget import router as widget
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
@@ -100,6 +101,7 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         conversations,
         standalone,
         why,
+        widget,
         feedback,
         reviews,
         collections,

@@ -148,7 +148,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             retrieval={"rerank": "never", "answerable": 0.0},
             rewriter={"kind": "none"},
             llm={"model": llm.url},
-            server={"share_days": 7},
+            server={"share_days": 7, "widget_origins": ["https://www.example.org"]},
         )
         running = _start(settings)
         try:
@@ -290,6 +290,12 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at("/v1/chat/completions", json={"model": NAMES["collection"], "messages": MESSAGES})
     ),
     "POST /v1/search": (OF_ALPHA, at("/v1/search", json={"query": "wood", "collection": NAMES["collection"]})),
+    "POST /v1/widget/turns": (
+        {**by_role(OK, 403, 403, foreign=404, root=403)},
+        at("/v1/widget/turns", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
+    ),
+    "GET /widget": (OPEN, at("/widget")),
+    "GET /widget.js": (OPEN, at("/widget.js")),
     "POST /v1/standalone": (of_a_row(), at_source),
     "POST /v1/why": (
         OF_ALPHA,

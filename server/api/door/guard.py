@@ -26,8 +26,8 @@ from server.store import Database, StoreError, keys, sessions
 
 log = logging.getLogger(__name__)
 
-OPEN_PATHS = frozenset({"/health", "/ready"})
-"""What may be asked for without a key: whether the server lives."""
+OPEN_PATHS = frozenset({"/health", "/ready", "/widget.js", "/widget"})
+"""What may be asked for without a key: whether the server lives, and the widget, which holds nothing."""
 
 SHARED = "/shared/"
 """Below it are links whose secret is all that is asked for."""

@@ -18,6 +18,8 @@ _COMMON = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 
+_AGAINST_FRAMES = ("X-Frame-Options", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy")
+
 API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 # Gradio builds functions from strings and writes its configuration into inline scripts; images and forms,
@@ -68,4 +70,7 @@ def _of(path: str) -> dict[str, str]:
     if path.startswith("/login"):
         # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
         return {**_COMMON, "Content-Security-Policy": LOGIN_POLICY, "Referrer-Policy": "same-origin"}
+    if path == "/widget":
+        # Shown in frames of the sites that its own policy names.
+        return {name: value for name, value in _COMMON.items() if name not in _AGAINST_FRAMES}
     return {**_COMMON, "Content-Security-Policy": PAGE_POLICY}

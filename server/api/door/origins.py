@@ -16,6 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from server.access.settings import is_loopback
 from server.api.errors import error_response
 
+WIDGET_SCRIPT = "/widget.js"
+"""What pages of other origins load: it holds nothing, and is not there unless the settings name some."""
+
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _PORTS = {"http": ":80", "https": ":443"}
 
@@ -54,7 +57,7 @@ class OriginGuard:
         origin = headers.get("origin")
         scheme = str(scope["scheme"]).replace("ws", "http")
         foreign = origin is not None and origin.lower() != f"{scheme}://{host.lower().removesuffix(_PORTS[scheme])}"
-        if headers.get("sec-fetch-site") == "cross-site":
+        if headers.get("sec-fetch-site") == "cross-site" and scope["path"] != WIDGET_SCRIPT:
             linked = scope.get("method") in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
             foreign = foreign or scope["type"] != "http" or not linked
         if not foreign:

@@ -212,10 +212,11 @@ async def ask(conversation_id: ConversationId, body: NewTurn, service: Service) 
             recipe=body.recipe,
         )
     )
-    return TurnStream(turn, _events(turn))
+    return TurnStream(turn, turn_events(turn))
 
 
-async def _events(turn: RunningTurn) -> AsyncIterator[bytes]:
+async def turn_events(turn: RunningTurn) -> AsyncIterator[bytes]:
+    """The typed events of a turn, as they are sent."""
     async for event in turn:
         yield event_bytes(event.model_dump_json(), event.type)
 

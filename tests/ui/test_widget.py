@@ -1,0 +1,114 @@
+"""The chat of a web site, in a real browser on another origin."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from server.settings import ServerSettings
+from server.store import keys
+from testing.openai_server import FakeOpenAIServer
+from tests.serving import MakeSettings, Running, Serve
+from ui.widget import add_widget
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+EVIL = 'Ten weeks <img src=x onerror="window.owned=1"><script>window.owned=1</script>. [1]'
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture
+def web_site(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """The port and the folder of somebody's web site."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_port, folder
+        server.shutdown()
+
+
+def key(running: Running, role: str) -> str:
+    made = running.service.core.database.write_blocking(
+        lambda connection: keys.create(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
+    )
+    return str(made[1])
+
+
+@pytest.mark.browser
+def test_a_web_site_shows_the_chat_and_no_other_site_does(
+    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+) -> None:
+    port, folder = web_site
+    llm.pieces = (EVIL,)
+    running = serve(settings_for(llm.url, server={"widget_origins": [f"http://localhost:{port}"]}))
+    add_widget(running.app, running.service)
+    for role in ("reader", "operator"):
+        (folder / f"{role}.html").write_text(
+            f'<!doctype html><title>Shop</title><h1>Shop</h1><script src="{running.url}/widget.js" '
+            f'data-key="{key(running, role)}" data-collection="docs" data-label="Ask us" async></script>',
+            "utf-8",
+        )
+    context = browser.new_context(service_workers="block")
+    page = context.new_page()
+    page.set_default_timeout(45_000)
+    page.goto(f"http://localhost:{port}/reader.html")
+    page.click("button:text('Ask us')")
+    frame = page.frame_locator("iframe")
+    for n, question in enumerate(("How long is parental leave?", "And by fax?"), start=1):
+        frame.locator("#question").fill(question)
+        frame.locator("#question").press("Enter")
+        frame.locator(f"article:nth-child({n})[data-state=answered]").wait_for()
+    shown = frame.locator("article .answer").first.inner_text()
+    assert "<img src=x" in shown, "what a model says is text"
+    frame.locator("article summary").first.click()
+    assert "Parental leave lasts ten weeks." in frame.locator("blockquote").first.inner_text()
+    assert len(llm.requests) == 2
+    assert "How long is parental leave?" in str(llm.requests[1]["messages"]), "the second question has its history"
+    inner = next(one for one in page.frames if one.url.startswith(running.url))
+    assert inner.evaluate("window.owned") is None
+    assert page.evaluate("window.owned") is None
+
+    # A key that may do more is refused.
+    page.goto(f"http://localhost:{port}/operator.html")
+    page.click("button:text('Ask us')")
+    frame.locator("#question").fill("How long is parental leave?")
+    frame.locator("#question").press("Enter")
+    frame.locator("article[data-state=failed]").wait_for()
+    assert "role reader alone" in frame.locator("article .answer").inner_text()
+
+    # The same page at another origin shows no frame of ours.
+    refusals: list[str] = []
+    page.on("console", lambda message: refusals.append(message.text))
+    page.goto(f"http://127.0.0.1:{port}/reader.html")
+    page.click("button:text('Ask us')")
+    page.wait_for_timeout(300)
+    assert any("frame-ancestors" in text or "frame" in text for text in refusals), refusals
+    assert not any(one.url.startswith(running.url) and one.locator("#question").count() for one in page.frames)
+    context.close()
+
+
+def test_without_sites_there_is_no_widget_and_an_origin_is_checked(
+    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+) -> None:
+    running = serve(settings_for(llm.url))
+    add_widget(running.app, running.service)
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"}) as client:
+        assert client.get("/widget").status_code == client.get("/widget.js").status_code == 404
+        refused = client.post("/v1/widget/turns", json={"question": "How long?"})
+        assert refused.status_code == 403
+        assert "server.widget_origins" in refused.text
+    for wrong in ("*", "https://a.example/path", "a.example", "https://a.example; script-src *"):
+        with pytest.raises(ValueError, match="is no origin"):
+            ServerSettings(widget_origins=(wrong,))

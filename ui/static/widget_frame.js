@@ -1,0 +1,77 @@
+// The page in the frame of a web site: whatever is said is written as text alone.
+const given = new URLSearchParams(location.hash.slice(1));
+const turns = document.getElementById("turns"), form = document.getElementById("form");
+const question = document.getElementById("question"), button = form.querySelector("button");
+const history = []; // what was said, for follow-ups; it lives as long as the frame
+
+function add(parent, name, kind, text = "") {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  made.textContent = text;
+  parent.append(made);
+  return made;
+}
+function sources(parent, done) {
+  if (!done.citations.length) return;
+  const box = add(parent, "details");
+  add(box, "summary", "", done.citations.length === 1 ? "1 source" : `${done.citations.length} sources`);
+  for (const one of done.citations) {
+    add(box, "p", "", `[${one.n}] ${[one.title, ...one.heading].filter(Boolean).join(" › ")}`);
+    add(box, "blockquote", "", one.quote);
+  }
+}
+async function ask(text) {
+  const turn = add(turns, "article");
+  add(turn, "p", "asked", text);
+  const answer = add(turn, "p", "answer", "…");
+  let said = "", done = null, failed = "";
+  try {
+    const response = await fetch("v1/widget/turns", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${given.get("key")}` },
+      body: JSON.stringify({ question: text, collection: given.get("collection") || "", history: history.slice(-12) }),
+      credentials: "omit",
+    });
+    if (!response.ok) throw new Error((await response.json()).error.message);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let rest = "", { value, done: over } = await reader.read(); !over; { value, done: over } = await reader.read()) {
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      for (const line of blocks.flatMap((block) => block.split("\n")).filter((line) => line.startsWith("data: "))) {
+        const event = JSON.parse(line.slice(6));
+        if (event.type === "token") answer.textContent = said += event.text;
+        else if (event.type === "done") done = event;
+        else if (event.type === "error") failed = event.message;
+      }
+      turns.scrollTop = turns.scrollHeight;
+    }
+  } catch (error) {
+    failed = error.message;
+  }
+  if (done) {
+    answer.textContent = done.answer;
+    history.push({ role: "user", text }, { role: "assistant", text: done.answer });
+    sources(turn, done);
+  } else {
+    answer.classList.add("failed");
+    answer.textContent = failed || "The connection was lost. Ask again.";
+  }
+  turn.dataset.state = done ? done.status : "failed";
+  turns.scrollTop = turns.scrollHeight;
+}
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const text = question.value.trim();
+  if (!text || button.disabled) return;
+  button.disabled = true;
+  question.value = "";
+  await ask(text);
+  button.disabled = false;
+  question.focus();
+});
+question.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    form.requestSubmit();
+  }
+});

@@ -43,7 +43,7 @@ from server.chat.types import (
     WhySentenceView,
     WhyView,
 )
-from server.runs.records import RunChanges, RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
+from server.runs.records import RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from server.settings import Settings
 from server.store.records import (
     AuditRecord,
@@ -129,7 +129,6 @@ __all__ = [
     "ReviewPage",
     "ReviewState",
     "RewriteEvent",
-    "RunChanges",
     "RunCommand",
     "RunCurve",
     "RunDetail",

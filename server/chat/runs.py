@@ -15,9 +15,9 @@ from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from server.chat.translated import store_errors
 from server.runs import promotion
 from server.runs.commands import CommandBusy
-from server.runs.plans import FOLDERS, Offer, PlanError, PlannedRun
+from server.runs.plans import FOLDERS, CommandPlan, PlanError, PlannedRun, plans
 from server.runs.reading import RunReader, read_record
-from server.runs.records import RunChanges, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
+from server.runs.records import RunCommand, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from server.store import jobs
 from text.names import NAME_RULE, is_name
 
@@ -32,8 +32,7 @@ class RunMixin(Acting):
     @acting("server")
     async def run_plans(self) -> list[RunPlan]:
         """What may be started, and with what."""
-        offer = await self._offer()
-        return await asyncio.to_thread(offer.plans)
+        return [plan.shown() for plan in (await self._plans()).values()]
 
     @acting("server")
     async def runs(self) -> list[RunSummary]:
@@ -49,18 +48,13 @@ class RunMixin(Acting):
         return found
 
     @acting("server")
-    async def compare_runs(self, group: RunGroup, before: str, after: str) -> RunChanges:
-        """The figures of two runs side by side. Raises NotFound."""
-        return self._runs.compare(await self.run(group, before), await self.run(group, after))
-
-    @acting("server")
     async def run_folder(self, group: RunGroup, name: str) -> Path:
         """Where a run lies. Raises NotFound."""
         await self.run(group, name)
         return self.core.settings.home / FOLDERS[group] / name
 
     @acting("server")
-    async def start_run(self, command: str, values: Mapping[str, str], name: str = "") -> RunDetail:
+    async def start_run(self, command: RunCommand, values: Mapping[str, str], name: str = "") -> RunDetail:
         """Start a command with these values of its fields. Raises InvalidRequest, Conflict."""
         if name and not is_name(name):
             raise InvalidRequest(f"This cannot be a run's name: use {NAME_RULE}.", param="name")
@@ -128,21 +122,20 @@ class RunMixin(Acting):
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error
 
-    async def _offer(self) -> Offer:
-        """What there is to start with: the collections of which the files are known."""
+    async def _plans(self) -> dict[str, CommandPlan]:
+        """What may be started, with the collections of which the files are known."""
         found = dict[str, list[Path]]()
         for info in await self.listed():
             with store_errors():
                 kept = await self.core.database.read(lambda c, name=info.name: jobs.sources(c, name))  # type: ignore[misc]
-            uploads = self.core.uploads.root(info.name)
-            if paths := [path for path in (*kept, uploads) if path.exists()]:
+            if paths := [path for path in (*kept, self.core.uploads.root(info.name)) if path.exists()]:
                 found[info.name] = paths
-        return Offer(self.core.settings.home.absolute(), found)
+        return await asyncio.to_thread(plans, self.core.settings.home.absolute(), found)
 
-    async def _planned(self, command: str, name: str, values: Mapping[str, str]) -> PlannedRun:
-        offer = await self._offer()
+    async def _planned(self, command: RunCommand, name: str, values: Mapping[str, str]) -> PlannedRun:
+        plan = (await self._plans())[command]
         try:
-            return await asyncio.to_thread(offer.plan, command, name, values)
+            return plan.run(self.core.settings.home.absolute(), name, values)
         except PlanError as error:
             raise InvalidRequest(str(error), code="cannot_start") from error
 

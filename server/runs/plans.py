@@ -7,9 +7,10 @@ collections were made from. Nothing of a request is an argument by itself, and n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from rewriter.load import READERS, RERANKERS, REWRITERS
 from rewriter.training.families import family
@@ -27,15 +28,11 @@ FOLDERS: Mapping[RunGroup, str] = {
 }
 """Where the runs of each group lie in a home."""
 
-DATA = "data"
-"""The folder of a home for data sets of one's own."""
-_SETS = {
-    "doc2dial": "doc2dial",
-    "synthetic": "synthetic",
-    "mtrag": "mtrag-cloud",
-    "product_dialogs": "product-*",
-}
+_SETS = {"doc2dial": "doc2dial", "synthetic": "synthetic", "mtrag": "mtrag-cloud", "product_dialogs": "product-*"}
 """Folder of data sets → what `anaphora eval` calls what is in it."""
+
+_Choices: TypeAlias = Mapping[str, Sequence[str]]
+"""What can be chosen → the arguments that say so."""
 
 
 class PlanError(Exception):
@@ -54,206 +51,154 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What a home has to start runs with: the paths of collections, and folders by the names they are chosen by."""
+class CommandPlan:
+    """A command of this home: what it begins with, its fields, and the choices that each one's values stand for.
 
-    home: Path
-    collections: Mapping[str, Sequence[Path]]
+    A field without choices is a number, and its option's name is the field's. `named` says where its run lies.
+    """
 
-    def plans(self) -> list[RunPlan]:
-        """Every command, with its fields."""
-        return [plan.shown(self) for plan in _PLANS]
-
-    def plan(self, command: str, name: str, values: Mapping[str, str]) -> PlannedRun:
-        """The command with these values; a run without a name is called by its first field and the time.
-
-        Raises PlanError.
-        """
-        plan = next((plan for plan in _PLANS if plan.command == command), None)
-        if plan is None:
-            raise PlanError(f"There is no command {command[:80]!r} to start; there are {', '.join(_BY_NAME)}.")
-        shown = plan.shown(self)
-        if shown.missing:
-            raise PlanError(shown.missing)
-        if unknown := [key for key in values if key not in {field.name for field in shown.fields}]:
-            raise PlanError(f"There is no field {unknown[0][:80]!r} of {command}.")
-        fields = {field.name: _checked(field, values.get(field.name, field.default)) for field in shown.fields}
-        chosen = name or f"{next(iter(fields.values())).replace('/', '-')[:40]}-{time.strftime('%Y%m%d-%H%M%S')}"
-        group = plan.group(fields)
-        folder = self.home / FOLDERS[group] / chosen
-        return PlannedRun(plan.command, group, folder, fields, tuple(plan.arguments(self, fields, folder)))
-
-    def synth_runs(self) -> dict[str, Path]:
-        """Finished runs of `anaphora synth`, by name."""
-        found = sorted((self.home / FOLDERS["synth"]).glob("*/dialogs.train.jsonl"))
-        return {path.parent.name: path.parent for path in found}
-
-    def training_data(self) -> dict[str, Path]:
-        """Folders that recipes can read from."""
-        found = {f"adapt/{path.parents[1].name}": path.parent for path in self._found("adapt/*/data/train.jsonl")}
-        return ({DATA: self.home / DATA} if (self.home / DATA).is_dir() else {}) | found
-
-    def sets(self) -> dict[str, tuple[str, ...]]:
-        """What can be measured on, and the arguments that say so."""
-        found = {f"synth/{name}": (f"--sets=synth:{path}",) for name, path in self.synth_runs().items()}
-        data = self.home / DATA
-        there = [(folder, name) for folder, name in _SETS.items() if (data / folder).is_dir()]
-        return found | {name: (f"--sets={name}", f"--data={data}") for _, name in there}
-
-    def gold(self) -> dict[str, Path]:
-        """Files of questions with their answers."""
-        return {path.name: path for path in self._found("gold/*.jsonl")}
-
-    def _found(self, pattern: str) -> list[Path]:
-        return sorted(self.home.glob(pattern))
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
     command: RunCommand
     about: str
-    fields: Callable[[Offer], Iterator[RunField]]
-    group: Callable[[Mapping[str, str]], RunGroup]
-    arguments: Callable[[Offer, Mapping[str, str], Path], Sequence[str]]
     missing: str
+    begins: tuple[str, ...]
+    named: str
+    fields: tuple[tuple[RunField, _Choices], ...]
 
-    def shown(self, offer: Offer) -> RunPlan:
-        fields = tuple(self.fields(offer))
-        lacking = any(not field.choices and not field.most for field in fields)
+    def shown(self) -> RunPlan:
+        """What a form needs."""
+        lacking = any(not field.choices and not field.most for field, _ in self.fields)
+        fields = tuple(field for field, _ in self.fields)
         return RunPlan(command=self.command, about=self.about, fields=fields, missing=self.missing if lacking else "")
 
-
-def _checked(field: RunField, value: str) -> str:
-    if field.choices:
-        if value not in field.choices:
-            raise PlanError(f"{field.name} is one of {', '.join(field.choices)}, not {value[:80]!r}.")
-    elif not (value.isascii() and value.isdecimal() and len(value) < 10 and field.least <= int(value) <= field.most):
-        raise PlanError(f"{field.name} is a whole number from {field.least} to {field.most}, not {value[:80]!r}.")
-    return value
-
-
-def _choice(name: str, label: str, choices: Sequence[str], default: str = "") -> RunField:
-    return RunField(name=name, label=label, choices=tuple(choices), default=default or next(iter(choices), ""))
-
-
-def _number(name: str, label: str, least: int, most: int, default: int) -> RunField:
-    return RunField(name=name, label=label, least=least, most=most, default=str(default))
-
-
-def _synth_fields(offer: Offer) -> Iterator[RunField]:
-    yield _choice("collection", "Documents of", list(offer.collections))
-    yield _choice("until", "Make", ("dialogs", "propositions"))
-    yield _number("windows", "Most windows of a document (0: all)", 0, 10_000, 0)
-    yield _number("list_size", "Propositions a dialog is made from", 2, 200, 30)
-    yield _number("minutes", "Ask nothing new after so many minutes (0: no limit)", 0, 100_000, 0)
-
-
-def _synth(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
-    options = (f"--{name.replace('_', '-')}={value}" for name, value in fields.items() if name != "collection")
-    return ("synth", "make", *map(str, offer.collections[fields["collection"]]), f"--out={folder}", *options)
+    def run(self, home: Path, name: str, values: Mapping[str, str]) -> PlannedRun:
+        """With these values; a run without a name is called by its first field and the time. Raises PlanError."""
+        if missing := self.shown().missing:
+            raise PlanError(missing)
+        if unknown := [key for key in values if key not in {field.name for field, _ in self.fields}]:
+            raise PlanError(f"There is no field {unknown[0][:80]!r} of {self.command}.")
+        fields, arguments = dict[str, str](), list(self.begins)
+        for field, choices in self.fields:
+            value = fields[field.name] = values.get(field.name, field.default)
+            if choices and value not in choices:
+                raise PlanError(f"{field.name} is one of {', '.join(choices)}, not {value[:80]!r}.")
+            number = value.isascii() and value.isdecimal() and len(value) < 10
+            if not choices and not (number and field.least <= int(value) <= field.most):
+                raise PlanError(
+                    f"{field.name} is a whole number from {field.least} to {field.most}, not {value[:80]!r}."
+                )
+            arguments += choices[value] if choices else [f"--{field.name.replace('_', '-')}={value}"]
+        name = name or f"{next(iter(fields.values())).replace('/', '-')[:40]}-{time.strftime('%Y%m%d-%H%M%S')}"
+        group = _trained(fields["recipe"]) if self.command == "train" else self.command
+        folder = home / FOLDERS[group] / name
+        return PlannedRun(
+            self.command, group, folder, fields, (*arguments, self.named.format(name=name, folder=folder))
+        )
 
 
-def _train_fields(offer: Offer) -> Iterator[RunField]:
-    yield _choice("recipe", "Recipe", recipes())
-    yield _choice("data", "Data", list(offer.training_data()))
-    yield _number("seed", "Seed", 0, 1_000_000, 1)
-
-
-def _train(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
-    data = offer.training_data()[fields["data"]]
-    return ("train", fields["recipe"], f"--data={data}", f"--name={folder.name}", f"--seed={fields['seed']}")
-
-
-def _adapt_fields(offer: Offer) -> Iterator[RunField]:
-    yield _choice("collection", "Documents of", list(offer.collections))
-    yield _choice("recipe", "What to train", [name for name in recipes() if not name.endswith("-adapt")], "terms")
-    yield _choice("learn", "Learn from", ("dialogs to be written", "reviews", *offer.synth_runs()))
-    yield _number("questions", "Held-out questions to measure on, at most", 1, 10_000, 400)
-    yield _choice("promote", "Promote where it is better", ("no", "yes"))
-
-
-def _adapt(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
-    reviewed, dialogs = fields["learn"] == "reviews", offer.synth_runs().get(fields["learn"])
-    return (
-        "adapt",
-        *(["--from=review"] if reviewed else map(str, offer.collections[fields["collection"]])),
-        f"--name={folder.name}",
-        f"--collection={fields['collection']}",
-        f"--recipe={fields['recipe']}",
-        *([f"--dialogs={dialogs}"] if dialogs else []),
-        f"--questions={fields['questions']}",
-        "--promote" if fields["promote"] == "yes" else "--no-promote",
+def plans(home: Path, collections: Mapping[str, Iterable[Path]]) -> dict[str, CommandPlan]:
+    """Every command, with what this home and the files of its collections offer to it."""
+    documents = {name: tuple(map(str, paths)) for name, paths in collections.items()}
+    data = home / "data"
+    made = {path.parent.name: path.parent for path in sorted((home / FOLDERS["synth"]).glob("*/dialogs.train.jsonl"))}
+    sets = {f"synth/{name}": (f"--sets=synth:{path}",) for name, path in made.items()} | {
+        name: (f"--sets={name}", f"--data={data}") for folder, name in _SETS.items() if (data / folder).is_dir()
+    }
+    rows = {f"adapt/{path.parents[1].name}": path.parent for path in sorted(home.glob("adapt/*/data/train.jsonl"))}
+    folders = ({"data": data} if data.is_dir() else {}) | rows
+    no_files = "There is no collection whose files are known. Add documents first."
+    found = (
+        CommandPlan(
+            "synth",
+            "Has the language model write propositions and dialogs from the documents of a collection.",
+            no_files,
+            ("synth", "make"),
+            "--out={folder}",
+            (
+                _choice("collection", "Documents of", documents),
+                _choice("until", "Make", {one: (f"--until={one}",) for one in ("dialogs", "propositions")}),
+                _number("windows", "Most windows of a document (0: all)", 0, 10_000, 0),
+                _number("list_size", "Propositions a dialog is made from", 2, 200, 30),
+                _number("minutes", "Ask nothing new after so many minutes (0: no limit)", 0, 100_000, 0),
+            ),
+        ),
+        CommandPlan(
+            "train",
+            "Trains a rewriter, a cross-encoder or a reader by a recipe.",
+            "There is nothing to train on: an adaptation makes data from documents, and data sets of your own go into "
+            "the folder data of the home.",
+            ("train",),
+            "--name={name}",
+            (
+                _choice("recipe", "Recipe", {name: (name,) for name in recipes()}),
+                _choice("data", "Data", {name: (f"--data={path}",) for name, path in folders.items()}),
+                _number("seed", "Seed", 0, 1_000_000, 1),
+            ),
+        ),
+        CommandPlan(
+            "adapt",
+            "Trains for the documents of a collection, measures before and after, and promotes where it is better.",
+            no_files,
+            ("adapt",),
+            "--name={name}",
+            (
+                _choice(
+                    "collection",
+                    "Documents of",
+                    {name: (*paths, f"--collection={name}") for name, paths in documents.items()},
+                ),
+                _choice(
+                    "recipe",
+                    "What to train",
+                    {name: (f"--recipe={name}",) for name in recipes() if not name.endswith("-adapt")},
+                    "terms",
+                ),
+                _choice(
+                    "learn",
+                    "Learn from",
+                    {"dialogs to be written": (), "reviews": ("--from=review",)}
+                    | {name: (f"--dialogs={path}",) for name, path in made.items()},
+                ),
+                _number("questions", "Held-out questions to measure on, at most", 1, 10_000, 400),
+                _choice("promote", "Promote where it is better", {"no": ("--no-promote",), "yes": ("--promote",)}),
+            ),
+        ),
+        CommandPlan(
+            "eval",
+            "Measures searching or answering on questions whose answers are known.",
+            "There is nothing to measure on: a finished run of synth will do, or data sets in the folder data of the "
+            "home.",
+            ("eval",),
+            "--name={name}",
+            (
+                _choice("measure", "Measure", {one: (one,) for one in ("retrieval", "answers")}),
+                _choice("set", "Measured on", sets),
+                _number("every", "Every so manieth question", 1, 1000, 1),
+            ),
+        ),
+        CommandPlan(
+            "diagnose",
+            "Asks questions whose answers are known, and traces each failure to its stage.",
+            "There are no questions to ask: put files of them (docs/diagnose.md) into the folder gold of the home.",
+            ("diagnose",),
+            "--out={folder}",
+            (
+                _choice("collection", "Collection", {name: (f"--collection={name}",) for name in documents}),
+                _choice("gold", "Questions", {path.name: (str(path),) for path in sorted(home.glob("gold/*.jsonl"))}),
+            ),
+        ),
     )
+    return {plan.command: plan for plan in found}
 
 
-def _eval_fields(offer: Offer) -> Iterator[RunField]:
-    yield _choice("set", "Measured on", list(offer.sets()))
-    yield _choice("measure", "Measure", ("retrieval", "answers"))
-    yield _number("every", "Every so manieth question", 1, 1000, 1)
+def _choice(name: str, label: str, choices: _Choices, default: str = "") -> tuple[RunField, _Choices]:
+    first = default or next(iter(choices), "")
+    return RunField(name=name, label=label, choices=tuple(choices), default=first), choices
 
 
-def _eval(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
-    on = offer.sets()[fields["set"]]
-    return ("eval", fields["measure"], *on, f"--every={fields['every']}", f"--name={folder.name}")
+def _number(name: str, label: str, least: int, most: int, default: int) -> tuple[RunField, _Choices]:
+    return RunField(name=name, label=label, least=least, most=most, default=str(default)), {}
 
 
-def _diagnose_fields(offer: Offer) -> Iterator[RunField]:
-    yield _choice("collection", "Collection", list(offer.collections))
-    yield _choice("gold", "Questions", list(offer.gold()))
-
-
-def _diagnose(offer: Offer, fields: Mapping[str, str], folder: Path) -> Sequence[str]:
-    gold = offer.gold()[fields["gold"]]
-    return ("diagnose", str(gold), f"--collection={fields['collection']}", f"--out={folder}")
-
-
-def _trained_group(fields: Mapping[str, str]) -> RunGroup:
-    made = family(read_recipe(fields["recipe"]).model.family).kind.folder
+def _trained(recipe: str) -> RunGroup:
+    made = family(read_recipe(recipe).model.family).kind.folder
     return next(group for group, folder in FOLDERS.items() if folder == made)
-
-
-_PLANS = (
-    _Plan(
-        "synth",
-        "Has the language model write propositions and dialogs from the documents of a collection.",
-        _synth_fields,
-        lambda _: "synth",
-        _synth,
-        "There is no collection whose files are known. Add documents first.",
-    ),
-    _Plan(
-        "train",
-        "Trains a rewriter, a cross-encoder or a reader by a recipe.",
-        _train_fields,
-        _trained_group,
-        _train,
-        "There is nothing to train on: an adaptation makes data from documents, and data sets of your own go into the "
-        f"folder {DATA} of the home.",
-    ),
-    _Plan(
-        "adapt",
-        "Trains for the documents of a collection, measures before and after, and promotes where it is better.",
-        _adapt_fields,
-        lambda _: "adapt",
-        _adapt,
-        "There is no collection whose files are known. Add documents first.",
-    ),
-    _Plan(
-        "eval",
-        "Measures searching or answering on questions whose answers are known.",
-        _eval_fields,
-        lambda _: "eval",
-        _eval,
-        f"There is nothing to measure on: a finished run of synth will do, or data sets in the folder {DATA} of the "
-        "home.",
-    ),
-    _Plan(
-        "diagnose",
-        "Asks questions whose answers are known, and traces each failure to its stage.",
-        _diagnose_fields,
-        lambda _: "diagnose",
-        _diagnose,
-        "There are no questions to ask: put files of them (docs/diagnose.md) into the folder gold of the home.",
-    ),
-)
-_BY_NAME = tuple(plan.command for plan in _PLANS)

@@ -23,7 +23,6 @@ from server.runs.plans import FOLDERS
 from server.runs.promotion import KINDS
 from server.runs.records import (
     CommandRecord,
-    RunChanges,
     RunCurve,
     RunDetail,
     RunGroup,
@@ -48,15 +47,6 @@ _FINISHED: Mapping[RunGroup, str] = {
     "readers": KINDS["readers"].description,
 }
 """The file that a command writes last."""
-_HEADLINES: Mapping[RunGroup, tuple[str, ...]] = {
-    "synth": ("propositions", "dialogs", "questions"),
-    "adapt": ("evaluate after", "evaluate promote", "promote promoted"),
-    "eval": ("kind",),
-    "rewriters": ("family", "rouge_l", "gate_f1", "p50_ms"),
-    "rerankers": ("family", "map", "map_follow_ups"),
-    "readers": ("family", "answer_f1"),
-}
-"""The figures of a run that its line in the list shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +83,12 @@ class RunReader:
             log=tuple(lines[-LOG_LINES:]),
         )
 
-    def compare(self, before: RunDetail, after: RunDetail) -> RunChanges:
-        """Every figure of two runs, those of the first in its order."""
-        names = dict.fromkeys((*before.figures, *after.figures))
-        rows = tuple((name, before.figures.get(name, ""), after.figures.get(name, "")) for name in names)
-        return RunChanges(before=before, after=after, rows=rows)
-
     def _summary(self, group: RunGroup, folder: Path) -> dict[str, Any]:
         record = read_record(folder)
         state = self._state(group, folder, record)
         doing, done, total = "", 0, 0
         if record is not None and state != "done":
             doing, done, total = _progress(_log(folder, LOG_BYTES >> 4))
-        figures = _figures(group, folder)
         promoted = group in KINDS and promoted_run(self.home, KINDS[group]) == folder.name
         return {
             "group": group,
@@ -121,7 +104,6 @@ class RunReader:
             "resumable": record is not None and state in ("failed", "stopped", "interrupted"),
             "report": group in ("eval", "diagnose") and _finished(group, folder),
             "problem": _problem(folder) if state == "failed" else "",
-            "headline": ", ".join(f"{name} {figures[name]}" for name in _HEADLINES.get(group, ()) if name in figures),
         }
 
     def _tables(self, group: RunGroup, folder: Path) -> Iterator[RunTable]:

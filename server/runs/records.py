@@ -74,7 +74,6 @@ class RunSummary(View):
     resumable: bool = False
     report: bool = False
     problem: str = ""
-    headline: str = ""
 
 
 class RunCurve(View):
@@ -102,11 +101,3 @@ class RunDetail(RunSummary):
     curves: tuple[RunCurve, ...] = ()
     tables: tuple[RunTable, ...] = ()
     log: tuple[str, ...] = ()
-
-
-class RunChanges(View):
-    """Two runs side by side: each figure of both, and their curves."""
-
-    before: RunDetail
-    after: RunDetail
-    rows: tuple[tuple[str, str, str], ...]

@@ -382,7 +382,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/runs": (THE_SERVER, at("/v1/runs")),
     "POST /v1/runs": (by_role(403, 403, 403, foreign=None, root=400), at("/v1/runs", json={"command": "train"})),
     "GET /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),
-    "GET /v1/runs/{group}/{name}/changes": (NO_RUN, at("/v1/runs/synth/none/changes?before=other")),
     "POST /v1/runs/{group}/{name}/stop": (NO_RUN, at("/v1/runs/synth/none/stop")),
     "POST /v1/runs/{group}/{name}/resume": (NO_RUN, at("/v1/runs/synth/none/resume")),
     "DELETE /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),

@@ -39,10 +39,10 @@ function list() {
   bench.part("nothing").hidden = runs.length > 0;
   const rows = runs.map((run) => [
     bench.element("a", run.name, { href: `#${run.group}/${encodeURIComponent(run.name)}`, "data-run": `${run.group}/${run.name}` }),
-    WORDS[run.group], state(run), run.headline, bench.when(run.started),
+    WORDS[run.group], state(run), bench.when(run.started),
   ]);
   const focused = document.activeElement?.dataset.run;
-  bench.part("list").replaceChildren(...(rows.length ? [bench.table(["Run", "Kind", "State", "Came to", "Begun"], rows, { label: "Runs" })] : []));
+  bench.part("list").replaceChildren(...(rows.length ? [bench.table(["Run", "Kind", "State", "Begun"], rows, { label: "Runs" })] : []));
   if (focused) [...document.querySelectorAll("[data-run]")].find((one) => one.dataset.run === focused)?.focus();
   bench.part("back").replaceChildren(...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
     bench.button(`Roll back the ${WORDS[group]}`, async () => {
@@ -83,23 +83,23 @@ async function detail(asked = false) {
     // Who promotes compares with what serves.
     before = (TRAINED.includes(group) && runs.find((run) => run.group === group && run.promoted && run.name !== name)?.name) || "";
   }
-  const answer = await bench.tried("GET", before ? `${address(group, name)}/changes?before=${encodeURIComponent(before)}` : address(group, name));
+  const [answer, other] = await Promise.all([name, before].map((one) => (one ? bench.tried("GET", address(group, one)) : null)));
   if (!answer) return;
-  const run = before ? answer.said.after : answer.said, changes = before ? answer.said : null;
+  const run = answer.said, beside = other?.said;
   const open = new Set([...box.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
   const fold = (title, ...children) => bench.element("details", null, { open: open.has(title) }, bench.element("summary", title), ...children);
   const choosing = box.contains(document.activeElement) && document.activeElement.matches("select");
   if (choosing && !asked) return;
   const focused = document.activeElement?.textContent;
   const inside = box.contains(document.activeElement);
-  const curves = [...run.curves, ...(changes ? changes.before.curves.map((one) => ({ ...one, name: `${one.name} of ${before}` })) : [])];
+  const curves = [...run.curves, ...(beside ? beside.curves.map((one) => ({ ...one, name: `${one.name} of ${before}` })) : [])];
   box.replaceChildren(bench.element("div", null, { class: "card" },
     bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · begun ${bench.when(run.started)}${run.who ? ` by ${run.who}` : " in a terminal"}`),
     run.problem ? bench.element("p", run.problem, { class: "bad" }) : null,
     acts(run),
     ...run.tables.map((one) => bench.element("div", null, {}, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
     curves.length ? plots(curves) : null,
-    changes ? bench.table(["Figure", before, run.name], changes.rows, { numbers: [1, 2], label: "Figures of both" }) : Object.keys(run.figures).length ? fold("Figures", figures(run)) : null,
+    beside ? bench.table(["Figure", beside.name, run.name], [...new Set([...Object.keys(beside.figures), ...Object.keys(run.figures)])].map((one) => [one, beside.figures[one] ?? "", run.figures[one] ?? ""]), { numbers: [1, 2], label: "Figures of both" }) : Object.keys(run.figures).length ? fold("Figures", figures(run)) : null,
     run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null,
     run.log.length ? fold("Log", bench.element("pre", run.log.join("\n"), { tabindex: 0, "data-log": true })) : null));
   if (choosing) box.querySelector("select")?.focus();

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from server.api.dependencies import Service
-from server.chat import RunChanges, RunCommand, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
+from server.chat import RunCommand, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Runs"])
@@ -67,17 +67,6 @@ async def start_run(body: StartRun, service: Service) -> RunDetail:
 async def show_run(group: Group, name: RunName, service: Service) -> RunDetail:
     """How far it is, with its curves, figures and the end of its log."""
     return await service.run(group, name)
-
-
-@router.get("/v1/runs/{group}/{name}/changes", summary="Compare two runs")
-async def compare_runs(
-    group: Group,
-    name: RunName,
-    service: Service,
-    before: Annotated[str, Query(description="The run it is compared with.", max_length=NAME_CHARS)],
-) -> RunChanges:
-    """The figures of both, side by side."""
-    return await service.compare_runs(group, before, name)
 
 
 @router.post("/v1/runs/{group}/{name}/stop", status_code=202, summary="Stop a run")

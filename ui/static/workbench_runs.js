@@ -99,7 +99,7 @@ async function detail(asked = false) {
     acts(run),
     ...run.tables.map((one) => bench.element("div", null, {}, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
     curves.length ? plots(curves) : null,
-    beside ? bench.table(["Figure", beside.name, run.name], [...new Set([...Object.keys(beside.figures), ...Object.keys(run.figures)])].map((one) => [one, beside.figures[one] ?? "", run.figures[one] ?? ""]), { numbers: [1, 2], label: "Figures of both" }) : Object.keys(run.figures).length ? fold("Figures", figures(run)) : null,
+    beside ? bench.table(["Figure", beside.name, run.name], [...new Set([...Object.keys(beside.figures), ...Object.keys(run.figures)])].map((one) => [one, beside.figures[one] ?? "", run.figures[one] ?? ""]), { numbers: [1, 2], label: "Figures of both" }) : !Object.keys(run.figures).length ? null : run.promotable ? figures(run) : fold("Figures", figures(run)),
     run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null,
     run.log.length ? fold("Log", bench.element("pre", run.log.join("\n"), { tabindex: 0, "data-log": true })) : null));
   if (choosing) box.querySelector("select")?.focus();

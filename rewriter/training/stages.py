@@ -36,6 +36,13 @@ class Machine:
     bars: bool = True
 
 
+def on_cpu(cpu_only: bool) -> bool:
+    """Whether it is trained on the CPU; Trainer takes bfloat16 there only if told to stay."""
+    import torch
+
+    return cpu_only or not torch.accelerator.is_available()
+
+
 def bf16_pays(cpu_only: bool) -> bool:
     """Whether the hardware multiplies bfloat16 natively: newer GPUs, and CPUs with AMX or AVX512-BF16."""
     import torch
@@ -92,7 +99,7 @@ def run_stage(
         greater_is_better=False if patient else None,
         restore_callback_states_from_checkpoint=True,
         bf16=bf16_pays(machine.cpu_only),
-        use_cpu=machine.cpu_only,
+        use_cpu=on_cpu(machine.cpu_only),
         seed=seed,
         data_seed=seed,
         prediction_loss_only=True,

@@ -183,3 +183,12 @@ def test_data_without_examples_is_an_error(tmp_path: Path, recipe_of: Recipes, r
     (tmp_path / "papers.jsonl").write_text("", "utf-8")
     with pytest.raises(RecipeError, match="nothing to train on"):
         run(recipe_of(), tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("cpu_only", [True, False])
+def test_every_machine_can_be_trained_on_unasked(tmp_path: Path, cpu_only: bool) -> None:
+    from transformers import TrainingArguments
+
+    from rewriter.training.stages import bf16_pays, on_cpu
+
+    assert TrainingArguments(output_dir=str(tmp_path), bf16=bf16_pays(cpu_only), use_cpu=on_cpu(cpu_only))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import regex
+
 from evaluation.answering import AnsweredTurn
 from evaluation.judge import judged_as, rubric
 from evaluation.metrics.answers import plain
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Label: TypeAlias = Literal[
     "false negative", "false positive", "hallucination", "missing detail", "irrelevant detail", "wrong question"
 ]
+_QUOTED = regex.compile(r"^> ?", regex.MULTILINE)
 RIGHT_F1 = 0.5
 HELD = 0.6
 """Share of an answer's words that say it, if its numbers are there too."""
@@ -75,9 +78,9 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
 
 
 def own_text(turn: AnsweredTurn) -> str:
-    """The answer without markers, and without what the server says in its own words."""
+    """The answer without markers, signs of quotation, and what the server says in its own words."""
     messages = remembered([Message("assistant", turn.answer)]).messages
-    return plain(messages[0].text) if messages else ""
+    return _QUOTED.sub("", plain(messages[0].text)) if messages else ""
 
 
 def held_in(text: str, within: str) -> float:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 KIND = "diagnosis"
 FAILURES = "failures.jsonl"
+STARTED = {"command.json", "command.log"}
+"""What a server keeps of a command that it starts, in the folder of its run."""
 AWAY = 3
 """After so many turns in a row that ended in an error nothing more is asked."""
 

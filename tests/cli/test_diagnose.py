@@ -200,12 +200,18 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     diagnose(*rows, model="none", code=3)
 
 
-def test_a_model_that_is_away_ends_the_run_and_keeps_it(diagnose: Diagnose, llm: FakeOpenAIServer) -> None:
+def test_a_model_that_is_away_ends_the_run_and_keeps_it(
+    diagnose: Diagnose, llm: FakeOpenAIServer, tmp_path: Path
+) -> None:
     rows = [LEAVE | {"id": str(n)} for n in range(5)]
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "command.log").write_text("as a server starts it")
     llm.status = 500
     diagnose(*rows, model=llm.url, code=3)
     llm.status = 200
     assert diagnose(*rows, model=llm.url)[1] == []
+    (tmp_path / "report" / "plan.json").unlink()
+    diagnose(*rows, model=llm.url, code=3)
 
 
 def test_bad_rows_are_named_by_line(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The server: settings, language models, the turn, the chat service, storage, and the HTTP API over them.
 
 What is named here is all that a program needs to serve, and is imported when it is first used:
-`create_app(service, settings)` within `async with open_service(settings) as service`.
+`create_app(service, settings)` within `async with open_service(settings) as service`; and a client of such a server.
 """
 
 from importlib import import_module
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from server.api.app import create_app
     from server.chat import ChatError, ChatService, open_service
+    from server.client import AnaphoraClient, ApiError
     from server.settings import Settings
 
-__all__ = ["ChatError", "ChatService", "Settings", "create_app", "open_service"]
+__all__ = ["AnaphoraClient", "ApiError", "ChatError", "ChatService", "Settings", "create_app", "open_service"]
 
 _HOME = {
+    "AnaphoraClient": "server.client",
+    "ApiError": "server.client",
     "ChatError": "server.chat",
     "ChatService": "server.chat",
     "Settings": "server.settings",

@@ -32,7 +32,7 @@ EXPORTS = {
         "AsyncRewriter", "Conversation", "Decision", "Message", "PassThroughRewriter", "PromptedRewriter", "Rewrite",
         "Rewriter", "RewriterError", "RunError", "Serving", "load_rewriter", "read_recipe", "train",
     },
-    "server": {"ChatError", "ChatService", "Settings", "create_app", "open_service"},
+    "server": {"AnaphoraClient", "ApiError", "ChatError", "ChatService", "Settings", "create_app", "open_service"},
     "ui": {"mount"},
     "text": {
         "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "showable", "stems",

@@ -496,6 +496,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
     "why_source": {"turn": "{stateless}", "n": 1},
     "make_readable": {"collection": "{collection}", "document": "uploads/{uploaded}", "start": 0, "end": 20},
+    "why_linked": {"collection": "{collection}", "document": "uploads/{uploaded}", "text": "See the wood.", "at": 3},
 }
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Form, Request
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from server.chat import ChatService, Principal, differences, trace_calls
+from server.chat import ChatService, Principal, ReplayChanges, Trace, differences, trace_calls
 from ui.templates import render, static
 
 
 def add_traces(app: FastAPI, service: ChatService) -> None:
-    """Put `/traces/TURN_ID` on the app, and `/traces/TURN_ID?with=OTHER_ID` for two side by side."""
+    """Put `/traces/TURN_ID` on the app, `?with=OTHER_ID` for two side by side, and a form to play the turn again."""
     router = APIRouter()
 
     @router.get("/traces/{turn_id}", include_in_schema=False)
@@ -27,7 +27,30 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
         principal: Principal = request.scope["state"]["principal"]
         acting = service.seen_by(principal)
         trace, other = await acting.trace(turn_id), request.query_params.get("with")
-        right = await acting.trace(other) if other else None
+        return _page(trace, await acting.trace(other) if other else None)
+
+    @router.post("/traces/{turn_id}", include_in_schema=False)
+    async def again(
+        turn_id: str,
+        request: Request,
+        rewrite: Annotated[str, Form(max_length=4000)] = "",
+        add: Annotated[str, Form(max_length=4000)] = "",
+        drop: Annotated[str, Form(pattern=r"^[0-9 ,]{0,200}$")] = "",
+        prompt: Annotated[str, Form(max_length=40_000)] = "",
+    ) -> HTMLResponse:
+        """The turn beside itself as it would be with one step changed; nothing of that is stored."""
+        acting = service.seen_by(request.scope["state"]["principal"])
+        await acting.admit()
+        changes = ReplayChanges(
+            rewrite=rewrite.strip(),
+            add=tuple(filter(None, map(str.strip, add.splitlines()))),
+            drop=tuple(map(int, drop.replace(",", " ").split())),
+            prompt=prompt.strip(),
+        )
+        played = await acting.replay(turn_id, changes)
+        return _page(played.record, played.trace, replayed=True)
+
+    def _page(trace: Trace, right: Trace | None, *, replayed: bool = False) -> HTMLResponse:
         if right is None:
             rows: list[dict[str, Any]] = [{"status": "", "left": call, "right": None} for call in trace_calls(trace)]
         else:
@@ -40,6 +63,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             "trace.html",
             trace=trace,
             right=right,
+            replayed=replayed,
             calls=len(rows),
             nonce=nonce,
             data=Markup(data),
@@ -50,6 +74,8 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self'; "
             "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
         )
-        return HTMLResponse(page, headers={"Content-Security-Policy": policy, "Cache-Control": "no-store"})
+        # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
+        headers = {"Content-Security-Policy": policy, "Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
+        return HTMLResponse(page, headers=headers)
 
     app.include_router(router)

@@ -43,6 +43,7 @@ from server.chat.types import (
     WhySentenceView,
     WhyView,
 )
+from server.replay import ReplayChanges
 from server.runs.records import RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from server.settings import Settings
 from server.store.records import (
@@ -124,6 +125,7 @@ __all__ = [
     "Quotation",
     "Rating",
     "Readiness",
+    "ReplayChanges",
     "ReplayedTurn",
     "ReviewDetail",
     "ReviewPage",

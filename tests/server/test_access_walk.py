@@ -335,6 +335,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}")),
     "GET /workbench": (EVERYBODY, at("/workbench")),
     "GET /workbench/review": (AGENTS, at("/workbench/review")),
+    "POST /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}", data={"rewrite": "wood"})),
     "POST /v1/feedback": (
         of_a_row(least="agent"),
         lambda world, who: ("/v1/feedback", {"json": {**RATING, "turn_id": world.ids["stateless"]}}),

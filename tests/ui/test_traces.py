@@ -61,6 +61,14 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     assert "question" in marks.evaluate_all("found => found.map(one => one.title)")
     assert set(marks.evaluate_all("found => found.map(one => one.className)")) == {"", "two"}
 
+    page.click(".again summary")
+    page.fill(".again [name=rewrite]", HOSTILE)
+    page.fill(".again [name=drop]", "1")
+    page.press(".again [name=drop]", "Enter")
+    page.wait_for_selector(".again[open] p:has-text('Now (')")
+    assert page.locator("#rows tr:has-text('changed')").count() > 0
+    page.goto(f"{site.address}/traces/{turn}")
+
     trace = large(turn).model_dump_json()
     site.ask(
         site.service.core.database.write(

@@ -5,12 +5,13 @@ Questions are `evaluation.sets.trials`. What a model said is kept as it comes, a
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from evaluation import scoring
 from evaluation.diagnosis.verdicts import CRITERION, JUDGED_RIGHT, RIGHT_F1
@@ -44,6 +45,10 @@ BETA = 2
 """How much more recall counts than precision where a threshold is fitted."""
 
 
+RankedTrials: TypeAlias = Sequence[tuple[TrialQuestion, Sequence[Evidence]]]
+"""Questions, each with its pool best first."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecipeAnswer:
     """What a recipe chose (numbers of passages) and answered, and how long it took."""
@@ -71,43 +76,51 @@ async def demand_sign(asker: QuoteAsker) -> float:
     return fmean(ratios)
 
 
-async def ask_recipes(
-    trials: Sequence[tuple[TrialQuestion, Sequence[Evidence]]],
+async def run_recipes(
+    trials: RankedTrials,
     recipes: Sequence[str],
     tools: RecipeTools,
-    *,
     first: int,
-    until: float,
-    progress: Callable[[str, int, int], None],
-    keep: Callable[[Mapping[str, object]], None],
+    writer: RunWriter,
+    until: float = math.inf,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[dict[str, RecipeAnswer]]:
     """Every recipe over the `first` of each question's ranked pool: all of one question before the next, until the time
-    is over (`time.monotonic`). The calls of each are handed to `keep`. Raises EngineError."""
+    is over (`time.monotonic`). The calls are kept in `calls.jsonl`. Raises EngineError, EvaluationError.
+    """
+    if any("perplexity" in name for name in recipes):
+        sign = await demand_sign(tools.asker)
+        writer.notes.append(f"perplexity: its sign is right, mean log ratio {sign:.3f} (planted examples).")
     found = list[dict[str, RecipeAnswer]]()
-    for n, (trial, ranked) in enumerate(trials):
-        if time.monotonic() > until:
-            break
-        made = {}
-        for place, name in enumerate(recipes):
-            progress("recipes", n * len(recipes) + place, len(trials) * len(recipes))
-            pool, began = RecipePool(trial.question.text, tuple(ranked[:first])), time.perf_counter()
-            recording = Recording(name)
-            with recording.root:
-                async for event in cook(recipes_of(name), pool, tools):
-                    pool = event if isinstance(event, RecipePool) else pool
-                if not pool.answer:
-                    pool = RecipePool(pool.question, within_budget(pool.passages, tools.budget), pool.examples)
-                text = await answered(pool, tools.asker)
-            chosen = tuple(sorted(one.n for one in pool.passages))
-            made[name] = RecipeAnswer(chosen, text, time.perf_counter() - began)
-            keep({"id": trial.question.id, "recipe": name, "chosen": chosen, "calls": recording.told()})
-        found.append(made)
+    with writer.path("calls.jsonl").open("a", encoding="utf-8") as file:
+        for n, (trial, ranked) in enumerate(trials):
+            if time.monotonic() > until:
+                break
+            made = {}
+            for place, name in enumerate(recipes):
+                progress("recipes", n * len(recipes) + place, len(trials) * len(recipes))
+                pool, began = RecipePool(trial.question.text, tuple(ranked[:first])), time.perf_counter()
+                recording = Recording(name)
+                with recording.root:
+                    async for event in cook(recipes_of(name), pool, tools):
+                        pool = event if isinstance(event, RecipePool) else pool
+                    pool = replace(pool, passages=within_budget(pool.passages, tools.budget))
+                    text = await answered(pool, tools.asker)
+                chosen = tuple(sorted(one.n for one in pool.passages))
+                made[name] = RecipeAnswer(chosen, text, time.perf_counter() - began)
+                row = {"id": trial.question.id, "recipe": name, "chosen": chosen, "calls": recording.told()}
+                print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
+            found.append(made)
+    if "perplexity" in recipes and found:
+        threshold, recall, precision = await fitted(trials[: len(found)], first, tools.asker)
+        writer.notes.append(
+            f"perplexity as fitted to these questions, favouring recall: from {threshold:.3f} on, recall {recall:.3f}, "
+            f"precision {precision:.3f}."
+        )
     return found
 
 
-async def fitted(
-    trials: Sequence[tuple[TrialQuestion, Sequence[Evidence]]], first: int, asker: QuoteAsker
-) -> tuple[float, float, float]:
+async def fitted(trials: RankedTrials, first: int, asker: QuoteAsker) -> tuple[float, float, float]:
     """The perplexity from which passages are best taken, favouring recall, and its recall and precision here.
 
     Raises as the asker; what perplexity has read already is not asked again.
@@ -135,7 +148,7 @@ def is_right(trial: TrialQuestion, said: str) -> bool:
 
 
 def measure(
-    trials: Sequence[tuple[TrialQuestion, Sequence[Evidence]]],
+    trials: RankedTrials,
     answers: Sequence[Mapping[str, RecipeAnswer]],
     first: int,
     writer: RunWriter,

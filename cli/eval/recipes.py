@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from typing import Annotated
@@ -42,13 +41,14 @@ def recipes(
     What a model said is kept: after an interruption the same command goes on. With --minutes what was reached counts.
     """
     from cli.shared.resources import fetch_models
-    from evaluation import recipes as measuring_recipes
     from evaluation.embeddings import pair_scores
+    from evaluation.recipes import RecipeAnswer, measure, run_recipes
     from evaluation.sets.trials import SPLITS, TASKS, load_trials
     from evaluation.standalone import RememberedAsker
     from index.rerank import CrossEncoderReranker
     from server.engines import open_engine
     from server.recipes.base import PACKAGE, RecipeTools
+    from server.recipes.registry import AT_ONCE
     from server.settings import checked_recipe
 
     if data is None:
@@ -57,8 +57,6 @@ def recipes(
         raise InputError(f"--task is one of {', '.join(TASKS)}, and --split one of {', '.join(SPLITS)}.")
     if (split == "test") != final:
         raise InputError("The test split is read once, when nothing is chosen any more: --split test with --final.")
-    if beyond and split != SPLITS[0] and not final:
-        typer.echo(f"Perplexity {beyond:g} should have been fitted on {SPLITS[0]}.", err=True)
     state = state_of(context)
     try:
         wanted = [checked_recipe(one) for one in listed(recipes)]
@@ -85,46 +83,18 @@ def recipes(
             chat = engine.chat_model()
             assert chat is not None
             asker = RememberedAsker(chat, writer.path("asked.jsonl"), package=PACKAGE)
-            tools = RecipeTools(
-                asker,
-                golds,
-                budget=settings.llm.context_tokens - settings.llm.answer_tokens - 400,
-                beyond=beyond,
-                at_once=settings.llm.parallel if settings.llm.remote else 1,
-            )
+            room = settings.llm.context_tokens - settings.llm.answer_tokens - 400
+            tools = RecipeTools(asker, golds, budget=room, beyond=beyond, at_once=AT_ONCE if settings.llm.remote else 1)
             until = time.monotonic() + 60 * minutes if minutes > 0 else math.inf
 
-            async def ask() -> list[dict[str, measuring_recipes.RecipeAnswer]]:
+            async def run() -> list[dict[str, RecipeAnswer]]:
                 try:
-                    if any("perplexity" in one for one in wanted):
-                        sign = await measuring_recipes.demand_sign(asker)
-                        writer.notes.append(
-                            f"perplexity: its sign is right, mean log ratio {sign:.3f} (planted examples)"
-                        )
-                    with writer.path("calls.jsonl").open("a", encoding="utf-8") as file:
-                        found = await measuring_recipes.ask_recipes(
-                            ranked,
-                            wanted,
-                            tools,
-                            first=first,
-                            until=until,
-                            progress=measuring.progress,
-                            keep=lambda row: print(json.dumps(row, ensure_ascii=False), file=file, flush=True),
-                        )
-                    if "perplexity" in wanted and split == SPLITS[0] and found:
-                        threshold, recall, precision = await measuring_recipes.fitted(
-                            ranked[: len(found)], first, asker
-                        )
-                        writer.notes.append(
-                            f"perplexity fitted here, favouring recall: from {threshold:.3f} on, recall {recall:.3f}, "
-                            f"precision {precision:.3f}"
-                        )
-                    return found
+                    return await run_recipes(ranked, wanted, tools, first, writer, until, measuring.progress)
                 finally:
                     await engine.aclose()
 
-            found = asyncio.run(ask())
-            measuring_recipes.measure(ranked, found, first, writer, chat if judge else None)
+            found = asyncio.run(run())
+            measure(ranked, found, first, writer, chat if judge else None)
         writer.notes.append(
             f"{len(found)} of {len(ranked)} questions of {task}/{split}, the first {first} of pools of {pool}; answers "
             f"by {settings.llm.model}, the first ranking by {measuring.reading.name}."

@@ -43,31 +43,22 @@ async def forced_logprobs(model: BaseChatModel, messages: Sequence[BaseMessage],
     """
     server, client = demand_forcing(model), cast("Any", model)
     payload = client._get_request_payload(list(messages))
-    asked, more = payload["messages"], dict(payload.get("extra_body") or {})
+    more: dict[str, Any] = {**(payload.get("extra_body") or {})}
     if server == "vllm":
-        asked = [*asked, {"role": "assistant", "content": text}]
+        asked = [*payload["messages"], {"role": "assistant", "content": text}]
         more |= {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0}
-        said = await client.async_client.create(
-            model=payload["model"], messages=asked, max_tokens=1, temperature=0, extra_body=more
-        )
-        told = (said.model_extra or {}).get("prompt_logprobs") or ()
-        tokens = [next(iter(one.values())) for one in told if one]
-        return _ending([(str(one.get("decoded_token")), float(one["logprob"])) for one in tokens], text)
+        bounds: dict[str, Any] = {"max_tokens": 1}
+    else:
+        asked, bounds = payload["messages"], {"max_tokens": TOKENS, "logprobs": True}
+        more |= {"grammar": f"root ::= {json.dumps(text)}"}
     said = await client.async_client.create(
-        model=payload["model"],
-        messages=asked,
-        max_tokens=TOKENS,
-        temperature=0,
-        logprobs=True,
-        extra_body=more | {"grammar": grammar(text)},
+        model=payload["model"], messages=asked, temperature=0, extra_body=more, **bounds
     )
+    if server == "vllm":
+        told = [next(iter(one.values())) for one in (said.model_extra or {}).get("prompt_logprobs") or () if one]
+        return _of_text([(str(one.get("decoded_token")), float(one["logprob"])) for one in told], text)
     given = said.choices[0].logprobs
-    return _beginning([(one.token, one.logprob) for one in (given.content if given else None) or ()], text)
-
-
-def grammar(text: str) -> str:
-    """A GBNF grammar of this text alone."""
-    return f"root ::= {json.dumps(text)}"
+    return _of_text([(one.token, one.logprob) for one in (given.content if given else None) or ()], text)
 
 
 def perplexity(logprobs: Iterable[float]) -> float:
@@ -76,27 +67,17 @@ def perplexity(logprobs: Iterable[float]) -> float:
     return math.exp(-sum(found) / max(1, len(found)))
 
 
-def _beginning(tokens: Sequence[tuple[str, float]], text: str) -> list[float]:
-    """Of the tokens that make up the text; behind them stands the end of the answer."""
+def _of_text(tokens: Iterable[tuple[str, float]], text: str) -> list[float]:
+    """The log-probabilities of the tokens that make up the text, last where it stands twice; what else was told of, a
+    prompt before it or the end of an answer behind it, is passed over."""
     found, said = list[float](), ""
-    for token, logprob in tokens:
-        if said == text:
+    for token, logprob in reversed([one for one in tokens if one[0]]):
+        if said.lstrip() == text:
             break
-        said, found = said + token, [*found, logprob]
-    return _whole(found, said, text)
-
-
-def _ending(tokens: Sequence[tuple[str, float]], text: str) -> list[float]:
-    """Of the tokens at the end of the prompt that make up the text."""
-    found, said = list[float](), ""
-    for token, logprob in reversed(tokens):
-        if len(said) >= len(text):
-            break
-        said, found = token + said, [logprob, *found]
-    return _whole(found, said, text)
-
-
-def _whole(found: list[float], said: str, text: str) -> list[float]:
-    if said.strip() != text:
-        raise ForcingUnavailable(f"The language model's server told of {said[:80]!r}, where it was made to say a text.")
+        if text.endswith((token + said).lstrip()):
+            said, found = token + said, [logprob, *found]
+        else:
+            found, said = [], ""
+    if said.lstrip() != text:
+        raise ForcingUnavailable(f"The language model's server did not tell how likely {text[:40]!r} is.")
     return found

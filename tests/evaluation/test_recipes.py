@@ -12,7 +12,7 @@ import pytest
 
 from evaluation.errors import EvaluationError
 from evaluation.metrics.significance import fisher
-from evaluation.recipes import ask_recipes, fitted, is_right, measure
+from evaluation.recipes import is_right, measure, run_recipes
 from evaluation.reports.runs import create_run
 from evaluation.sets.trials import load_trials
 from evaluation.standalone import RememberedAsker
@@ -90,7 +90,8 @@ class Forced(RememberedAsker):
         if more.get("force"):
             self.asked += 1
             own = parts["question"].partition("yoga ")[2][:1] + " of 40"
-            return SaidText(NOT_MENTIONED, -3.0 if own in parts["excerpt"] else -1.0)
+            answers = (own, "ten weeks", "7860", "four euros")
+            return SaidText(NOT_MENTIONED, -3.0 if any(one in parts["excerpt"] for one in answers) else -1.0)
         return await super().say(prompt, parts, tokens, system, **more)
 
 
@@ -108,28 +109,17 @@ def test_a_run_measures_every_recipe_against_the_baseline_and_asks_nothing_twice
     writer = create_run(tmp_path / "runs", "recipes", "one", resume=True)
 
     def run() -> Any:
-        asker, kept = Forced(model, writer.path("asked.jsonl"), package=PACKAGE), list[Any]()
-        found = asyncio.run(
-            ask_recipes(
-                ranked,
-                ["baseline", "perplexity"],
-                RecipeTools(asker, golds),
-                first=6,
-                until=math.inf,
-                progress=lambda *_: None,
-                keep=kept.append,
-            )
-        )
-        assert kept[1]["calls"][1]["name"] == "perplexity"
-        return found, asyncio.run(fitted(ranked, 6, asker))
+        asker = Forced(model, writer.path("asked.jsonl"), package=PACKAGE)
+        return asyncio.run(run_recipes(ranked, ["baseline", "perplexity"], RecipeTools(asker, golds), 6, writer))
 
-    answers, (threshold, recall, _) = run()
+    answers = run()
     asked = len(model.asked)
-    again, _ = run()
+    again = run()
     assert len(model.asked) == asked
     assert [one["perplexity"].text for one in again] == [one["perplexity"].text for one in answers]
-    assert threshold == pytest.approx(math.exp(3))
-    assert recall == 1
+    assert f"from {math.exp(3):.3f} on, recall 1.000, precision 1.000" in writer.notes[1]
+    calls = [json.loads(line) for line in writer.path("calls.jsonl").read_text("utf-8").splitlines()]
+    assert [one["name"] for one in calls[1]["calls"][:2]] == ["perplexity", "perplexity"]
     measure(ranked, answers, 6, writer)
     run_read = writer.finish(Settings())
     means = {(one.level, one.system, one.measure): one.mean for one in run_read.metrics}

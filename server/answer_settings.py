@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from server.retrieval_settings import SettingsGroup
 
@@ -14,12 +15,13 @@ STEPS = ("baseline", "perplexity", "rank", "prune", "demonstrations", "vote")
 """Recipes that can be joined by `+`; `server.recipes.registry` holds them."""
 
 
+_STEP = rf"(?:{'|'.join(one for one in STEPS if one != 'vote')})"
+PATTERN = rf"^(?:{'|'.join(WAYS)}|vote|{_STEP}(?:\+{_STEP})*(?:\+vote)?)$"
+
+
 def checked_recipe(name: str) -> str:
     """The name of a way of answering. Raises ValueError for one that there is not."""
-    steps = name.split("+")
-    if name not in WAYS and not (
-        set(steps) <= set(STEPS) and len(set(steps)) == len(steps) and "vote" not in steps[:-1]
-    ):
+    if not re.fullmatch(PATTERN, name):
         raise ValueError(
             f"there is no recipe {name[:80]!r}: it is one of {', '.join(WAYS)}, or some of {', '.join(STEPS)} joined "
             "by +, a vote last"
@@ -27,7 +29,9 @@ def checked_recipe(name: str) -> str:
     return name
 
 
-RecipeName: TypeAlias = Annotated[str, AfterValidator(checked_recipe)]
+RecipeName: TypeAlias = Annotated[
+    str, AfterValidator(checked_recipe), WithJsonSchema({"type": "string", "pattern": PATTERN})
+]
 
 
 class AnswerSettings(SettingsGroup):

@@ -256,6 +256,6 @@ def test_names_of_recipes() -> None:
     assert set(STEPS) == set(RECIPES)
     for name in ("auto", "plain", "decompose", "perplexity+prune+demonstrations", "perplexity+vote"):
         assert checked_recipe(name) == name
-    for name in ("", "perplexed", "auto+prune", "vote+prune", "prune+prune"):
+    for name in ("", "perplexed", "auto+prune", "vote+prune", "prune+", "plain\n"):
         with pytest.raises(ValueError, match="no recipe"):
             checked_recipe(name)

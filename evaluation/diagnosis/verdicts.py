@@ -58,7 +58,7 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
         return AnswerVerdict(False, 0.0, "false negative")
     said = own_text(turn)
     expected = gold.question.answer or " ".join(one.text for one in gold.quotes)
-    f1, held = token_f1(said, expected), held_in(expected, said)
+    f1, held = token_f1(said, expected), held_in(expected, said, known=gold.question.text)
     quoted = turn.status == "quoted" and all(held_in(one.text, said) >= HELD for one in gold.quotes or ())
     right = (bool(gold.quotes) and quoted) or _says(expected, said, f1, held)
     score = None
@@ -83,9 +83,13 @@ def own_text(turn: AnsweredTurn) -> str:
     return _QUOTED.sub("", plain(messages[0].text)) if messages else ""
 
 
-def held_in(text: str, within: str) -> float:
-    """The share of the words of `text` that `within` has; 0 where a number of it is missing."""
+def held_in(text: str, within: str, known: str = "") -> float:
+    """The share of the words of `text` that `within` has; 0 where a number of it is missing.
+
+    Words that are `known` already, for the question says them, count only where there are no others.
+    """
     wanted = frozenset(stems(text))
+    wanted = wanted - frozenset(stems(known)) or wanted
     if numbers(text) - numbers(within):
         return 0.0
     return len(wanted & frozenset(stems(within))) / len(wanted) if wanted else float(text.strip() in within)
@@ -95,7 +99,7 @@ def _says(expected: str, said: str, f1: float, held: float) -> bool:
     first = [text.casefold().split(maxsplit=1)[0].strip(",.:;!") if text.strip() else "" for text in (expected, said)]
     opposite = sorted(first) == ["no", "yes"]
     lost = bool(numbers(expected) - numbers(said))
-    return not opposite and not lost and (f1 >= RIGHT_F1 or held >= HELD)
+    return not opposite and not lost and (held >= HELD or (f1 >= RIGHT_F1 and held >= PARTLY))
 
 
 def _unsupported(turn: AnsweredTurn) -> bool:

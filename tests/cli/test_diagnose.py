@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from cli import app
 from evaluation.diagnosis.gold import read_gold
+from evaluation.diagnosis.verdicts import held_in
 from evaluation.errors import BadRow
 from evaluation.reports.runs import read_run
 from testing.openai_server import FakeOpenAIServer
@@ -233,3 +234,10 @@ def test_bad_rows_are_named_by_line(tmp_path: Path) -> None:
     [row] = read_gold(gold)
     assert [one.text for one in row.question.conversation.messages] == ["b?", "c", "d"]
     assert (row.question.id, row.question.answerability, row.quotes[0].text) == ("line-1", "answerable", "e")
+
+
+def test_words_of_the_question_are_no_answer() -> None:
+    assert held_in("The pool is open in summer.", "The pool is open.", known="When is the pool open?") == 0
+    assert held_in("The pool is open in summer.", "In summer it is.", known="When is the pool open?") == 1
+    assert held_in("10 weeks", "9 weeks") == 0
+    assert held_in("It lasts ten weeks.", "The leave lasts 10 weeks.") > 0.6

@@ -24,9 +24,11 @@ from evaluation.diagnosis.attribution import OracleTurns, attributed
 from evaluation.diagnosis.gold import GoldIndex
 from evaluation.diagnosis.verdicts import own_text, verdict
 from evaluation.errors import EvaluationError
+from evaluation.metrics.answers import show
 from evaluation.reports.failures import STAGES, cut, markdown
 from evaluation.reports.page import html
 from evaluation.reports.runs import EvaluationRun, RunWriter
+from evaluation.sets.base import EvalSet
 from evaluation.sets.dialogs import JudgedQuestion
 from text.files import write_json
 
@@ -170,24 +172,8 @@ def write_diagnosis(
     order = list(STAGES)
     failures = sorted((_failure(row) for row in rows if not row["right"]), key=lambda row: order.index(row["stage"]))
     writer.write_rows(failures, FAILURES)
-    writer.write_rows(
-        (
-            {
-                "id": one.id,
-                "dialog": one.dialog,
-                "history": [{"role": said.role, "text": said.text} for said in one.conversation.messages],
-                "text": one.text,
-                "rewrite": one.rewrite,
-                "answer": one.answer,
-                "answerability": one.answerability,
-            }
-            for one in by_id.values()
-        ),
-        plan.name,
-        "questions.jsonl",
-    )
-    shown = ({"id": row["id"], "shown": [f"{row['status']}: {row['answer']}", *row["evidence"][:3]]} for row in rows)
-    writer.write_rows(shown, plan.name, plan.model, "evidence.jsonl")
+    chosen = EvalSet(plan.name, "passage", None, tuple(by_id.values()))
+    show(chosen, plan.model, asked, writer)
     run = writer.finish(settings, collection=plan.collection, gold=plan.name, questions=len(golds))
     writer.path("report.html").write_text(html(run), "utf-8")
     writer.path("report.md").write_text(markdown(run, failures), "utf-8")

@@ -79,7 +79,7 @@ def measure(
         writer.metrics.append(Metric(chosen.name, level, system, "all", name, one.mean, one.low, one.high, one.n))
     seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
     writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
-    _show(chosen, system, turns, writer)
+    show(chosen, system, turns, writer)
 
 
 def plain(answer: str) -> str:
@@ -226,7 +226,8 @@ def open_bertscore(name: str) -> BertScore | None:
     return BertScore(name) if name else BertScore()
 
 
-def _show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer: RunWriter) -> None:
+def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer: RunWriter) -> None:
+    """Write into the run what was asked and what came of it, for comparisons to show."""
     asked = [question for question in chosen.questions if question.id in turns]
     writer.write_rows(
         (

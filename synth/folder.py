@@ -30,6 +30,11 @@ class Folder:
         return self.path / "journal.jsonl"
 
     @property
+    def traces(self) -> Path:
+        """The calls that each item took."""
+        return self.path / "traces.jsonl"
+
+    @property
     def documents(self) -> Path:
         """The documents as they were read."""
         return self.path / "documents.jsonl"

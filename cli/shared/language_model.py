@@ -74,7 +74,15 @@ def open_settler(
                 engine.start()
                 model = engine.chat_model()
                 assert model is not None, "only NoEngine has none"
-                asker = ChatAsker(model, sampling, concurrency=at_once, structured=structured, stop=stop)
+                asker = ChatAsker(
+                    model,
+                    sampling,
+                    concurrency=at_once,
+                    structured=structured,
+                    stop=stop,
+                    traces=folder.traces,
+                    content=settings.trace.content,
+                )
                 return stack.enter_context(asker)
 
             journal = stack.enter_context(Journal(folder.journal))

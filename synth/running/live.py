@@ -6,16 +6,19 @@ The model is handed in; whether it is a local engine, vLLM or a hosted server ma
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from synth.errors import ModelFailed
 from synth.running.settling import Pending, Record
 from synth.running.tasks import ModelReply, Sampling
+from text.recorder import Call, Recording, call
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -35,7 +38,8 @@ _WAIT_SECONDS = (1.0, 5.0, 20.0)
 class ChatAsker:
     """Asks `model` up to `concurrency` things at once. Use it in `with`.
 
-    `stop` is asked before each question; once it says True nothing new is asked and the run pauses.
+    `stop` is asked before each question; once it says True nothing new is asked and the run pauses. The calls that each
+    item took are added to the file `traces` as a line of JSON, with texts where `content` says so.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class ChatAsker:
         structured: Structured = "auto",
         stop: Callable[[], bool] | None = None,
         waits: Sequence[float] = _WAIT_SECONDS,
+        traces: Path | None = None,
+        content: bool = True,
     ) -> None:
         self._model = model
         self._sampling = sampling
@@ -55,6 +61,7 @@ class ChatAsker:
         self._may_drop_schema = structured == "auto"
         self._stop = stop or (lambda: False)
         self._waits = waits
+        self._traces, self._content = traces, content
         # One loop for all steps: the clients of a chat model keep connections that belong to a loop.
         self._runner = asyncio.Runner()
 
@@ -80,9 +87,21 @@ class ChatAsker:
 
     async def _work(self, queue: deque[Pending[Any]], record: Record) -> None:
         while queue and not self._stop():
-            asked: Pending[Any] | None = queue.popleft()
-            while asked is not None and not self._stop():
-                asked = record(asked, await self._answer(asked))
+            first = queue.popleft()
+            asked: Pending[Any] | None = first
+            recording = Recording(first.task.step, content=self._content)
+            try:
+                with recording.root:
+                    while asked is not None and not self._stop():
+                        asked = record(asked, await self._answer(asked))
+            finally:
+                self._keep(first, recording)
+
+    def _keep(self, asked: Pending[Any], recording: Recording) -> None:
+        if self._traces is not None and recording.calls:
+            line = {"step": asked.task.step, "item": asked.task.item, "key": asked.key, "calls": recording.told()}
+            with self._traces.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     async def _answer(self, asked: Pending[Any]) -> ModelReply:
         """One answer; a server that is away for a moment is asked again. Raises ModelFailed."""
@@ -104,6 +123,15 @@ class ChatAsker:
         raise AssertionError("the last wait is None")
 
     async def _call(self, asked: Pending[Any]) -> ModelReply:
+        with call("ask") as this:
+            if asked.before is not None:
+                this.label(attempt=asked.attempt, before=asked.before.verdict)
+            answer = await self._asked(asked, this)
+            this.label(finish=answer.finish, tokens_in=answer.tokens_in, tokens_out=answer.tokens_out)
+            this.output(answer.text)
+            return answer
+
+    async def _asked(self, asked: Pending[Any], this: Call) -> ModelReply:
         from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
         from openai import LengthFinishReasonError
 
@@ -114,6 +142,8 @@ class ChatAsker:
             "temperature": self._sampling.temperature,
             "seed": self._sampling.seed,
         }
+        this.label(**options)
+        this.prompt((message["role"], message["content"]) for message in asked.messages())
         if self._schema:
             options["response_format"] = asked.task.response_format()
         began = time.monotonic()

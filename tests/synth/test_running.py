@@ -81,6 +81,23 @@ def test_a_wrong_answer_is_asked_again_with_the_reason(settle: Settle) -> None:
     assert 'It needs a list "names".' in model.asked[1][3].content
 
 
+@pytest.mark.parametrize("content", [True, False])
+def test_every_item_leaves_the_calls_that_it_took(settle: Settle, tmp_path: Path, content: bool) -> None:
+    def script(messages: Any) -> str:
+        return "I would rather not." if "bad" in messages[1].content else '{"names": ["Ann"]}'
+
+    traces = tmp_path / "traces.jsonl"
+    settle(script, task("good"), task("bad"), traces=traces, content=content)
+    rows = {row["item"]: row["calls"] for row in map(json.loads, traces.read_text("utf-8").splitlines())}
+    assert [call["name"] for call in rows["bad"]] == ["names", "ask", "ask", "ask"]
+    assert [call["values"].get("before") for call in rows["bad"][1:]] == [None, "invalid", "invalid"]
+    root, asked = rows["good"]
+    assert asked["parent"] == root["id"]
+    assert {"finish": "stop", "temperature": 0.0, "max_tokens": 50}.items() <= asked["values"].items()
+    said = (asked["output"], "".join(part["literal"] for part in asked["prompt"]))
+    assert said == (('{"names": ["Ann"]}', "List names.Names of good.") if content else (None, ""))
+
+
 def test_an_item_that_stays_wrong_is_given_up_and_the_others_go_on(settle: Settle) -> None:
     def script(messages: Any) -> str:
         return "I would rather not." if "bad" in messages[1].content else '{"names": []}'

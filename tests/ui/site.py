@@ -67,7 +67,7 @@ class Site:
             home=self._home,
             llm=llm,
             retrieval=RetrievalSettings(rerank="never"),
-            server=ServerSettings(max_body_mb=2),
+            server=ServerSettings(max_body_mb=2, share_days=3),
         )
         async with open_service(settings) as self.service:
             job = await self.service.index_paths("docs", [self._documents])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +125,16 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     kept = page.url.partition("?c=")[2]
     page.wait_for_function("document.querySelector('[data-part=model]').dataset.chosen === ''")
     assert site.ask(site.service.conversation(kept)).model == ""
+
+    page.click('[data-action="share"]')
+    shared = page.locator('.toast:has-text("/shared/")')
+    link = re.search(r"http://\S+/shared/\S+?(?=Undo|\s|$)", shared.inner_text())
+    assert link is not None
+    assert "every three months" in page.request.get(link[0]).text()
+    shared.locator('button:text("Undo")').click()
+    until = time.monotonic() + 20
+    while page.request.get(link[0]).status != 404:
+        assert time.monotonic() < until
     assert "every three months" in visitor.last(".answer")
     assert page.locator(".source").count() >= 1
 

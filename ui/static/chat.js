@@ -345,8 +345,9 @@ const actions = {
     const id = conversation, answer = await anaphora.call(server, "share", { id });
     if (!answer) return;
     const link = new URL(answer.path, location.href).href;
-    const copied = await navigator.clipboard.writeText(link).then(() => true, () => false);
     const said = `Whoever has this link reads the conversation for ${answer.days} days: ${link}`;
+    const copied = await Promise.resolve().then(() => navigator.clipboard.writeText(link)).then(() => true, () => false);
+    if (!copied) prompt("The browser did not allow copying; copy the link from here:", link);
     anaphora.toast(copied ? `The link was copied. ${said}` : said, () => anaphora.call(server, "unshare", { id, turn: answer.share }));
   },
   send: () => send(),

@@ -35,7 +35,8 @@ from text.names import is_name
 log = logging.getLogger(__name__)
 
 DATABASE, COLLECTIONS, MODELS = "anaphora.db", "collections", "models"
-PARTS = (DATABASE, "anaphora.toml", "ask_history", COLLECTIONS, "uploads", "rewriters", "synth", "adapt", "eval")
+_RUNS = ("rewriters", "rerankers", "readers", "synth", "adapt", "eval", "diagnose", "gold")
+PARTS = (DATABASE, "anaphora.toml", "ask_history", COLLECTIONS, "uploads", *_RUNS)
 """What a backup holds of a home; `MODELS` is added where it is asked for."""
 
 _MANIFEST, _MANIFEST_BYTES = "backup.json", 1 << 16

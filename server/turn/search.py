@@ -55,16 +55,19 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
 
     The first question of a conversation stands alone, and so does one that the rewriter kept and is
     sure of. Weights follow the rewriter's belief that the question needs its history, where it has one; else a
-    rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank.
+    rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank. A sentence that was
+    written from words that were found is for people and for the model that answers; what is searched, and read again by
+    a cross-encoder that reads conversations, are the words, since they err less.
     """
     if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
         return Legs((Query(question, "typed"),), question)
     belief = rewrite.needs_history
     queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
     standalone: str | None = None
-    if rewrite.decision == "expand" or (rewrite.decision == "keep" and belief is not None):
+    if rewrite.expansion or rewrite.decision == "expand" or (rewrite.decision == "keep" and belief is not None):
         standalone = rewrite.text
-        queries.append(_query("expanded", rewrite.text, weights.expanded, belief))
+        words = _joined(question, _words(rewrite)) if rewrite.decision == "rewrite" else rewrite.text
+        queries.append(_query("expanded", words, weights.expanded, belief))
     elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
         standalone = rewrite.text
         share = 1.0 if rewrite.confidence is None else rewrite.confidence
@@ -74,6 +77,10 @@ def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weig
     if conversation:
         queries += _history(conversation, question, weights, belief)
     return Legs(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
+
+
+def _words(rewrite: Rewrite) -> str:
+    return " ".join(term.text for term in rewrite.expansion)
 
 
 def _history(conversation: Conversation, question: str, weights: LegsSettings, belief: float | None) -> Iterator[Query]:
@@ -138,12 +145,12 @@ class SearchPlan:
     rewriter: str
     seconds: float = 0.0
     context: QuestionContext = field(default=QuestionContext())
-    """What the question leans on; empty for one that a person or a rewriter wrote in full."""
+    """What the question leans on; empty for one that a person wrote in full, or a rewriter without any words."""
 
     @property
     def asked(self) -> str:
         """The question that `context` goes with."""
-        written = self.decision in ("rewrite", EDITED)
+        written = self.decision in ("rewrite", EDITED) and not self.rewrite.expansion
         return self.legs.rerank_question or self.question if written else self.question
 
     @property
@@ -223,9 +230,8 @@ class TurnSearch:
             return SearchPlan(question, edited, EDITED, Legs(queries, text), name)
         legs = build_legs(conversation, question, rewrite, weights)
         context = QuestionContext()
-        if rewrite.decision != "rewrite":
-            words = " ".join(term.text for term in rewrite.expansion)
-            context = QuestionContext(words, *conversation.last_exchange())
+        if rewrite.decision != "rewrite" or rewrite.expansion:
+            context = QuestionContext(_words(rewrite), *conversation.last_exchange())
         return SearchPlan(question, rewrite, rewrite.decision, legs, name, context=context)
 
     async def planned(

@@ -1,7 +1,9 @@
 from rewriter.conversation import Conversation, Message
+from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite, Term
-from server.settings import LegsSettings, LegWeights
-from server.turn.search import HISTORY_CHARS, build_legs
+from server.settings import LegsSettings, LegWeights, Settings
+from server.turn.search import HISTORY_CHARS, TurnSearch, build_legs
+from text.asking import QuestionContext
 
 TALK = Conversation(
     (
@@ -65,6 +67,17 @@ def test_an_expanded_question_is_a_leg_and_what_is_reranked_by():
     legs = legs_of(expanded)
     assert next(query.text for query in legs.queries if query.name == "expanded") == "and by fax? renew license"
     assert legs.rerank_question == "and by fax? renew license"
+
+
+def test_a_sentence_written_from_words_is_shown_and_the_words_are_searched_and_read():
+    terms = (Term("renew license", 0.9),)
+    written = Rewrite("Can I renew my license by fax?", "rewrite", 0.8, expansion=terms, needs_history=0.8)
+    searching = TurnSearch(collection=lambda _: None, rewriter=PassThroughRewriter(), settings=Settings())
+    plan = searching.plan("and by fax?", TALK, written)
+    assert next(query.text for query in plan.legs.queries if query.name == "expanded") == "and by fax? renew license"
+    assert "rewritten" not in [query.name for query in plan.legs.queries]
+    assert (plan.meaning, plan.asked) == (written.text, "and by fax?")
+    assert plan.context == QuestionContext("renew license", "what does it cost", "It costs 20 dollars.")
 
 
 def test_weights_follow_the_belief_that_history_is_needed():

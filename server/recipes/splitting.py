@@ -127,16 +127,16 @@ def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) 
 def _asked(text: str) -> tuple[QuestionPart, ...]:
     """Questions in a row, and questions joined within one of them."""
     whole = [one.strip() for one in _SENTENCE.findall(text)] or [text]
+    if text not in whole and len(stems(_SENTENCE.sub("", text))) > 1:
+        # What is told behind the questions bears on all of them.
+        return ()
     found = list[QuestionPart]()
     for sentence in whole:
         bare = _LEAD.sub("", sentence, count=1) if _LEAD.match(sentence) else sentence
         # What is told before the question belongs to it.
         asked = regex.split(r"(?<=[.!])\s+", bare)[-1]
-        if (
-            _SMALL_TALK.fullmatch(asked)
-            or len(stems(asked)) < 1
-            or not any(one.match(asked) for one in (_QUESTION, _WHETHER, _ASKS_FOR))
-        ):
+        asks = any(one.match(asked) for one in (_QUESTION, _WHETHER, _ASKS_FOR))
+        if not asks or not stems(asked) or _SMALL_TALK.fullmatch(asked):
             continue
         for clause in _clauses(bare):
             found.append(QuestionPart(_closed(clause), bool(found) and bool(_POINTS_BACK.search(clause))))
@@ -150,13 +150,8 @@ def _clauses(sentence: str) -> list[str]:
         before, behind = rest[: match.start() - (len(sentence) - len(rest))], sentence[match.end() :]
         asks = _QUESTION.match(behind) or (_ASKS_FOR.match(sentence) and _EMBEDDED.match(behind))
         # "How and when …" and "what is and is not …" are one question each.
-        if (
-            asks
-            and not _HANGS.search(before)
-            and len(before.split()) > 2
-            and len(behind.split()) > 2
-            and (stems(before) or stems(behind))
-        ):
+        stand = not _HANGS.search(before) and min(len(before.split()), len(behind.split())) > 2
+        if asks and stand and (stems(before) or stems(behind)):
             clauses.append(before)
             rest = behind
     return [*clauses, rest]

@@ -67,3 +67,10 @@ def test_what_points_back_leans_on_the_part_before() -> None:
     first, second = parts_of("What is a relay server and do I need one?")
     assert not first.leans
     assert second.leans
+
+
+def test_what_is_told_behind_the_questions_keeps_them_together() -> None:
+    asked = "How do I install it and where is the cache?"
+    assert len(parts_of(asked)) == 2
+    assert not parts_of(f"{asked} I am on Windows behind a proxy.")
+    assert len(parts_of(f"{asked} Thanks!")) == 2

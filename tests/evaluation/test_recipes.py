@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from cli import app
+from cli.shared.error_handler import ExitCode
 from evaluation.errors import EvaluationError
 from evaluation.metrics.significance import fisher
 from evaluation.recipes import is_right, measure, run_recipes
@@ -130,3 +133,19 @@ def test_a_run_measures_every_recipe_against_the_baseline_and_asks_nothing_twice
     assert tested["right (Fisher)"] == pytest.approx(fisher((0, 4), (4, 4)))
     measure(ranked, answers, 2, short := create_run(tmp_path / "runs", "recipes", "two"))
     assert next(one.mean for one in short.metrics if one.measure == "recall lost") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--split", "test"], "--final"),
+        (["--split", "iterate", "--final"], "--final"),
+        (["--recipes", "baseline,cake"], "no recipe 'cake'"),
+        (["--model", "none"], "need a language model"),
+        (["--task", "dose"], "adherence, placebo"),
+    ],
+)
+def test_the_command_guards_the_test_split_and_says_what_it_needs(data: Path, options: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["eval", "recipes", "--name", "x", "--data", str(data), *options])
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert said in " ".join(result.output.split())

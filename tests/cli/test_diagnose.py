@@ -176,13 +176,13 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     )
     kept = out / "gold" / "asked.jsonl"
     try:
-        until = time.monotonic() + 30
-        while (kept.read_text().count("\n") if kept.is_file() else 0) < 3 and time.monotonic() < until:
+        until = time.monotonic() + 50
+        while (kept.read_text().count("\n") if kept.is_file() else 0) < 2 and time.monotonic() < until:
             time.sleep(0.02)
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
-    finished = {json.loads(line)["row"]["question"] for line in kept.read_text().splitlines()[:-1]}
+    finished = {json.loads(line)["row"]["question"] for line in kept.read_text().split("\n")[:-1]}
     assert len(finished) >= 2
     llm.pace = 0
     _, failed = diagnose(*rows, model=llm.url)

@@ -43,7 +43,11 @@ class McpEndpoint:
 
     async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
         """Hold what the manager needs open, in one task, until `close`."""
-        manager = await asyncio.to_thread(self._made)
+        try:
+            manager = await asyncio.to_thread(self._made)
+        except ImportError as error:  # an installation that was not brought up to date; nobody waits for ever
+            started.set_exception(error)
+            return
         async with manager.run():
             started.set_result(manager)
             await self._over.wait()

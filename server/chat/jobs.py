@@ -7,7 +7,7 @@ import asyncio
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.conversations import clean
-from server.chat.documents import MAX_ID_CHARS
+from server.chat.document_texts import MAX_ID_CHARS
 from server.chat.errors import NotFound
 from server.chat.translated import store_errors
 from server.store.records import Job

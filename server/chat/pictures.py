@@ -19,7 +19,7 @@ from index.passages import boxes_of
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.conversations import clean
-from server.chat.documents import MAX_ID_CHARS
+from server.chat.document_texts import MAX_ID_CHARS
 from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from server.chat.translated import in_thread
 from server.turn.events import PageBox

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from server.chat.acting import acting
 from server.chat.conversations import MAX_COMMENT_CHARS, MAX_LISTED, MAX_OFFSET, MAX_QUERY_CHARS, clean
-from server.chat.documents import MAX_ID_CHARS
+from server.chat.document_texts import MAX_ID_CHARS
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.traces import TraceMixin
 from server.chat.translated import in_thread, index_errors, store_errors

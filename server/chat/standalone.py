@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from server.chat.acting import acting
 from server.chat.collections import checked_name
 from server.chat.conversations import clean
-from server.chat.documents import MAX_ID_CHARS
+from server.chat.document_texts import MAX_ID_CHARS
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.on_demand import OnDemand
 from server.chat.translated import in_thread

@@ -13,7 +13,6 @@ import pytest
 
 from evaluation.errors import EvaluationError
 from evaluation.recipes import demand_sign
-from server.answer_settings import STEPS, checked_recipe
 from server.engines import RemoteEngine
 from server.engines.forcing import ForcingUnavailable, perplexity
 from server.evidence.asking import QuoteAsker
@@ -32,6 +31,7 @@ from server.recipes.registry import RECIPES, recipes_of, told_parts
 from server.recipes.selecting import unlikelihood
 from server.recipes.voting import Vote, read_vote, verdict
 from server.settings import Settings
+from server.settings.answer import STEPS, checked_recipe
 from server.turn.events import StepEvent
 from testing.chat_model import ScriptedChatModel
 from testing.openai_server import FakeOpenAIServer

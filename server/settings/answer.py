@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from server.retrieval_settings import SettingsGroup
+from server.settings.group import SettingsGroup
 
 WAYS = ("auto", "plain", "decompose")
 """`auto` takes compound questions apart, `decompose` whatever has parts, `plain` nothing."""

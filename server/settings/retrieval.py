@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-
-class SettingsGroup(BaseModel):
-    """A table of the settings: frozen, and nothing in it that is not known."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from server.settings.group import SettingsGroup
 
 
 class LegWeights(SettingsGroup):

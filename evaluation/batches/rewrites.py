@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import get_args
@@ -222,5 +222,6 @@ class WrittenRewrites:
         self._by_input = {(query.conversation, query.text): records[query.id].rewrite() for query in queries}
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        """The record of this question in this conversation."""
-        return self._by_input[conversation, question]
+        """The record of this question in this conversation; a question written in full is searched for as it stands."""
+        found = self._by_input[conversation, question]
+        return replace(found, expansion=()) if found.decision == "rewrite" else found

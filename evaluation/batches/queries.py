@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from evaluation.errors import BadRow, EvaluationError
 from rewriter.conversation import Conversation, Message, Role
@@ -69,8 +69,8 @@ def checked_lines(
     return found
 
 
-def parse(line: str) -> QueryLine:
-    """One line as a question; raises ValueError saying what is wrong with it."""
+def json_object(line: str) -> dict[str, Any]:
+    """The object of one line; raises ValueError saying what is wrong with it."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -79,6 +79,12 @@ def parse(line: str) -> QueryLine:
         raise ValueError("nested too deeply") from None
     if not isinstance(row, dict):
         raise ValueError("not a JSON object")
+    return row
+
+
+def parse(line: str) -> QueryLine:
+    """One line as a question; raises ValueError saying what is wrong with it."""
+    row = json_object(line)
     identifier = row.get("id", row.get("_id"))
     if isinstance(identifier, int) and not isinstance(identifier, bool):
         identifier = str(identifier)

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import get_args
 
-from evaluation.batches.queries import QueryLine
+from evaluation.batches.queries import QueryLine, json_object
 from evaluation.errors import BadRow, EvaluationError, RewriterUnusable
 from rewriter.conversation import Conversation
 from rewriter.protocol import Decision, Rewrite, Rewriter, Term
@@ -87,11 +87,8 @@ def fingerprint(query: QueryLine, rewriter: str) -> str:
 
 def parse_record(line: str) -> RewriteRecord:
     """One line as a record; raises ValueError saying what is wrong with it."""
-    try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"not JSON ({error})") from None
-    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("id", "text", "decision")):
+    row = json_object(line)
+    if not all(isinstance(row.get(name), str) for name in ("id", "text", "decision")):
         raise ValueError('no object with "id", "text" and "decision"')
     decision = next((known for known in DECISIONS if known == row["decision"]), None)
     if decision is None:

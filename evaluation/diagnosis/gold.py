@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.queries import checked_lines
+from evaluation.batches.queries import checked_lines, json_object
 from evaluation.sets.base import Question, Quote
 from evaluation.sets.dialogs import JudgedQuestion
 from evaluation.sets.quotes import document_id, relevant, spans
@@ -40,14 +39,7 @@ def read_gold(path: Path) -> list[JudgedQuestion]:
 
 def _parse(line: str, number: int) -> JudgedQuestion:
     """One line; raises ValueError saying what is wrong with it."""
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(row, dict):
-        raise ValueError("not a JSON object")
+    row = json_object(line)
     name = row.get("id", f"line-{number}")
     name = str(name) if isinstance(name, int) and not isinstance(name, bool) else name
     if not isinstance(name, str) or name.split() != [name]:

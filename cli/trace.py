@@ -157,7 +157,7 @@ def replay(
         state.out.print("\nthen: " + showable(played.record.answer), style="dim")
         state.out.print("now:  " + showable(played.trace.answer))
     if keep is not None:
-        _keep(played, gold, keep)
+        played.keep(keep, gold)
         state.err.print(f"Kept as a case in {keep}.")
 
 
@@ -234,25 +234,3 @@ def _tell(state: State, found: list[CallDifference], as_json: bool) -> None:
 def _brief(value: object) -> str:
     text = showable_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
-
-
-def _keep(played: ReplayedTurn, gold: str, path: Path) -> None:
-    """Add a row of the form that `anaphora eval` and `anaphora diagnose` take."""
-    known = path.read_text("utf-8").splitlines() if path.exists() else []
-    asked: Mapping[str, Any] = next((one.inputs for one in played.trace.steps if one.name == "rewrite"), {})
-    searched: Mapping[str, Any] = next((one.outputs for one in played.trace.steps if one.name == "rewrite"), {})
-    cited = [one for event in played.events if event.type == "done" for one in event.citations]
-    name, n = played.record.turn_id, sum(json.loads(line)["id"].startswith(played.record.turn_id) for line in known)
-    row = {
-        "id": f"{name}-{n + 1}" if n else name,
-        "text": played.record.question,
-        "question": played.record.question,
-        "history": asked.get("history", []),
-        "rewrite": searched.get("text", ""),
-        "answer": gold or played.trace.answer,
-        "documents": list(dict.fromkeys(one.document_id for one in cited)),
-        "relevant": list(dict.fromkeys(one.passage_id for one in cited)),
-        "quotes": list(dict.fromkeys(one.quote for one in cited if one.quote)),
-    }
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import ValidationError
+
 from index.documents import Document
 from index.query import Hit, Passage, Query, Where
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite, Term
-from server.settings import Settings
+from server.settings import LegsSettings, Settings
 from server.store.records import Trace, TraceStep
 from server.turn.events import Event, EvidenceEvent
 from server.turn.models import TurnModels
@@ -41,8 +43,8 @@ class ReplayError(Exception):
 @dataclass(frozen=True, slots=True)
 class ReplayChanges:
     """What is to be different: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or
-    all others, with `alone`), the instructions of the model, and whether there is `another_model`. Settings are the
-    engine's own."""
+    all others, with `alone`), the instructions of the model, weights of `legs` (`typed.lexical` and the like), and
+    whether there is `another_model`. Other settings are the engine's own."""
 
     rewrite: str = ""
     add: tuple[str, ...] = ()
@@ -50,6 +52,7 @@ class ReplayChanges:
     alone: bool = False
     prompt: str = ""
     another_model: bool = False
+    legs: Mapping[str, float] = field(default_factory=dict)
 
 
 def demand_record(trace: Trace) -> None:
@@ -84,7 +87,7 @@ async def replay(
     engine = _ReplayEngine(
         collection=lambda name: cast("Searchable", _RecordedSearch(trace, collection(name))),
         models=stands,
-        settings=settings,
+        settings=_weighed(settings, changes.legs),
     )
     engine.stands = stands
     request: Mapping[str, Any] = trace.request
@@ -106,6 +109,21 @@ async def replay(
                 tell_evidence(step, event)
         events.append(event)
     return events
+
+
+def _weighed(settings: Settings, weights: Mapping[str, float]) -> Settings:
+    """Settings with other weights of legs. Raises ReplayError."""
+    legs = settings.retrieval.legs.model_dump()
+    for name, weight in weights.items():
+        leg, _, ranking = name.partition(".")
+        if ranking not in ("lexical", "dense") or not isinstance(legs.get(leg), dict):
+            raise ReplayError(f"There is no weight {name[:80]!r}; one is called typed.lexical.")
+        legs[leg][ranking] = weight
+    try:
+        other = LegsSettings.model_validate(legs)
+    except ValidationError as error:
+        raise ReplayError(f"The weights do not hold: {error.errors()[0]['msg']}.") from error
+    return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": other})})
 
 
 def _step(trace: Trace, name: str, asked: object = None) -> TraceStep | None:

@@ -7,7 +7,10 @@ as JSON in an element that is no script; the script writes it as text alone.
 from __future__ import annotations
 
 import json
+import re
 import secrets
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Form, Request
@@ -16,6 +19,8 @@ from starlette.responses import HTMLResponse
 
 from server.chat import ChatService, Principal, ReplayChanges, Trace, differences, trace_calls
 from ui.templates import render, static
+
+_WEIGHT = re.compile(r"\d{1,4}(\.\d{0,6})?|\.\d{1,6}", re.ASCII)
 
 
 def add_traces(app: FastAPI, service: ChatService) -> None:
@@ -27,7 +32,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
         principal: Principal = request.scope["state"]["principal"]
         acting = service.seen_by(principal)
         trace, other = await acting.trace(turn_id), request.query_params.get("with")
-        return _page(trace, await acting.trace(other) if other else None)
+        return _page(acting, trace, await acting.trace(other) if other else None)
 
     @router.post("/traces/{turn_id}", include_in_schema=False)
     async def again(
@@ -37,25 +42,40 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
         add: Annotated[str, Form(max_length=4000)] = "",
         drop: Annotated[str, Form(pattern=r"^[0-9 ,]{0,200}$")] = "",
         prompt: Annotated[str, Form(max_length=40_000)] = "",
+        model: Annotated[str, Form(max_length=200)] = "",
+        keep: Annotated[str, Form(max_length=200)] = "",
+        answer: Annotated[str, Form(max_length=40_000)] = "",
     ) -> HTMLResponse:
-        """The turn beside itself as it would be with one step changed; nothing of that is stored."""
+        """The turn beside itself as it would be with one step changed; nothing of that is stored but the case that
+        `keep` names a file for. Weights come in fields that are called as they are, `typed.lexical`."""
         acting = service.seen_by(request.scope["state"]["principal"])
         await acting.admit()
+        sent = {name: str(value) for name, value in (await request.form()).items()}
         changes = ReplayChanges(
             rewrite=rewrite.strip(),
             add=tuple(filter(None, map(str.strip, add.splitlines()))),
             drop=tuple(map(int, drop.replace(",", " ").split())),
             prompt=prompt.strip(),
+            legs={name: float(told) for name, told in sent.items() if "." in name and _WEIGHT.fullmatch(told)},
         )
-        played = await acting.replay(turn_id, changes)
-        return _page(played.record, played.trace, replayed=True)
+        played = await acting.replay(turn_id, changes, model)
+        if keep:
+            await acting.keep_case(played, keep, answer.strip())
+        return _page(acting, played.record, played.trace, sent)
 
-    def _page(trace: Trace, right: Trace | None, *, replayed: bool = False) -> HTMLResponse:
+    def _page(
+        acting: ChatService, trace: Trace, right: Trace | None, sent: Mapping[str, str] | None = None
+    ) -> HTMLResponse:
         if right is None:
             rows: list[dict[str, Any]] = [{"status": "", "left": call, "right": None} for call in trace_calls(trace)]
         else:
             found = differences(trace, right)
             rows = [{"status": one.status, "left": one.left, "right": one.right} for one in found]
+        legs = {
+            leg: {ranking: weights[ranking] for ranking in ("lexical", "dense")}
+            for leg, weights in service.settings.retrieval.legs.model_dump().items()
+            if isinstance(weights, dict)
+        }
         nonce = secrets.token_urlsafe(16)
         # Within an element no text may end it.
         data = json.dumps(rows, ensure_ascii=False).replace("<", "\\u003c")
@@ -63,7 +83,12 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             "trace.html",
             trace=trace,
             right=right,
-            replayed=replayed,
+            replayed=sent is not None,
+            sent=defaultdict(str, sent or {}),
+            weighed=any("." in name and value for name, value in (sent or {}).items()),
+            legs=legs,
+            models=[*service.settings.llm.choices, "none"],
+            cases=acting.may("server"),
             calls=len(rows),
             nonce=nonce,
             data=Markup(data),

@@ -56,7 +56,11 @@ class ServiceCore:
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.engine = TurnEngine(collection=self.opened.get, models=self.models, settings=settings)
-        self.keepers = [self.models.keeper]
+        self.chosen = {
+            name: ChosenModels(self.models, settings.model_copy(update={"llm": settings.llm.chosen(name)}))
+            for name in settings.llm.choices
+        }
+        self.keepers = [self.models.keeper, *(models.keeper for models in self.chosen.values())]
         self.context = TurnContext(
             settings,
             database,
@@ -64,17 +68,13 @@ class ServiceCore:
             self.metrics,
             self.tracing,
             self.engine,
-            {name: self._chosen(name) for name in settings.llm.choices},
+            {
+                name: TurnEngine(collection=self.opened.get, models=models, settings=models.keeper.settings)
+                for name, models in self.chosen.items()
+            },
             self.answers,
             self.limits,
         )
-
-    def _chosen(self, name: str) -> TurnEngine:
-        """What works on turns that one of `llm.choices` answers."""
-        settings = self.settings.model_copy(update={"llm": self.settings.llm.chosen(name)})
-        models = ChosenModels(self.models, settings)
-        self.keepers.append(models.keeper)
-        return TurnEngine(collection=self.opened.get, models=models, settings=settings)
 
     async def warm(self) -> None:
         """Load what a first turn would load. What fails is tried again by whoever needs it."""

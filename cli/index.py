@@ -142,6 +142,7 @@ def index_files(
                 limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump()),
                 pool=pool,
                 store=wanted.vectors,
+                language=wanted.language,
                 progress=report,
                 cancelled=stopped.is_set,
             )

@@ -247,6 +247,7 @@ def index_set(chosen: EvalSet, bench: Bench) -> str:
         [corpus],
         bench.encoder,
         store=bench.settings.index.vectors,
+        language=bench.settings.index.language,
         passage_tokens=bench.settings.index.passage_tokens,
         progress=lambda now: bench.progress(f"{chosen.name}: indexing", now.done, now.total),
     )

@@ -163,6 +163,11 @@ class Collection:
         """Id of the version that is being read."""
         return self._generation.manifest.version
 
+    @property
+    def language(self) -> str:
+        """The setting by which its words were stemmed."""
+        return self._generation.manifest.language
+
     def refresh(self) -> bool:
         """Move to the version that serves now; False if it is the one already open, and lies there as it did.
 

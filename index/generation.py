@@ -63,7 +63,10 @@ class Generation:
     def _open_lexical(self, version: Version) -> LexicalIndex:
         if not version.manifest.terms:
             return NoTerms()
-        return self._vectors.terms() if isinstance(self._vectors, OpenTerms) else Bm25s.load(version.lexical)
+        languages = version.manifest.languages
+        if isinstance(self._vectors, OpenTerms):
+            return self._vectors.terms(languages)
+        return Bm25s.load(version.lexical, languages)
 
     def mask(self, where: Where | None) -> Mask | None:
         """Which rows a filter allows; None where there is no filter."""

@@ -78,6 +78,7 @@ def index_paths(
     limits: Limits | None = None,
     pool: Pool | None = None,
     store: StoreSpec = EXACT,
+    language: str | None = None,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
@@ -87,9 +88,9 @@ def index_paths(
     indexed from under these paths and are no longer among them are deleted from the collection;
     files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `pool` says which passages
     are searched and is remembered: None takes the collection's last. `store` is where its vectors are kept from
-    now on. Files are parsed by other processes within `limits`; one that goes beyond them is left alone from then on,
-    until it changes or `retry` names it or its folder. `cancelled` is asked while files are parsed and between
-    batches.
+    now on, and `language` (`index.language`) what its words are stemmed by: None leaves that as it was. Files are
+    parsed by other processes within `limits`; one that goes beyond them is left alone from then on, until it changes
+    or `retry` names it or its folder. `cancelled` is asked while files are parsed and between batches.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
@@ -103,7 +104,7 @@ def index_paths(
             f"there is no document in {places}: check the path, `include` and `exclude`; nothing was changed"
         )
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
-    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, language) as writer:
         if pool is None:
             pool = remembered(folder.path)
         else:
@@ -138,18 +139,19 @@ def index_documents(
     pool: Pool | None = None,
     passage_tokens: int = PASSAGE_TOKENS,
     store: StoreSpec = EXACT,
+    language: str | None = None,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
     """Index documents that a program made, each in the place of the one of its id; others stay.
 
-    Their sections are searched, unless `pool` says otherwise.
+    Their sections are searched, unless `pool` says otherwise. `language` as for `index_paths`.
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
     pool = pool or Pool()
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
-    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, language) as writer:
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)

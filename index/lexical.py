@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
 from index.stores import Mask, Weigh
+from text.languages import ENGLISH
 from text.words import tokenize
 
 Scores: TypeAlias = npt.NDArray[np.float32]
@@ -36,8 +37,10 @@ class LexicalIndex(Protocol):
 class Bm25s:
     """BM25 by bm25s: scores are computed when the index is built, and summed at search."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, languages: Sequence[str] = (ENGLISH,)) -> None:
+        """`languages` are those whose stems its passages were given as."""
         self._engine = engine
+        self._languages = languages
 
     @classmethod
     def build(cls, corpus: Iterable[Sequence[str]], k1: float = K1) -> Bm25s:
@@ -53,24 +56,24 @@ class Bm25s:
         return cls(engine)
 
     @classmethod
-    def load(cls, folder: Path) -> Bm25s:
+    def load(cls, folder: Path, languages: Sequence[str] = (ENGLISH,)) -> Bm25s:
         """Map what `save` wrote into memory; raises CollectionCorrupt."""
         import bm25s
 
         try:
-            return cls(bm25s.BM25.load(str(folder), mmap=True, show_progress=False))
+            return cls(bm25s.BM25.load(str(folder), mmap=True, show_progress=False), languages)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CollectionCorrupt(f"the BM25 index in {folder} cannot be read ({error}): index again") from error
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        terms = self._engine.get_tokens_ids(tokenize(text))
+        terms = self._engine.get_tokens_ids(tokenize(text, self._languages))
         if not terms or k < 1:
             return []
         return _best(self._engine.get_scores_from_ids(terms, weight_mask=mask), k)
 
     def scores(self, text: str) -> Scores:
         """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
-        terms = self._engine.get_tokens_ids(tokenize(text))
+        terms = self._engine.get_tokens_ids(tokenize(text, self._languages))
         rows = int(self._engine.scores["num_docs"])
         found: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(rows, dtype=np.float32)
         return found

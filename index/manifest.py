@@ -16,6 +16,7 @@ from index.errors import CollectionCorrupt
 from index.integrity import checksums
 from index.stores import EXACT, StoreSpec
 from text.files import sync, write_text
+from text.languages import ENGLISH
 
 FORMAT = 2
 """Of the files of a version: raise it when old versions cannot be reused.
@@ -45,6 +46,10 @@ class Manifest(BaseModel):
     documents: int
     passages: int
     terms: bool
+    language: str = ENGLISH
+    """The setting by which the words were stemmed."""
+    languages: tuple[str, ...] = (ENGLISH,)
+    """Languages whose stems it holds."""
     files: dict[str, str] = {}
     """SHA-256 of the version's files by relative path (`index.integrity`); empty in versions written without."""
 

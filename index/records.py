@@ -21,6 +21,7 @@ from typing import Any
 from index.documents import Document, Metadata, PlacedText, Section
 from index.errors import CollectionCorrupt, DocumentNotFound
 from index.query import Box, Passage
+from text.languages import ENGLISH, analysis
 from text.words import tokenize
 
 _SCHEMA = """
@@ -29,7 +30,7 @@ CREATE TABLE files (
 ) WITHOUT ROWID;
 CREATE TABLE documents (
     id TEXT PRIMARY KEY, path TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, sections TEXT NOT NULL,
-    metadata TEXT NOT NULL, verbatim INTEGER NOT NULL, content_hash TEXT NOT NULL
+    metadata TEXT NOT NULL, verbatim INTEGER NOT NULL, content_hash TEXT NOT NULL, language TEXT NOT NULL DEFAULT 'en'
 ) WITHOUT ROWID;
 CREATE INDEX documents_by_path ON documents (path);
 CREATE TABLE passages (
@@ -213,11 +214,12 @@ class Records:
 class RecordsWriter:
     """Gathers what a new version holds, in a scratch file beside it; `finish` writes the records.
 
-    Everything starts from the records of the version before, if there is one.
+    Everything starts from the records of the version before, if there is one. `language` is `index.language`.
     """
 
-    def __init__(self, scratch: Path, before: Path | None) -> None:
+    def __init__(self, scratch: Path, before: Path | None, language: str = ENGLISH) -> None:
         self._scratch = scratch
+        self._language = language
         self._db = sqlite3.connect(scratch, isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute("PRAGMA synchronous = OFF")
@@ -234,6 +236,23 @@ class RecordsWriter:
             self._db.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM before.{table}")
         self._db.execute("COMMIT")
         self._db.execute("DETACH before")
+
+    def stem_again(self) -> None:
+        """Give every passage the terms of the language that its document is in by the setting."""
+        self._db.execute("BEGIN")
+        for name, text, before in self._db.execute("SELECT id, text, language FROM documents").fetchall():
+            language = analysis(self._language, text)
+            if language == before:
+                continue
+            self._db.execute("UPDATE documents SET language = ? WHERE id = ?", (language, name))
+            rows = self._db.execute(f"SELECT {_PASSAGE} FROM passages WHERE document_id = ?", (name,)).fetchall()
+            terms = ((" ".join(tokenize(one.indexed_text, (language,))), one.id) for one in map(_passage, rows))
+            self._db.executemany("UPDATE passages SET terms = ? WHERE id = ?", terms)
+        self._db.execute("COMMIT")
+
+    def languages(self) -> tuple[str, ...]:
+        """Languages whose stems the passages hold."""
+        return tuple(row[0] for row in self._db.execute("SELECT DISTINCT language FROM documents ORDER BY 1"))
 
     def close(self) -> None:
         """Throw the scratch file away."""
@@ -282,6 +301,7 @@ class RecordsWriter:
         A passage is left out if its id names another one already.
         """
         self.remove_document(document.id)
+        language = analysis(self._language, document.text)
         sections = [
             (
                 section.heading,
@@ -296,7 +316,7 @@ class RecordsWriter:
         ]
         self._db.execute("BEGIN")
         self._db.execute(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 document.id,
                 path,
@@ -306,11 +326,12 @@ class RecordsWriter:
                 _json(dict(document.metadata)),
                 document.verbatim,
                 document.content_hash,
+                language,
             ),
         )
         added = self._db.executemany(
             f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES ({', '.join('?' * 14)})",
-            (_values(passage, place) for place, passage in enumerate(passages)),
+            (_values(passage, place, language) for place, passage in enumerate(passages)),
         ).rowcount
         self._db.execute("COMMIT")
         return len(passages) - max(0, added)
@@ -354,7 +375,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _values(passage: Passage, place: int) -> tuple[Any, ...]:
+def _values(passage: Passage, place: int, language: str) -> tuple[Any, ...]:
     text = passage.indexed_text
     return (
         passage.id,
@@ -370,7 +391,7 @@ def _values(passage: Passage, place: int) -> tuple[Any, ...]:
         _json(passage.boxes),
         place,
         embedding_key(text),
-        " ".join(tokenize(text)),
+        " ".join(tokenize(text, (language,))),
     )
 
 

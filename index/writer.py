@@ -23,6 +23,7 @@ from index.manifest import FORMAT, Manifest, write_manifest
 from index.records import Records, RecordsWriter
 from index.stores import Earlier, OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.versions import CollectionFolder, Version, failed_write, storage_errors
+from text.languages import ENGLISH
 
 EMBED_BATCH = 32
 
@@ -48,7 +49,8 @@ Cancelled: TypeAlias = Callable[[], bool]
 class VersionWriter:
     """A version in the making, as a context: on leaving it without `finish` nothing has changed.
 
-    The caller holds the collection's writer lock. `before` is the version that serves, if any.
+    The caller holds the collection's writer lock. `before` is the version that serves, if any. Without `language`
+    (`index.language`) its words are stemmed as before.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class VersionWriter:
         store: StoreSpec,
         progress: Report | None = None,
         cancelled: Cancelled | None = None,
+        language: str | None = None,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
@@ -67,6 +70,8 @@ class VersionWriter:
         self._cancelled = cancelled or (lambda: False)
         # Its texts are enough to go on from: what is damaged besides is made again.
         self.before = next(folder.sound("records"), None)
+        self._stemmed = self.before.manifest.language if self.before else ENGLISH
+        self._language = language or self._stemmed
         self.embedded = 0
         self._previous: _Previous | None = None
 
@@ -75,7 +80,10 @@ class VersionWriter:
             self._sweep()
             self._previous = self._open_previous()
             self._path = self._folder.new_version(self.before.manifest.version if self.before else "")
-            self.staged = RecordsWriter(self._path / "staged.sqlite", self.before.records if self.before else None)
+            before = self.before.records if self.before else None
+            self.staged = RecordsWriter(self._path / "staged.sqlite", before, self._language)
+            if self._language != self._stemmed:
+                self.staged.stem_again()
         return self
 
     def __exit__(
@@ -100,7 +108,11 @@ class VersionWriter:
             return True
         made = self.before.manifest
         unreadable = made.passages > 0 and self._previous is None
-        return unreadable or (made.encoder, made.store) != (self._encoder.name, self._spec)
+        return unreadable or (made.encoder, made.store, made.language) != (
+            self._encoder.name,
+            self._spec,
+            self._language,
+        )
 
     @staticmethod
     def _sound(version: Version) -> bool:
@@ -191,6 +203,8 @@ class VersionWriter:
             documents=documents,
             passages=passages,
             terms=self.staged.has_terms(),
+            language=self._language,
+            languages=self.staged.languages() or (ENGLISH,),
         )
         version = Version(self._path, manifest)
         self.staged.finish(version.records)

@@ -199,8 +199,8 @@ def check_collections(settings: Settings, describe: Callable[[BaseException], st
                 )  # fmt: skip
             else:
                 held = f"{info.documents} documents, {info.passages} passages"
-                if collection.problem:
-                    yield Finding(f"collection {info.name}", "warn", collection.problem, "Index it again.")
+                if problem := collection.problem or collections.outdated(info.name):
+                    yield Finding(f"collection {info.name}", "warn", problem, "Index it again.")
                 else:
                     yield Finding(f"collection {info.name}", "ok", held)
     finally:

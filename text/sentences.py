@@ -17,6 +17,15 @@ _PART = 8_000
 # The segmenter ends a sentence before the markup that closes it: "**Bold.** Next".
 _CLOSERS = re.compile(r"[*_~`\"'”’»)\]]+(?=\s|$)")
 
+# What the segmenter, which is told that everything is English, takes for an end: abbreviations that no English
+# sentence ends with, and the ordinals of German.
+_GOES_ON = re.compile(
+    r"(?:\b(?:abb|bspw?|bzgl|bzw|evtl|fa|ggf|inkl|mme|nr|sog|sra|vgl|zzgl|dra)\."
+    r"|\b(?:(?<!\bi )am|beim|das|dem|den|der|die|im|vom|zum|zur) \d{1,2}\.)\s*",
+    re.IGNORECASE,
+)
+_LOOK_BACK = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -90,6 +99,12 @@ def _borders(text: str) -> Iterator[int]:
         for end in ends:
             closers = _CLOSERS.match(text, here + end)
             stop = closers.end() if closers else here + end
+            if end != ends[-1] and _goes_on(text[max(at, stop - _LOOK_BACK) : stop]):
+                continue
             if stop > at:
                 yield stop
                 at = stop
+
+
+def _goes_on(end: str) -> bool:
+    return any(match.end() == len(end) for match in _GOES_ON.finditer(end))

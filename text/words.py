@@ -1,8 +1,9 @@
 """The words of a text: how it falls into them, how they are stemmed, and what is compared.
 
 A text is NFKC-normalised and case-folded. A word is a run of letters, marks and digits in any script; runs of scripts
-written without spaces become overlapping bigrams. For BM25 (`tokenize`) English stop words are left out, and an
-identifier such as `--dry-run`, `foo_bar` or `v1.2` stays whole beside its parts, so that it is found either way.
+written without spaces become overlapping bigrams. For BM25 (`tokenize`) stop words are left out, and an identifier such
+as `--dry-run`, `foo_bar` or `v1.2` stays whole beside its parts, so that it is found either way. Stems and stop words
+there are those of the languages it is given; everywhere else they are English.
 
 Judging whether two short texts say the same things, in any language, takes stems, numbers, negations and quoted terms.
 There more words are left out, for a comparison must not hang on `please` or `would`, while a search profits from them.
@@ -13,10 +14,13 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import regex
+
+from text.languages import ENGLISH, stemmer_name, stop_words
 
 _STOP_WORDS = """
     a about above after again against ain all am an and any are aren as at be because been before being below
@@ -44,14 +48,27 @@ _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _local = threading.local()
 
 
-def tokenize(text: str) -> list[str]:
-    """The terms of a text, repeated as often as they occur; identifiers before their parts."""
+def tokenize(text: str, languages: Sequence[str] = (ENGLISH,)) -> list[str]:
+    """The terms of a text, repeated as often as they occur; identifiers before their parts.
+
+    In several languages a word gives its term in each: a question's are looked up as alternatives.
+    """
+    if len(languages) == 1:
+        return _terms(text, languages[0])
+    alternatives = Counter[str]()
+    for language in languages:
+        alternatives |= Counter(_terms(text, language))
+    return list(alternatives.elements())
+
+
+def _terms(text: str, language: str) -> list[str]:
+    stop = STOP_WORDS if language == ENGLISH else stop_words(language)
     terms: list[str] = []
     for whole, parts in split(text):
         if whole:
             terms.append(whole)
         terms.extend(parts)
-    return stemmed([term for term in terms if _is_term(term)])
+    return stemmed([term for term in terms if term not in stop and _is_term(term)], language)
 
 
 def split(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -68,22 +85,25 @@ def split(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _is_term(term: str) -> bool:
     # A lone letter is mostly an initial or what an apostrophe left over; a lone digit is a step or a form.
-    return term not in STOP_WORDS and (len(term) > 1 or not term.isascii() or term.isdigit())
+    return len(term) > 1 or not term.isascii() or term.isdigit()
 
 
 def _bigrams(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
-def stemmed(words: Sequence[str]) -> list[str]:
-    """The stems of case-folded words, one each."""
-    if not hasattr(_local, "stemmer"):
+def stemmed(words: Sequence[str], language: str = ENGLISH) -> list[str]:
+    """The stems of case-folded words, one each; in a language without a stemmer the words themselves."""
+    if not hasattr(_local, "stemmers"):
+        _local.stemmers = {}
+    if language not in _local.stemmers:
         import Stemmer
 
+        name = stemmer_name(language)
         # A stemmer keeps a cache inside and is not to be shared between threads.
-        _local.stemmer = Stemmer.Stemmer("english")
-    stems: list[str] = _local.stemmer.stemWords(words)
-    return stems
+        _local.stemmers[language] = Stemmer.Stemmer(name) if name else None
+    stemmer = _local.stemmers[language]
+    return list(words) if stemmer is None else list(stemmer.stemWords(words))
 
 
 @lru_cache(maxsize=1)

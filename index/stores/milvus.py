@@ -141,10 +141,10 @@ class OpenMilvus:
         except KeyError as error:
             raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
 
-    def terms(self) -> MilvusTerms:
+    def terms(self, languages: Sequence[str]) -> MilvusTerms:
         with self.version.failures.reading():
             self.version.load("terms")
-        return MilvusTerms(self.version)
+        return MilvusTerms(self.version, languages)
 
     def close(self) -> None:
         self.version.close()
@@ -153,12 +153,13 @@ class OpenMilvus:
 class MilvusTerms:
     """A `LexicalIndex` over the words of an open version."""
 
-    def __init__(self, version: _MilvusVersion) -> None:
+    def __init__(self, version: _MilvusVersion, languages: Sequence[str]) -> None:
         self._version = version
+        self._languages = languages
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
         terms: dict[int, float] = {}
-        for term in tokenize(text):
+        for term in tokenize(text, self._languages):
             terms[_number(term)] = terms.get(_number(term), 0.0) + 1.0
         k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
         if not terms or k < 1:

@@ -114,5 +114,8 @@ class TermStore(Protocol):
 class OpenTerms(Protocol):
     """`OpenVectors` of a `TermStore`."""
 
-    def terms(self) -> LexicalIndex:
-        """The words of the version, ready to be searched; raises as `OpenVectors.search` does."""
+    def terms(self, languages: Sequence[str]) -> LexicalIndex:
+        """The words of the version, stemmed in these languages, ready to be searched.
+
+        Raises as `OpenVectors.search` does.
+        """

@@ -112,6 +112,16 @@ class Collections:
             return collection.problem
         return str(self._failed[name][0]) if name in self._failed else ""
 
+    def outdated(self, name: str) -> str:
+        """What in the settings asks for indexing a collection again, which answers as before until then."""
+        wanted = self._settings.index.language
+        if name not in self._open or (made := self._open[name].language) == wanted:
+            return ""
+        return (
+            f"The words of collection {name!r} were stemmed by `index.language` {made!r}, and the settings say "
+            f"{wanted!r}: index it again."
+        )
+
     def exists(self, name: str) -> bool:
         """Whether there is a collection of that name, without opening it."""
         return any(info.name == name for info in self.listing())

@@ -322,6 +322,7 @@ class DocumentMixin(DocumentTextMixin):
             retry=retry,
             limits=Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump()),
             store=index.vectors,
+            language=index.language,
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,
         )

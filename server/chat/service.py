@@ -241,7 +241,7 @@ class ChatService(
             collection=name,
             waiting_for=tuple(waiting),
             problems=tuple(problems),
-            warnings=tuple(filter(None, (await core.limits.look(),))),
+            warnings=tuple(filter(None, (await core.limits.look(), core.opened.outdated(name)))),
         )
 
     async def _checked(self, request: TurnRequest) -> tuple[TurnRequest, Whose]:

@@ -31,6 +31,7 @@ from server.settings.llm import LLMSettings as LLMSettings
 from server.settings.retrieval import LegsSettings as LegsSettings
 from server.settings.retrieval import LegWeights as LegWeights
 from server.settings.retrieval import RetrievalSettings as RetrievalSettings
+from text.languages import AUTO, ENGLISH, NAMES
 
 if TYPE_CHECKING:
     from index.stores import StoreSpec
@@ -79,6 +80,12 @@ class IndexSettings(SettingsGroup):
         description="Languages that the embedding model understands, such as `en`: a refused question in another is "
         "told so. Empty: English for the one that comes with Anaphora; of others nothing is said.",
     )
+    language: str = Field(
+        ENGLISH,
+        description="Language by which words are stemmed and stop words left out, such as `de`; `auto` takes for each "
+        "document the one that it is in. Chinese, Japanese, Korean and Thai are searched by pairs of characters under "
+        "any of them. Index again after changing it, which embeds nothing anew; `docs/languages.md` has the figures.",
+    )
     passage_tokens: int = Field(
         220, ge=32, le=8192, description="Longest passage, in the encoder's tokens; never above its window."
     )
@@ -112,6 +119,13 @@ class IndexSettings(SettingsGroup):
         kept = {key: value for key, value in values.items() if key != "lexical"}
         older = kept.pop("chroma_url", "")
         return {"store": "chroma", "store_url": older, **kept} if older else kept
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, value: str) -> str:
+        if value != AUTO and value not in NAMES:
+            raise ValueError(f"{value!r} is no language known here: use {AUTO}, {', '.join(NAMES)}")
+        return value
 
     @model_validator(mode="after")
     def _one_store(self) -> Self:

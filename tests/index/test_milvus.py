@@ -82,7 +82,7 @@ def test_words_are_ranked_as_by_the_embedded_index(tmp_path: Path) -> None:
     ids = [str(row) for row in range(len(texts))]
     store.write(folder, ids, 8, lambda rows: vectors[list(rows)], None)
     opened = store.open(folder, ids, 8)
-    terms = opened.terms()
+    terms = opened.terms(("en",))
     mask = np.zeros(len(texts), dtype=np.bool_)
     mask[50:300] = random.random(250) < 0.7
     for question in ("word1", "word3 word9 word9", "word5 unheard", *texts[:5]):

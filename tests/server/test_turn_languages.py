@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from server.settings import IndexSettings
-from server.turn.languages import foreign, language_of
+from server.turn.languages import foreign
 from testing.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
+from text.languages import language_of
 
 ENGLISH = IndexSettings()
 MEANINGS = [

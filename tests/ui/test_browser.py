@@ -283,6 +283,19 @@ def test_stopping_keeps_what_was_shown_and_retry_replaces_it(visitor: Visitor, s
     assert [turn.question for turn in kept] == ["How often should I descale it?"]
 
 
+def test_a_question_in_parts_shows_where_it_is_and_can_be_stopped(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    page.fill("#question", "How often should I descale the kettle, and how do I find the story of the warranty?")
+    page.press("#question", "Enter")
+    page.wait_for_selector('.turn .waiting:has-text("(2 of 2)")')
+    page.wait_for_selector('.turn:has-text("Once upon a time")')
+    page.keyboard.press("Escape")
+    page.wait_for_selector('.turn[data-state="interrupted"][data-turn]')
+    (kept,) = site.ask(site.service.conversation(page.url.partition("?c=")[2])).messages
+    assert "every three months" in kept.answer
+    assert "Once upon a time" in kept.answer
+
+
 def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Site) -> None:
     from tests.ui.conftest import Visitor
 

@@ -17,6 +17,9 @@ Metadata: TypeAlias = Mapping[str, MetadataValue]
 REFERENCES = "references"
 """In a document's metadata: its list of references, an entry a line. No passage holds it, so it is no evidence."""
 
+LINKS = "links"
+"""In a document's metadata: the links of a file whose text shows only their words, as JSON: `[start, end, address]`."""
+
 
 class PlacedText(NamedTuple):
     """Where a stretch of a document's text stands: page from 1, points from the page's top left corner.
@@ -76,7 +79,7 @@ class Document:
     @property
     def passage_metadata(self) -> Metadata:
         """What holds for its passages too."""
-        return {name: value for name, value in self.metadata.items() if name != REFERENCES}
+        return {name: value for name, value in self.metadata.items() if name not in (REFERENCES, LINKS)}
 
     @property
     def content_hash(self) -> str:

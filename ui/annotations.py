@@ -58,9 +58,18 @@ class ReferenceMark:
     reference: int
 
 
+@dataclass(frozen=True, slots=True)
+class LinkMark:
+    """Makes `text[start:end]` a link to another document, at our own address `href`."""
+
+    start: int
+    end: int
+    href: str
+
+
 _ATTRIBUTED = "matched by the server, not cited by the model"
 
-Wrapping: TypeAlias = Highlight | Doubt | ReferenceMark
+Wrapping: TypeAlias = Highlight | Doubt | ReferenceMark | LinkMark
 Annotation: TypeAlias = Chip | Wrapping
 
 # Markers need two characters that Markdown takes for punctuation (so that `**bold.**` still closes
@@ -226,12 +235,15 @@ class _Writer(HTMLParser):
 
 
 def _end_tag(mark: Wrapping) -> str:
-    return "</mark>" if isinstance(mark, Highlight) else "</span>" if isinstance(mark, Doubt) else "</button>"
+    names = {Highlight: "mark", Doubt: "span", ReferenceMark: "button", LinkMark: "a"}
+    return f"</{names[type(mark)]}>"
 
 
 def _start_tag(mark: Wrapping, *, first: bool) -> str:
     if isinstance(mark, ReferenceMark):
         return f'<button type="button" class="marker" data-action="reference" data-reference="{mark.reference}">'
+    if isinstance(mark, LinkMark):
+        return f'<a href="{escape(mark.href)}" class="inside">'
     if isinstance(mark, Highlight):
         return '<mark class="near">' if mark.key is None else f'<mark data-citation="{mark.key}">'
     focus = ' tabindex="0"' if first else ""

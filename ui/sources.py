@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
 from markupsafe import Markup
@@ -29,7 +30,7 @@ from server.chat import (
     WhyView,
 )
 from text.unsafe import masked
-from ui.annotations import Highlight, ReferenceMark
+from ui.annotations import Highlight, LinkMark, ReferenceMark
 from ui.safe_html import NO_LINKS, link_target, render_markdown, render_plain
 from ui.templates import render
 
@@ -38,6 +39,8 @@ AROUND = 20_000
 
 QUOTES = 4
 """Quotes of one source that can be made readable."""
+
+ReaderMark: TypeAlias = Highlight | ReferenceMark | LinkMark
 
 _MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
 _TABLE = re.compile(r"^\|.*\|\n\|(?: --- \|)+(?:\n\|.*\|$)*", re.MULTILINE)
@@ -104,7 +107,7 @@ class Part:
 def formatted(
     name: str,
     text: str,
-    highlights: Sequence[Highlight | ReferenceMark],
+    highlights: Sequence[ReaderMark],
     collection: str = "",
     links: Mapping[str, str] = NO_LINKS,
 ) -> Markup:
@@ -119,7 +122,7 @@ def formatted(
     return _with_tables(text, highlights) if suffix == ".pdf" else render_plain(text, highlights)
 
 
-def _with_tables(text: str, highlights: Sequence[Highlight | ReferenceMark]) -> Markup:
+def _with_tables(text: str, highlights: Sequence[ReaderMark]) -> Markup:
     """A PDF's text: paragraphs as they stand, and its tables as tables."""
     parts, at = list[Markup](), 0
     for table in [*_TABLE.finditer(text), None]:
@@ -132,7 +135,7 @@ def _with_tables(text: str, highlights: Sequence[Highlight | ReferenceMark]) -> 
     return Markup("").join(parts)
 
 
-def _within(highlights: Sequence[Highlight | ReferenceMark], start: int, end: int) -> list[Highlight | ReferenceMark]:
+def _within(highlights: Sequence[ReaderMark], start: int, end: int) -> list[ReaderMark]:
     return [
         replace(one, start=max(one.start, start) - start, end=min(one.end, end) - start)
         for one in highlights
@@ -280,8 +283,12 @@ def reader_html(
     start = max(0, min(start, length))
     end = max(start, min(end, length))
     first, last = max(0, start - AROUND), min(length, end + AROUND)
-    marks: list[Highlight | ReferenceMark] = [Highlight(start, end, 0)]
+    marks: list[ReaderMark] = [Highlight(start, end, 0)]
     marks += [ReferenceMark(one.start, one.end, one.reference) for one in document.markers]
+    marks += [
+        LinkMark(one.start, one.end, document_link(collection, one.document_id, part=one.anchor))
+        for one in document.linked
+    ]
     links = {
         href: document_link(collection, to, part=unquote(href.partition("#")[2])) for href, to in document.links.items()
     }

@@ -44,12 +44,13 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             f"{path.name} is broken: it is no DOCX that can be read ({type(error).__name__}: {error}); "
             "open it in a word processor and save it anew"
         ) from error
-    text = to_markdown(html, path.name)
-    structure = outline(text)
+    page = to_markdown(html, path.name)
+    structure = outline(page.text)
     if not structure.sections:
         raise LoadError(f"{path.name} holds no text, only pictures or nothing: index a version with text")
     title = structure.title or title_from_name(path.name)
-    return [Document(document_id, title, text, structure.sections, {"source": document_id, "format": "docx"})]
+    metadata = {**page.metadata, "source": document_id, "format": "docx"}
+    return [Document(document_id, title, page.text, structure.sections, metadata)]
 
 
 def _check(data: bytes, name: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from index.documents import Document
 from index.errors import LoadError
 from index.loaders.front_matter import web_address
-from index.loaders.html_tree import classes, markdown, outermost, parse, take_out
+from index.loaders.html_tree import Written, classes, markdown, outermost, parse, take_out
 from index.loaders.markdown import outline
 from index.loaders.reading import clean, decode, one_line, read_bytes, title_from_name
 
@@ -61,18 +61,18 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     page_title = one_line(soup.title.get_text()) if soup.title else ""
     canonical = soup.find("link", rel="canonical")
     address = web_address(canonical.get("href")) if canonical else ""
-    text = markdown(_main_part(soup))
-    structure = outline(text)
+    page = markdown(_main_part(soup))
+    structure = outline(page.text)
     if not structure.sections:
         raise LoadError(
             f"{path.name} shows no text: it is empty or filled by scripts; save the page as a browser shows it"
         )
     title = structure.title or page_title or title_from_name(path.name)
-    metadata = {"source": address or document_id, "format": "html"}
-    return [Document(document_id, title, text, structure.sections, metadata)]
+    metadata = {**page.metadata, "source": address or document_id, "format": "html"}
+    return [Document(document_id, title, page.text, structure.sections, metadata)]
 
 
-def to_markdown(html: str, name: str) -> str:
+def to_markdown(html: str, name: str) -> Written:
     """A whole HTML document as Markdown; its head, its table of contents and what cannot be seen left out."""
     soup = parse(html, name)
     take_out(outermost(soup, lambda tag: tag.name == "nav" or _is_unseen(tag)))

@@ -8,13 +8,15 @@ part of a page is read is `index.loaders.html`'s.
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from index.documents import LINKS, MetadataValue
 from index.errors import LoadError
 from index.loaders.reading import clean, one_line
 
@@ -29,12 +31,17 @@ _MOST_OPEN = 10_000
 _INDENTING = frozenset({"ul", "ol", "li", "dl", "dd", "dt", "blockquote", "table", "tr", "td", "th", "pre"})
 # What markdownify is asked to write; of other tags, whose names it would look up among its own methods, come the words.
 _WRITTEN = frozenset({
-    "[document]", "article", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "figcaption", "h1", "h2",
-    "h3", "h4", "h5", "h6", "hr", "img", "kbd", "li", "ol", "p", "pre", "q", "samp", "section", "table", "td", "th",
-    "tr", "ul",
+    "[document]", "a", "article", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "figcaption", "h1",
+    "h2", "h3", "h4", "h5", "h6", "hr", "img", "kbd", "li", "ol", "p", "pre", "q", "samp", "section", "table", "td",
+    "th", "tr", "ul",
 })  # fmt: skip
 _LONG_BLANKS = re.compile(r"[\t \r\n]{64,}")
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|brush)-([\w+#.-]{1,20})")
+# Around the words of links while a page is written: punctuation that next to no page has.
+_MARKS = [chr(code) for code in range(0x10A50, 0x10A59)]
+_MOST_LINKS = 500
+# To other pages: neither within this one nor to anything but the web.
+_LEADS = re.compile(r"(?:https?://|(?![a-z][a-z0-9+.-]*:|#|//))[^\s<>\"]{1,500}", re.IGNORECASE)
 _NAMELESS = frozenset({"default", "text", "none", "source", "plaintext"})
 
 
@@ -91,15 +98,48 @@ def take_out(elements: Iterable[PageElement]) -> None:
         parent.contents = kept
 
 
-def markdown(tree: Tag) -> str:
+class Written(NamedTuple):
+    """Markdown, and what were links in the page: where their words stand in it, and their addresses."""
+
+    text: str
+    links: list[tuple[int, int, str]]
+
+    @property
+    def metadata(self) -> dict[str, MetadataValue]:
+        """The links as a document keeps them."""
+        return {LINKS: json.dumps(self.links, ensure_ascii=False)} if self.links else {}
+
+
+def markdown(tree: Tag) -> Written:
     """The tree as Markdown: words instead of links, pictures and emphasis. Changes the tree."""
     for tag in tree.find_all(["td", "th", "span", "tt"]):
         if tag.name == "tt" or (tag.name == "span" and "literal" in classes(tag)):
             tag.name = "code"  # what old pages and docutils write for it
         elif "colspan" in tag.attrs:
             del tag["colspan"]  # an empty column says nothing, and a thousand of them would be a bomb
-    text = clean(_converter()().convert_soup(tree))
-    return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+    words = tree.get_text()
+    free = "".join(mark for mark in _MARKS if mark not in words)[:3]
+    converter = _converter()(free if len(free) == 3 else "")
+    text = clean(converter.convert_soup(tree))
+    text = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+    return _unmarked(text, free, converter.addresses)
+
+
+def _unmarked(text: str, marks: str, addresses: list[str]) -> Written:
+    """The text without the marks that stand around the words of links."""
+    if not addresses:
+        return Written(text, [])
+    pieces, links, open_links = list[str](), list[tuple[int, int, str]](), list[tuple[int, str]]()
+    length = at = 0
+    for mark in re.finditer(f"{marks[0]}([0-9]+){marks[1]}|{marks[2]}", text):
+        pieces.append(text[at : mark.start()])
+        length, at = length + len(pieces[-1]), mark.end()
+        if mark[1]:
+            open_links.append((length, addresses[int(mark[1])]))
+        elif open_links:
+            start, address = open_links.pop()
+            links.append((start, length, address))
+    return Written("".join((*pieces, text[at:])), links)
 
 
 def classes(tag: Tag) -> list[str]:
@@ -159,14 +199,16 @@ def _converter() -> Any:
         Lists and rows are written here: markdownify looks back along all that came before in the list or table.
         """
 
-        def __init__(self) -> None:
+        def __init__(self, marks: str) -> None:
             super().__init__(
                 heading_style="ATX",
-                strip=["a", "b", "strong", "i", "em", "del", "s", "u", "sub", "sup", "mark"],
+                strip=["b", "strong", "i", "em", "del", "s", "u", "sub", "sup", "mark"],
                 escape_asterisks=False,
                 escape_underscores=False,
                 escape_misc=False,
             )
+            self._marks = marks
+            self.addresses: list[str] = []
             self._items: Counter[int] = Counter()
             self._heads: dict[int, bool] = {}
 
@@ -182,6 +224,15 @@ def _converter() -> Any:
                 el = shorter
             inherited: Any = super()
             return str(inherited.process_text(el, parent_tags=parent_tags))
+
+        def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+            address, shown = str(el.get("href") or "").strip(), text.strip()
+            if not (shown and self._marks and len(self.addresses) < _MOST_LINKS and _LEADS.fullmatch(address)):
+                return text
+            at = text.index(shown)
+            self.addresses.append(address)
+            opened = f"{self._marks[0]}{len(self.addresses) - 1}{self._marks[1]}"
+            return f"{text[:at]}{opened}{shown}{self._marks[2]}{text[at + len(shown) :]}"
 
         def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
             return one_line(str(el.get("alt") or ""))

@@ -44,7 +44,7 @@ _CODE_ROLES = (
     "py:obj file program option envvar command kbd samp token keyword c:func c:type c:macro regexp guilabel "
     "menuselection dfn makevar mimetype newsgroup download"
 )
-_WORD_ROLES = "ref doc term numref any abbr pep rfc issue envvar cve manpage eq"
+_WORD_ROLES = "ref term numref any abbr pep rfc issue envvar cve manpage eq"
 _REFUSED = re.compile(r"\.\. (?:include|raw|csv-table)::")
 _TARGET = re.compile(r"^(.*?)\s*<[^<>]*>$", re.DOTALL)
 
@@ -58,12 +58,13 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             f"{path.name} has a line of {longest} characters, more than reStructuredText is read with ({_MAX_LINE}): "
             "break the line, or rename the file to .txt"
         )
-    text = to_markdown(_html(text, path.name), path.name)
-    structure = outline(text)
+    page = to_markdown(_html(text, path.name), path.name)
+    structure = outline(page.text)
     if not structure.sections:
         raise LoadError(f"{path.name} holds no text besides directives: fill it or exclude it")
     title = structure.title or title_from_name(path.name)
-    return [Document(document_id, title, text, structure.sections, {"source": document_id, "format": "rst"})]
+    metadata = {**page.metadata, "source": document_id, "format": "rst"}
+    return [Document(document_id, title, page.text, structure.sections, metadata)]
 
 
 def _html(source: str, name: str) -> str:
@@ -102,7 +103,10 @@ def _html(source: str, name: str) -> str:
 
 
 def _plain(tree: nodes.Element) -> None:
-    """Leave words where links and targets are, and the text where the parser complains about it, in one pass."""
+    """Leave words where targets and links without an address are, and the text where the parser complains about it.
+
+    In one pass.
+    """
     from docutils import nodes
 
     waiting: list[nodes.Element] = [tree]
@@ -116,7 +120,7 @@ def _plain(tree: nodes.Element) -> None:
                 # The parser's complaints are not the author's words; the text they are about is.
                 blocks = [block for block in child.findall(nodes.literal_block) if not _REFUSED.match(block.astext())]
                 left.extend(reversed(blocks))
-            elif isinstance(child, nodes.problematic | nodes.reference | nodes.target):
+            elif isinstance(child, nodes.problematic | nodes.reference | nodes.target) and "refuri" not in child:
                 left.extend(reversed(child.children))
             elif isinstance(child, nodes.footnote_reference) and not child.children:
                 children.append(nodes.Text("[#]"))
@@ -262,6 +266,13 @@ def _teach_sphinx() -> None:
         shown = words(text.replace("\x00", ""))
         return [nodes.literal(shown, shown)], []
 
+    def doc_role(
+        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
+    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        text = text.replace("\x00", "")
+        shown, named = words(text), text.rpartition("<")[2].rstrip(">")
+        return [nodes.reference(shown, shown, refuri=named)], []
+
     for names, directive in ((_DROPPED, Dropped), (_SPOKEN, Spoken), (_CODE, Code)):
         for name in names.split():
             directives.register_directive(name, directive)
@@ -270,3 +281,4 @@ def _teach_sphinx() -> None:
         register(name, code_role)
     for name in _WORD_ROLES.split():
         register(name, word_role)
+    register("doc", doc_role)

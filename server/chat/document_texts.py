@@ -11,13 +11,14 @@ from server.chat.translated import in_thread
 from server.chat.types import (
     DocumentSummary,
     DocumentText,
+    LinkView,
     MarkerView,
     PassagePage,
     PassageView,
     ReferenceView,
     SectionView,
 )
-from server.evidence.linking import cited_documents, linked_documents, markers, references
+from server.evidence.linking import cited_documents, linked_documents, linked_spans, markers, references
 
 MAX_ID_CHARS = 2000
 
@@ -72,6 +73,10 @@ class DocumentTextMixin(Acting):
                 ),
                 markers=tuple(MarkerView(start=a, end=b, reference=n) for a, b, n in markers(document.text, entries)),
                 links=linked_documents(document, infos),
+                linked=tuple(
+                    LinkView(start=a, end=b, document_id=to, anchor=anchor)
+                    for a, b, to, anchor in linked_spans(document, infos)
+                ),
             )
 
         return await in_thread(read)

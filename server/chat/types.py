@@ -96,11 +96,20 @@ class MarkerView(View):
     reference: int
 
 
+class LinkView(View):
+    """A stretch of a document's text that leads to another document, at the heading of that anchor if it has one."""
+
+    start: int
+    end: int
+    document_id: str
+    anchor: str = ""
+
+
 class DocumentText(View):
     """A document's text as it was indexed; citations' `start` and `end` count its characters.
 
-    `links` are the addresses of links in it that lead to documents of the collection. The list of references is no
-    part of the text.
+    `links` are the addresses of links in it that lead to documents of the collection; `linked` are the words that did
+    in a file whose text here shows words alone. The list of references is no part of the text.
     """
 
     id: str
@@ -111,6 +120,7 @@ class DocumentText(View):
     references: tuple[ReferenceView, ...] = ()
     markers: tuple[MarkerView, ...] = ()
     links: Mapping[str, str] = {}
+    linked: tuple[LinkView, ...] = ()
 
 
 class Suggestion(View):

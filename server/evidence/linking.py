@@ -5,19 +5,21 @@ All of it is told from the document's words and the ids and titles of its collec
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
 import regex
 
-from index.documents import REFERENCES, Document
+from index.documents import LINKS, REFERENCES, Document
 from index.records import DocumentInfo
 from server.evidence.contexts import NAME, NAMES, YEAR
 from text.words import words
 
 _LINK = regex.compile(r"\]\(\s*<?([^)\s<>]{1,500})|^ {0,3}\[[^\]\n]+\]:\s*<?([^\s<>]{1,500})", regex.MULTILINE)
-_ENDINGS = ("", ".md", ".mdx", "/index.md", "/README.md")
+_KINDS = (".md", ".mdx", ".rst", ".html", ".htm")
+_ENDINGS = ("", *_KINDS, *(f"/index{kind}" for kind in _KINDS), "/README.md")
 _LABEL = regex.compile(r"\[([^\[\]]{1,24})\]|(\d{1,3})\.?\s")
 _BRACKETS = regex.compile(r"\[([^\[\]\n]{1,80})\]")
 _PART = regex.compile(r"[^,;\s][^,;]*")
@@ -81,8 +83,7 @@ def _folded(text: str) -> str:
 
 def linked_documents(document: Document, infos: Sequence[DocumentInfo]) -> Mapping[str, str]:
     """Addresses of links as they are written, and the documents of the collection that they lead to."""
-    ids = {info.id for info in infos}
-    sources = {info.source.rstrip("/"): info.id for info in infos if "://" in info.source}
+    ids, sources = _known(infos)
     found = {match[1] or match[2] for match in _LINK.finditer(document.text)}
     return {href: to for href in sorted(found) if (to := _target(href, document.id, ids, sources))}
 
@@ -97,4 +98,20 @@ def _target(href: str, own: str, ids: set[str], sources: Mapping[str, str]) -> s
 def _paths(path: str, own: str) -> Iterator[str]:
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(own), path)).lstrip("/")
     yield from (beside + ending for ending in _ENDINGS)
-    yield beside.removesuffix(".html") + ".md"
+    yield from (beside.removesuffix(".html") + kind for kind in (".md", ".rst"))
+
+
+def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[tuple[int, int, str, str]]:
+    """The stretches of a text that were links to documents of the collection: start, end, document, and the anchor."""
+    try:
+        links = [(int(a), int(b), str(href)) for a, b, href in json.loads(str(document.metadata.get(LINKS, "[]")))]
+    except (ValueError, TypeError):
+        return []
+    ids, sources = _known(infos)
+    found = ((a, b, _target(href, document.id, ids, sources), unquote(href.partition("#")[2])) for a, b, href in links)
+    return [one for one in found if one[2]]
+
+
+def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:
+    """The ids of documents, and the ids of those that have an address in the web."""
+    return {info.id for info in infos}, {info.source.rstrip("/"): info.id for info in infos if "://" in info.source}

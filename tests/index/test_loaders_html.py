@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
-from index.documents import Document
+from index.documents import LINKS, Document
 from index.errors import LoadError
 from index.loaders import load
 from index.passages import split
@@ -135,3 +137,41 @@ def test_offsets_of_passages_point_into_the_text(tmp_path: Path) -> None:
     passages = split(document, 20, lambda text: len(text.split()))
     assert len(passages) > 3
     assert all(document.text[passage.start : passage.end] == passage.text for passage in passages)
+
+
+def links(document: Document) -> list[tuple[str, str]]:
+    kept = json.loads(str(document.metadata.get(LINKS, "[]")))
+    return [(document.text[start:end], address) for start, end, address in kept]
+
+
+def test_what_links_lead_to_is_kept_beside_their_words(tmp_path: Path) -> None:
+    page = (
+        '<main><h1>A <a href="one.html">title</a></h1><p>Go<a href="two.html#part"> to <b>two</b> </a>now, '
+        '<a href="/three">or three</a>.</p><ul><li><a href=four.html>Four</a></ul>'
+        '<table><tr><td><a href="five.html">five </a><td>5</table><pre><a href="six.html">six</a>()</pre>'
+        '<p><a href="#top">up</a> <a href="mailto:a@b.c">mail</a> <a href=" JavaScript:alert(1)">js</a> '
+        '<a href="//evil.invalid/x">out</a> <a href="seven.html"><img alt=""></a> <a>none</a> '
+        '<a href="https://example.org/eight">eight</a></p></main>'
+    )
+    document = loaded(tmp_path, page)
+    assert links(document) == [
+        ("title", "one.html"),
+        ("to two", "two.html#part"),
+        ("or three", "/three"),
+        ("Four", "four.html"),
+        ("five", "five.html"),
+        ("six", "six.html"),
+        ("eight", "https://example.org/eight"),
+    ]
+    bare = loaded(tmp_path, re.sub("</?a[^>]*>", "", page))
+    assert document.text == bare.text
+    assert LINKS not in document.passage_metadata
+
+
+def test_a_page_full_of_links_or_of_the_marks_around_them_keeps_its_words(tmp_path: Path) -> None:
+    many = loaded(tmp_path, "<p>" + '<a href="a.html">word</a> ' * 2000 + "</p>")
+    assert len(links(many)) == 500
+    assert many.text.split() == ["word"] * 2000
+    marks = "".join(chr(code) for code in range(0x10A50, 0x10A59))
+    taken = loaded(tmp_path, f'<p>{marks} <a href="a.html">word</a></p>')
+    assert (taken.text, links(taken)) == (f"{marks} word", [])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from index.documents import Document
+from index.documents import LINKS, Document
 from index.errors import LoadError
 from index.loaders import load
 
@@ -171,3 +172,15 @@ def test_nesting_without_end_is_an_error_not_a_crash(tmp_path: Path) -> None:
     source = "\n".join(f"{' ' * 2 * depth}* item" + "\n" for depth in range(700))
     with pytest.raises(LoadError, match=r"guide\.rst is not reStructuredText that can be parsed \(RecursionError"):
         loaded(tmp_path, source)
+
+
+def test_links_to_pages_are_kept_beside_their_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.rst"
+    path.write_text("Title\n=====\n\n:doc:`/guide/setup`, :doc:`the rest <more>` or `that <b.html>`_ and `gone`_.\n")
+    (document,) = load(path, "a.rst")
+    kept = json.loads(str(document.metadata[LINKS]))
+    assert [(document.text[start:end], address) for start, end, address in kept] == [
+        ("/guide/setup", "/guide/setup"),
+        ("the rest", "more"),
+        ("that", "b.html"),
+    ]

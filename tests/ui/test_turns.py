@@ -8,6 +8,7 @@ import re
 import pytest
 
 from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, StepEvent, TokenEvent, TurnRequest
+from server.chat.types import LinkView
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.sources import anchored, document_link, ranking_name, reader_html
@@ -228,6 +229,14 @@ def test_links_to_documents_lead_into_the_reader_and_others_stay_as_they_are() -
     ]
     assert anchored(document, "part-1-of-it") == (0, len(text))
     assert anchored(document, "gone") == (0, 0)
+
+
+def test_words_that_were_links_lead_into_the_reader() -> None:
+    document = Text("a.html", "A", [((), "Go to **the rest** now.")]).document()
+    linked = (LinkView(start=3, end=18, document_id='b".html', anchor="part"),)
+    html = reader_html(document.model_copy(update={"linked": linked}), 0, 23, None, "docs")
+    assert re.findall(r"<a [^>]*>([^<]*)</a>", html) == ["to ", "the rest"]
+    assert 'document=b%22.html&amp;at=0-0&amp;part=part" class="inside"' in html
 
 
 def test_a_source_that_is_no_web_address_is_no_link() -> None:

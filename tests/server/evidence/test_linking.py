@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from index.documents import Document
+from index.documents import LINKS, Document
 from index.records import DocumentInfo
-from server.evidence.linking import cited_documents, linked_documents, markers
+from server.evidence.linking import cited_documents, linked_documents, linked_spans, markers
 
 NUMBERED = [
     "[1] A. Stone. Care of the Pump. 2001.",
@@ -62,3 +64,19 @@ def test_links_lead_to_documents_of_the_collection_and_nowhere_else() -> None:
         "https://example.org/web#x": "web.md",
         "./b%2Emd": "guide/b.md",
     }
+
+
+def test_words_that_were_links_lead_to_documents_of_the_collection() -> None:
+    infos = [info(name) for name in ("guide/a.html", "guide/b.html", "guide/more/index.html", "top.rst")]
+    kept = [[0, 1, "b.html#part"], [2, 3, "more/"], [4, 5, "/top"], [6, 7, "gone.html"], [8, 9, "#here"]]
+    document = Document("guide/a.html", "A", "b m t g h", (), {LINKS: json.dumps(kept)})
+    assert linked_spans(document, infos) == [
+        (0, 1, "guide/b.html", "part"),
+        (2, 3, "guide/more/index.html", ""),
+        (4, 5, "top.rst", ""),
+    ]
+
+
+@pytest.mark.parametrize("kept", ["", "{", "[1]", '[["a", 1, 2]]', "null", "[[1, 2]]"])
+def test_links_that_were_not_kept_well_lead_nowhere(kept: str) -> None:
+    assert linked_spans(Document("a.html", "A", "text", (), {LINKS: kept}), [info("b.html")]) == []

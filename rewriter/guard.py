@@ -12,15 +12,22 @@ from collections.abc import Callable, Iterator
 import regex
 
 from rewriter.conversation import Conversation
-from text.words import negations, numbers, quoted_terms, stems, words
+from text.words import NEGATION, negations, numbers, quoted_terms, stems, words
 
 MAX_ADDED_WORDS = 24
 """Words a rewrite may have beyond the typed question's own."""
-MAX_STRANGERS = 0.34
+MAX_STRANGERS = 0.5
 """Largest share of a rewrite's content that neither the question nor the conversation contains."""
-MIN_KEPT = 0.5
-"""Smallest share of the question's content that a rewrite must keep."""
+MIN_KEPT = 0.15
+"""Smallest share of the question's content that a rewrite must keep, of a question of three words of content or more;
+people put into other words what points at something ("the two stars")."""
+MAX_EARLIER, KEPT_BESIDE = 0.6, 0.34
+"""A rewrite that shares so much with an earlier question must keep so much of the new one."""
 
+ALIKE = 4
+"""Words that begin with the same letters are forms of one word here."""
+SCOPE = 2
+"""Words of content behind a negation that it may be about."""
 MAX_REPEATED = 8
 """Longest run of words a rewrite may have in common with an answer, beyond the typed question's own."""
 
@@ -36,7 +43,18 @@ _ANSWER = regex.compile(
     r"|here(?:'s| is| are))\b",
     regex.IGNORECASE,
 )
+_POINTERS = frozenset(
+    stems("first second third fourth fifth last former latter one ones other thing stuff way kind ok")
+)
+"""What a resolved question says by name."""
 _ASKS = regex.compile(r"[?？؟;]\s*$")
+_NAME = regex.compile(r"`[^`]+`|(?<!\w)--?[a-z][\w-]+|\w+_\w+|\b\p{Ll}{2,}\p{Lu}\p{Ll}\w*")
+_DISCOURSE = regex.compile(
+    r"^\W*(?:\w+\W+)?no(?:pe)?\b(?=\W*(?:$|[,.;:!]|\b(?:i|sorry|not)\b))"
+    r"|(?:^|\W )\w+n ?['’]?t (?=(?:i|you|we|it|that|this|there|the|one)\b)",
+    regex.IGNORECASE,
+)
+"""What denies nothing: "no, I meant …", "isn't that …?"."""
 
 
 def check(conversation: Conversation, question: str, rewrite: str) -> str:
@@ -68,7 +86,9 @@ def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterato
     begun = _ANSWER.match(rewrite)
     if begun and not rewrite.casefold().startswith(question.casefold()[: len(begun.group())]):
         yield f"The rewrite answers instead of asking (“{begun.group().strip()}”)."
-    elif _ASKS.search(question) and not _ASKS.search(rewrite) and rewrite.rstrip().endswith((".", "!", "。")):
+    elif (
+        not _ASKS.search(rewrite) and rewrite.rstrip().endswith((".", "!", "。")) and not question.endswith(rewrite[-1])
+    ):
         yield "The rewrite states something where the user asked."
     made, typed = words(rewrite), f" {' '.join(words(question))} "
     said = [f" {' '.join(words(one.text))} " for one in conversation.messages if one.role == "assistant"]
@@ -79,19 +99,28 @@ def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterato
 
 
 def _numbers(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
+    # "those two" become names, and "both" becomes "two": what is written as a word need neither stay nor be there.
     typed, made = numbers(question), numbers(rewrite)
-    if lost := typed - made:
+    if lost := [one for one in typed - made if one in question and one not in rewrite]:
         yield f"The rewrite lost a number ({', '.join(sorted(lost))})."
-    if strange := made - typed - numbers(_said(conversation)):
+    if strange := [one for one in made - typed - numbers(_said(conversation)) if one != "2" or one in rewrite]:
         yield f"The rewrite brings a number nobody mentioned ({', '.join(sorted(strange))})."
 
 
 def _negation(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
-    typed, made = negations(question), negations(rewrite)
-    if typed and not made:
+    # What is denied may have been put away with its negation ("not the css, the maps"), or hang on another word.
+    bare = _DISCOURSE.sub(" ", question)
+    typed, made = negations(bare), negations(rewrite)
+    if typed and not made and (_denied(bare) & set(stems(rewrite)) or words(rewrite)[:1] == ["why"]):
         yield "The rewrite lost a negation."
-    if made and not typed:
+    if made and not negations(question) and _denied(rewrite) & set(stems(question)):
         yield "The rewrite brings a negation the user did not write."
+
+
+def _denied(text: str) -> set[str]:
+    """Stems of what its negations are about: the words behind each, up to the next stop."""
+    found = (stems(regex.split(r"[.,;:!?()–—]", text[one.end() :])[0]) for one in NEGATION.finditer(text))
+    return {word for after in found for word in after[:SCOPE]}
 
 
 def _quotes(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
@@ -101,13 +130,22 @@ def _quotes(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
 
 
 def _drift(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
-    typed, made = set(stems(question)), set(stems(rewrite))
-    known = typed | set(stems(_said(conversation)))
-    strangers = made - known
+    typed, made, said = set(stems(question)), set(stems(rewrite)), f"{_said(conversation)} {question}".casefold()
+    known = {word[:ALIKE] for word in stems(said)}
+    strangers = {word for word in made if word[:ALIKE] not in known}
+    for one in _NAME.findall(rewrite):
+        parts = stems(one)
+        if one.strip("`").casefold() not in said and len(strangers.intersection(parts)) * 2 >= len(parts) > 0:
+            yield f"The rewrite brings a name nobody mentioned ({one})."
     if len(strangers) > 1 and len(strangers) > MAX_STRANGERS * len(made):
         yield f"The rewrite drifts: nobody mentioned {', '.join(sorted(strangers)[:4])}."
-    if typed and len(typed & made) < MIN_KEPT * len(typed):
-        yield f"The rewrite drops what was asked ({', '.join(sorted(typed - made)[:4])})."
+    typed -= _POINTERS
+    kept = {word for word in typed if word[:ALIKE] in {one[:ALIKE] for one in made}}
+    asked = (set(stems(one.text)) for one in conversation.messages if one.role == "user")
+    earlier = max((len(made & one) for one in asked), default=0)
+    least = KEPT_BESIDE if earlier >= MAX_EARLIER * len(made) else MIN_KEPT if len(typed) > 2 else 0.0
+    if typed and len(kept) < least * len(typed):
+        yield f"The rewrite drops what was asked ({', '.join(sorted(typed - kept)[:4])})."
 
 
 def _said(conversation: Conversation) -> str:

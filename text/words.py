@@ -138,7 +138,7 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _NUMBER_WORDS = {word: str(n) for n, word in (*enumerate(_UNITS, 2), *zip(range(20, 100, 10), _TENS, strict=True))}
 _NUMBER_WORD = regex.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b(?!-)", regex.IGNORECASE)
 _QUOTED = regex.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"|“([^”\n]{1,80})”|«([^»\n]{1,80})»|「([^」\n]{1,80})」")
-_NEGATION = regex.compile(
+NEGATION = regex.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|unable|nothing|nobody|nowhere"
     r"|nicht|kein\w*|ohne|nie|niemals|ne|pas|jamais|sans|sin|nunca|non|senza|mai|niet|geen|zonder|não|nao|sem"
     r"|nie|bez|не|нет|ни|без|inte|ingen|utan|ikke|ei)\b|n['’]t\b"
@@ -184,7 +184,7 @@ def numbers(text: str) -> set[str]:
 
 def negations(text: str) -> int:
     """How many words of negation a text holds, in the more common European and East Asian languages."""
-    return len(_NEGATION.findall(text))
+    return len(NEGATION.findall(text))
 
 
 def quoted_terms(text: str) -> set[str]:

@@ -23,6 +23,11 @@ LEAVE = Conversation(
         ("Can I not take it in 2 parts?", "Can I not take parental leave in 2 parts?"),
         ("what does `PL-7` mean", "What does form `PL-7` of parental leave mean?"),
         ("why?", "Why does parental leave last ten weeks?"),
+        ("no, i meant by fax", "Can form PL-7 for parental leave be sent by fax?"),
+        ("isn't that paid", "Is parental leave paid?"),
+        ("not the length, who decides on it", "Who decides on parental leave?"),
+        ("which of the two comes by mail", "Does the form PL-7 come by mail?"),
+        ("the second one, what do I do with it", "What do I do with form PL-7?"),
     ],
 )
 def test_resolved_questions_pass(question: str, rewrite: str) -> None:
@@ -48,6 +53,10 @@ def test_resolved_questions_pass(question: str, rewrite: str) -> None:
         ('Where is "the stamp" on it?', "Where does the form PL-7 have a stamp?", "quoted term"),
         ("Is it paid?", "Is medieval falconry equipment taxed and paid?", "drifts"),
         ("Is it paid at weekends?", "How long is parental leave?", "drops what was asked"),
+        ("Is it paid?", "Is parental leave paid with `--no-cap`?", "name nobody mentioned (`--no-cap`)"),
+        ("Is it paid?", "Is parental leave paid if PAY_LEAVE is set?", "name nobody mentioned (PAY_LEAVE)"),
+        ("does not arrive", "Why does the form PL-7 arrive?", "lost a negation"),
+        ("tell me who pays", "The employer pays parental leave.", "states something"),
     ],
 )
 def test_refusals_name_their_reason(question: str, rewrite: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from index.indexer import IndexReport
     from index.pools import Pool
+    from index.workers import Workers
     from index.writer import IndexProgress
     from server.settings import Settings
 
@@ -43,6 +44,13 @@ class PoolChoice(StrEnum):
     SENTENCE = "sentence"
     PROPOSITION = "proposition"
     BOTH = "both"
+
+
+class Machines(StrEnum):
+    """Whose processes read and embed."""
+
+    HERE = "here"
+    RAY = "ray"
 
 
 def index(
@@ -65,9 +73,13 @@ def index(
         typer.Option(help="What is searched; both: propositions and sections. The collection remembers it."),
     ] = None,
     group: Annotated[str, typer.Option(help="A group that may use the collection; without any: default.")] = "",
+    on: Annotated[
+        Machines, typer.Option(help="ray: the Ray cluster of RAY_ADDRESS, or one on this machine, reads and embeds.")
+    ] = Machines.HERE,
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
     from cli.shared.resources import existing, fetch_models
+    from index.workers import RayWorkers
     from server.chat.models import Models
 
     state = state_of(context)
@@ -86,7 +98,8 @@ def index(
     )
     settings = settings.model_copy(update={"index": patterns})
     searched = choose_pool(state, settings, given, encoder, propositions, pool)
-    index_files(state, settings, encoder, given, prune=prune, retry=retry, pool=searched)
+    with RayWorkers() if on is Machines.RAY else nullcontext() as workers:
+        index_files(state, settings, encoder, given, prune=prune, retry=retry, pool=searched, workers=workers)
 
 
 def _grant(settings: Settings, group: str) -> None:
@@ -116,6 +129,7 @@ def index_files(
     prune: bool = True,
     retry: bool = False,
     pool: Pool | None = None,
+    workers: Workers | None = None,
 ) -> None:
     """Bring the collection of the settings up to date, show how far it is and what came of it, and note its sources.
 
@@ -145,6 +159,7 @@ def index_files(
                 language=wanted.language,
                 progress=report,
                 cancelled=stopped.is_set,
+                workers=workers,
             )
         except IndexingCancelled:
             raise KeyboardInterrupt from None

@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -61,6 +61,10 @@ class OnnxEncoder:
         fingerprint = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
         self.name = f"{folder.resolve().name}:int8:{fingerprint}"
         self.dimension = int(self.encode(["dimension"]).shape[1])
+        self._folder = folder
+
+    def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
+        return load_encoder, (str(self._folder),)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         if not texts:
@@ -103,6 +107,10 @@ class SentenceTransformerEncoder:
         self.max_tokens = int(self._model.max_seq_length or DEFAULT_WINDOW)
         self.name = f"{folder.resolve().name if folder.is_dir() else path_or_id}:{self._fingerprint()}"
         self._lock = threading.Lock()
+        self._named = path_or_id
+
+    def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
+        return load_encoder, (self._named,)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         if not texts:

@@ -24,6 +24,7 @@ from index.reading import LEFT_ALONE, FileReader, FileReading, resolved
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
+from index.workers import Workers
 from index.writer import Cancelled, IndexProgress, Report, VersionWriter
 
 __all__ = [
@@ -81,6 +82,7 @@ def index_paths(
     language: str | None = None,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
+    workers: Workers | None = None,
 ) -> IndexReport:
     """Index files and folders into a collection, made if need be.
 
@@ -91,6 +93,7 @@ def index_paths(
     now on, and `language` (`index.language`) what its words are stemmed by: None leaves that as it was. Files are
     parsed by other processes within `limits`; one that goes beyond them is left alone from then on, until it changes
     or `retry` names it or its folder. `cancelled` is asked while files are parsed and between batches.
+    `workers` read and embed in the place of this process.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
@@ -104,7 +107,10 @@ def index_paths(
             f"there is no document in {places}: check the path, `include` and `exclude`; nothing was changed"
         )
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
-    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, language) as writer:
+    with (
+        folder.writing(),
+        VersionWriter(folder, encoder, store, progress, cancelled, language, workers) as writer,
+    ):
         if pool is None:
             pool = remembered(folder.path)
         else:
@@ -121,7 +127,7 @@ def index_paths(
         )
         run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths}, pool)
         files: list[FileStatus] = []
-        for done, (source, reading) in enumerate(reader.ahead(sources)):
+        for done, (source, reading) in enumerate(reader.ahead(sources, workers)):
             writer.report("reading", done, len(sources), source.document_id)
             files.append(run.take(source, reading))
         writer.report("reading", len(sources), len(sources))

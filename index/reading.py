@@ -23,6 +23,7 @@ from index.loaders.files import LAYOUT
 from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
 from index.quarantine import Quarantine
 from index.records import FileRecord
+from index.workers import Workers
 
 # A larger file is not read to see whether it changed: its loader will refuse it.
 _HASHED = 32
@@ -88,11 +89,21 @@ class FileReader:
         self._cancelled = cancelled
         self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
 
-    def ahead(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, FileReading]]:
-        """Every file with its reading, in order; a few are read before they are asked for.
+    def __getstate__(self) -> dict[str, object]:
+        """Whoever reads for another process is not told to stop, but ended."""
+        return {**self.__dict__, "_cancelled": _never}
+
+    def ahead(
+        self, sources: Sequence[SourceFile], workers: Workers | None = None
+    ) -> Iterator[tuple[SourceFile, FileReading]]:
+        """Every file with its reading, in order, read by `workers` or here; a few are read before they are asked for.
 
         Raises IndexingCancelled.
         """
+        if workers:
+            for readings in workers.map(self._read_all, list(_groups(sources))):
+                yield from readings
+            return
         waiting: deque[Future[list[tuple[SourceFile, FileReading]]]] = deque()
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="read") as threads:
             try:
@@ -146,6 +157,10 @@ class FileReader:
         if read and limits.ocr_seconds and which("tesseract"):
             read += f" {limits.ocr_languages}"
         return f"{digest} {self._salt}{read}"
+
+
+def _never() -> bool:
+    return False
 
 
 def _groups(sources: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:

@@ -23,6 +23,7 @@ from index.manifest import FORMAT, Manifest, write_manifest
 from index.records import Records, RecordsWriter
 from index.stores import Earlier, OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.versions import CollectionFolder, Version, failed_write, storage_errors
+from index.workers import Workers
 from text.languages import ENGLISH
 
 EMBED_BATCH = 32
@@ -61,6 +62,7 @@ class VersionWriter:
         progress: Report | None = None,
         cancelled: Cancelled | None = None,
         language: str | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
@@ -68,6 +70,7 @@ class VersionWriter:
         self._store = load_store(store)
         self._progress = progress or (lambda _: None)
         self._cancelled = cancelled or (lambda: False)
+        self._workers = workers
         # Its texts are enough to go on from: what is damaged besides is made again.
         self.before = next(folder.sound("records"), None)
         self._stemmed = self.before.manifest.language if self.before else ENGLISH
@@ -181,10 +184,13 @@ class VersionWriter:
         missing = [(key, text) for key, text in self.staged.texts_by_key() if key not in known]
         # Texts of like length together pad little; the longest first, so that the estimate only improves.
         missing.sort(key=lambda item: len(item[1]), reverse=True)
-        for start in range(0, len(missing), EMBED_BATCH):
-            self.report("embedding", start, len(missing))
-            batch = missing[start : start + EMBED_BATCH]
-            journal.add([key for key, _ in batch], self._encoder.encode([text for _, text in batch]))
+        batches = [missing[start : start + EMBED_BATCH] for start in range(0, len(missing), EMBED_BATCH)]
+        texts = [[text for _, text in batch] for batch in batches]
+        encode = self._encoder.encode
+        vectors = self._workers.map(encode, texts, gpu=True) if self._workers else map(encode, texts)
+        for batch in batches:
+            self.report("embedding", self.embedded, len(missing))
+            journal.add([key for key, _ in batch], next(vectors))
             self.embedded += len(batch)
         self.report("embedding", len(missing), len(missing))
 

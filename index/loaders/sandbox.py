@@ -102,6 +102,10 @@ class ParserPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Callable[[Limits], ParserPool], tuple[Limits]]:
+        """In another process it is that one's own."""
+        return shared_pool, (self.limits,)
+
     def parse(
         self,
         path: Path,

@@ -23,7 +23,8 @@ from text.unsafe import showable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from sqlite3 import Connection
+
+    from sqlalchemy import Connection
 
     from index.encoders import Encoder
     from index.indexer import IndexReport

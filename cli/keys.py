@@ -13,7 +13,7 @@ from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
-    from sqlite3 import Connection
+    from sqlalchemy import Connection
 
     from server.access import Role
 

@@ -11,7 +11,7 @@ from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
-    from sqlite3 import Connection
+    from sqlalchemy import Connection
 
 
 app = typer.Typer(help="List who is signed in, and sign people out.", no_args_is_help=True)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from sqlalchemy import Connection
 
 from index.collection import Collection
 from index.encoders import Encoder
@@ -77,7 +78,7 @@ def erase_document(
         # Deleted before, or by an erasure that was cut short: older versions may hold it.
         erase_documents(root, collection, [], encoder, store=settings.index.vectors)
 
-    def forget(connection: sqlite3.Connection) -> Erasure:
+    def forget(connection: Connection) -> Erasure:
         noted = entry(at_terminal(), "document.erase", document_id, collection=collection)
         audit.append(connection, noted)
         return erasing.erase_document(connection, collection, document_id, sentences)
@@ -103,7 +104,7 @@ def erase_person(
     kept = database.read_blocking(lambda c: erasing.said_by_others(c, principal, long))
     sentences += [text for text in long if text not in kept]
 
-    def forget(connection: sqlite3.Connection) -> Erasure:
+    def forget(connection: Connection) -> Erasure:
         audit.append(connection, entry(at_terminal(), "person.erase", principal))
         return erasing.erase_person(connection, principal)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -92,16 +90,17 @@ def check_database(settings: Settings) -> Iterator[Finding]:
 
 def check_audit(settings: Settings) -> Iterator[Finding]:
     """The audit log is as it was written."""
-    from server.store import audit
+    from server.store import StoreError, audit
+    from server.store.database import read_only
 
     path = settings.home / "anaphora.db"
     if not path.exists():
         return
     try:
         # Read only: an older database is not brought up to date here, and an empty one not made.
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with read_only(path) as connection:
             found = audit.verify(connection)
-    except sqlite3.Error:
+    except StoreError:
         return  # said by `check_database`, or there is no log yet
     if found.problem:
         yield Finding(

@@ -342,7 +342,7 @@ class Home:
         database = Database(path)
         try:
             whole, conversations, turns = database.read_blocking(
-                lambda connection: connection.execute(
+                lambda connection: connection.exec_driver_sql(
                     "SELECT (SELECT integrity_check FROM pragma_integrity_check), "
                     "(SELECT count(*) FROM conversations WHERE title = 'old'), "
                     "(SELECT count(*) FROM turns WHERE answer = 'a')"
@@ -392,7 +392,7 @@ class Home:
             database = Database(copy / "anaphora.db")
             try:
                 rows = database.read_blocking(
-                    lambda connection: connection.execute(
+                    lambda connection: connection.exec_driver_sql(
                         "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM turns), "
                         "(SELECT count(*) FROM feedback), (SELECT integrity_check FROM pragma_integrity_check)"
                     ).fetchone()

@@ -6,7 +6,6 @@ reads. Nothing else compares roles, groups or owners.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -93,33 +92,6 @@ class Whose:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The rows a principal sees: those it owns, from `agent` on those of its groups too; and of these only what is
-    about collections that are granted to one of its groups."""
+    about collections that are granted to one of its groups (`server.store.schema.visible`)."""
 
     principal: Principal
-
-    def on(self, table: str) -> str:
-        """The SQL condition on a table (or its alias) with `owner`, `group_name` and `collection`."""
-        who, conditions = self.principal, list[str]()
-        if not who.everywhere:
-            granted = f"SELECT 1 FROM grants g WHERE g.collection = {table}.collection"
-            conditions.append(
-                f"(EXISTS ({granted} AND g.group_name IN (SELECT value FROM json_each(:seen_groups))) "
-                f"OR (:seen_default AND NOT EXISTS ({granted})))"
-            )
-        if not who.has("agent"):
-            conditions.append(f"{table}.owner = :seen_owner")
-        elif not who.everywhere:
-            conditions.append(
-                f"({table}.owner = :seen_owner OR {table}.group_name IN (SELECT value FROM json_each(:seen_groups)))"
-            )
-        return f"({' AND '.join(conditions) or '1'})"
-
-    @property
-    def values(self) -> dict[str, object]:
-        """What the condition's named parameters stand for."""
-        groups = self.principal.groups
-        return {
-            "seen_owner": self.principal.id,
-            "seen_groups": json.dumps(sorted(groups)),
-            "seen_default": DEFAULT_GROUP in groups,
-        }

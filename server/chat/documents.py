@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
 
 from server.access import DEFAULT_GROUP, Whose, policy
 from server.chat.acting import acting
@@ -161,7 +162,7 @@ class DocumentMixin(DocumentTextMixin):
         whose = await self._made(name, group)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
-            def remember(connection: sqlite3.Connection) -> list[Path]:
+            def remember(connection: Connection) -> list[Path]:
                 if replace:
                     jobs.forget_sources(connection, name)
                 jobs.remember_sources(connection, name, given)

@@ -5,9 +5,10 @@ Nobody gives more than there is: a key's role and groups are within those of who
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Sequence
+
+from sqlalchemy import Connection
 
 from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
 from server.access.audit import entry
@@ -66,7 +67,7 @@ class GrantMixin(Acting):
             raise self.refusal("keys", error=Forbidden("A key has no more than your own role and groups."))
         expires = None if days is None else time.time() + days * DAY
 
-        def make(connection: sqlite3.Connection) -> tuple[keys.ApiKey, str]:
+        def make(connection: Connection) -> tuple[keys.ApiKey, str]:
             made, secret = keys.create(connection, label, role, within, expires)
             detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
             audit.append(connection, entry(self.principal, "key.create", made.id, detail=detail))

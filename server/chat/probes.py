@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from index.errors import IndexingError
 from index.query import Query
 from server.chat.collections import Collections
@@ -49,10 +51,10 @@ class Probe:
 def database_problem(database: Database) -> str:
     """Why the database takes no writes, though its disk may; empty where it does."""
 
-    def write(connection: sqlite3.Connection) -> None:
+    def write(connection: Connection) -> None:
         # What it was already, which is written all the same: some kB, without waiting for the disk.
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        connection.execute(f"PRAGMA user_version = {version}")
+        version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA user_version = {version}")
 
     try:
         database.write_blocking(write)

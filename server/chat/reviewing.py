@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
 
 from server.chat.acting import acting
 from server.chat.conversations import MAX_COMMENT_CHARS, MAX_LISTED, MAX_OFFSET, MAX_QUERY_CHARS, clean
@@ -157,7 +156,7 @@ class ReviewMixin(TraceMixin):
         return turn
 
     async def _detail(self, turn: StoredTurn) -> ReviewDetail:
-        def read(connection: sqlite3.Connection) -> ReviewDetail:
+        def read(connection: Connection) -> ReviewDetail:
             before = turns.history(connection, turn.conversation_id or "", self.seen, before=turn.id, limit=HISTORY)
             return ReviewDetail(
                 turn=turn,

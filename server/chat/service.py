@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
+
+from sqlalchemy import Connection
 
 from index.query import Where
 from rewriter.conversation import Message
@@ -55,7 +56,7 @@ AT_ONCE = 200
 """Rows deleted in one transaction, so that a turn's own writes never wait long."""
 
 
-Forget: TypeAlias = Callable[[sqlite3.Connection, float, int], int]
+Forget: TypeAlias = Callable[[Connection, float, int], int]
 """Deletes at most so many rows from before a time, and says how many."""
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import sqlite3
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
+
+from sqlalchemy import Connection
 
 from rewriter.conversation import Conversation
 from server.access import Seen, Whose
@@ -269,7 +270,7 @@ class RunningTurn(AsyncIterator[Event]):
         texts = self._keeps_texts
         noted = self._noted(status, tokens)
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             turns.finish(
                 connection,
                 self.id,

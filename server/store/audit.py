@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from server.store.records import AuditRecord
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-_FIELDS = "at, principal, action, about, collection, group_name, origin, outcome, detail"
+from server.store.records import AuditRecord
+from server.store.schema import AUDIT, AUDIT_ANCHOR
+
+_FIELDS = ("at", "principal", "action", "about", "collection", "group_name", "origin", "outcome", "detail")
+"""What a row's hash is of, in this order."""
+_ROWS = select(*AUDIT.c["n", *_FIELDS, "chain"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class ChainReport:
     problem: str = ""
 
 
-def append(connection: sqlite3.Connection, *entries: AuditEntry) -> None:
+def append(connection: Connection, *entries: AuditEntry) -> None:
     """Add rows; within a transaction, so that no two follow the same one."""
     n, chain = _head(connection)
     for entry in entries:
@@ -53,13 +57,11 @@ def append(connection: sqlite3.Connection, *entries: AuditEntry) -> None:
         values = (entry.at, entry.principal, entry.action, entry.about, entry.collection, entry.group)
         row = (*values, entry.origin, entry.outcome, detail)
         chain = _link(chain, n, row)
-        connection.execute(
-            f"INSERT INTO audit (n, {_FIELDS}, chain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (n, *row, chain)
-        )
+        connection.execute(insert(AUDIT), {"n": n, **dict(zip(_FIELDS, row, strict=True)), "chain": chain})
 
 
 def listing(
-    connection: sqlite3.Connection,
+    connection: Connection,
     *,
     since: float = 0.0,
     until: float | None = None,
@@ -71,46 +73,42 @@ def listing(
     newest: bool = False,
 ) -> list[AuditRecord]:
     """Rows after number `after`, oldest first, or the newest ones first; `groups` None takes those of every group."""
-    wanted = ["n > ?", "at >= ?"]
-    values: list[object] = [after, since]
-    for condition, value in (("at < ?", until), ("principal = ?", principal), ("action = ?", action)):
-        if value not in (None, ""):
-            wanted.append(condition)
-            values.append(value)
+    wanted = [AUDIT.c.n > after, AUDIT.c.at >= since]
+    if until is not None:
+        wanted.append(AUDIT.c.at < until)
+    if principal:
+        wanted.append(AUDIT.c.principal == principal)
+    if action:
+        wanted.append(AUDIT.c.action == action)
     if groups is not None:
-        wanted.append("group_name IN (SELECT value FROM json_each(?))")
-        values.append(json.dumps(sorted(groups)))
-    order = "DESC" if newest else "ASC"
-    rows = connection.execute(
-        f"SELECT n, {_FIELDS}, chain FROM audit WHERE {' AND '.join(wanted)} ORDER BY n {order} LIMIT ?",
-        (*values, limit),
-    )
-    return [_record(row) for row in rows]
+        wanted.append(AUDIT.c.group_name.in_(groups))
+    order = AUDIT.c.n.desc() if newest else AUDIT.c.n
+    rows = connection.execute(_ROWS.where(*wanted).order_by(order).limit(limit)).mappings()
+    return [AuditRecord(**{**row, "detail": json.loads(row["detail"])}, group=row["group_name"]) for row in rows]
 
 
-def trim(connection: sqlite3.Connection, before: float, limit: int, by: str = "server", origin: str = "") -> int:
+def trim(connection: Connection, before: float, limit: int, by: str = "server", origin: str = "") -> int:
     """Delete at most `limit` rows from before a time, the oldest, and say so in a row; how many they were.
 
     Only from the beginning on, so that what stays is one chain.
     """
     anchor = _anchor(connection)[0]
-    newer = connection.execute("SELECT min(n) FROM audit WHERE at >= ?", (before,)).fetchone()[0]
+    newer = connection.scalar(select(func.min(AUDIT.c.n)).where(AUDIT.c.at >= before))
     last = min(anchor + limit, _head(connection)[0] if newer is None else newer - 1)
     if last <= anchor:
         return 0
-    (chain,) = connection.execute("SELECT chain FROM audit WHERE n = ?", (last,)).fetchone()
-    connection.execute("UPDATE audit_anchor SET n = ?, chain = ?", (last, chain))
-    connection.execute("DELETE FROM audit WHERE n <= ?", (last,))
+    connection.execute(update(AUDIT_ANCHOR).values(n=last, chain=chain_at(connection, last)))
+    connection.execute(delete(AUDIT).where(AUDIT.c.n <= last))
     append(connection, AuditEntry(by, "log.trim", origin=origin, detail={"rows": last - anchor, "up_to": last}))
     return last - anchor
 
 
-def verify(connection: sqlite3.Connection) -> ChainReport:
+def verify(connection: Connection) -> ChainReport:
     """Read every row and compare its hash; stops at the first that does not fit."""
     n, chain = _anchor(connection)
     rows = 0
-    for row in connection.execute(f"SELECT n, {_FIELDS}, chain FROM audit ORDER BY n"):
-        number, *values, kept = tuple(row)
+    for row in connection.execute(_ROWS.order_by(AUDIT.c.n), execution_options={"yield_per": 1000}):
+        number, *values, kept = row
         if number != n + 1:
             return ChainReport(rows, n, chain, f"Rows {n + 1} to {number - 1} are missing.")
         if kept != _link(chain, number, values):
@@ -119,26 +117,20 @@ def verify(connection: sqlite3.Connection) -> ChainReport:
     return ChainReport(rows, n, chain)
 
 
-def chain_at(connection: sqlite3.Connection, n: int) -> str:
+def chain_at(connection: Connection, n: int) -> str:
     """The hash of row `n`, empty where that row is not there."""
-    row = connection.execute("SELECT chain FROM audit WHERE n = ?", (n,)).fetchone()
-    return row["chain"] if row else ""
+    return connection.scalar(select(AUDIT.c.chain).where(AUDIT.c.n == n)) or ""
 
 
-def _anchor(connection: sqlite3.Connection) -> tuple[int, str]:
-    n, chain = connection.execute("SELECT n, chain FROM audit_anchor").fetchone()
+def _anchor(connection: Connection) -> tuple[int, str]:
+    n, chain = connection.execute(select(*AUDIT_ANCHOR.c["n", "chain"])).one()
     return n, chain
 
 
-def _head(connection: sqlite3.Connection) -> tuple[int, str]:
-    row = connection.execute("SELECT n, chain FROM audit ORDER BY n DESC LIMIT 1").fetchone()
-    return (row["n"], row["chain"]) if row else _anchor(connection)
+def _head(connection: Connection) -> tuple[int, str]:
+    row = connection.execute(select(*AUDIT.c["n", "chain"]).order_by(AUDIT.c.n.desc()).limit(1)).first()
+    return (row.n, row.chain) if row else _anchor(connection)
 
 
 def _link(chain: str, n: int, row: Iterable[object]) -> str:
     return hashlib.sha256(json.dumps([chain, n, *row]).encode()).hexdigest()
-
-
-def _record(row: sqlite3.Row) -> AuditRecord:
-    values = {name: row[name] for name in row.keys() if name not in ("group_name", "detail")}  # noqa: SIM118
-    return AuditRecord(**values, group=row["group_name"], detail=json.loads(row["detail"]))

@@ -2,69 +2,68 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 import time
 import uuid
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, not_, or_, select, update
 
 from server.access import Seen, Whose
+from server.store.dialects import holds_words
 from server.store.records import ConversationDetail, ConversationSummary
+from server.store.schema import CONVERSATIONS, TEXTS, TURNS, visible
 from server.store.turns import of_conversation, set_aside
 
 TITLE_CHARS = 80
 EXCERPT_CHARS = 160
-
-TRIGRAM = 3
-"""Shorter words have no trigram and are looked for in every text."""
+_NEWEST = (CONVERSATIONS.c.updated.desc(), CONVERSATIONS.c.n.desc())
 
 
-def _summaries(seen: Seen) -> str:
-    return f"""
-        SELECT c.id, c.title, c.collection, c.created, c.updated, c.model, c.owner = :seen_owner AS own,
-               (SELECT count(*) FROM turns t WHERE t.conversation_id = c.id AND NOT t.replaced AND {seen.on("t")})
-               AS turns
-        FROM conversations c WHERE {seen.on("c")}
-    """
+def _summaries(seen: Seen) -> Select[Any]:
+    shown = select(func.count()).where(TURNS.c.conversation_id == CONVERSATIONS.c.id, not_(TURNS.c.replaced))
+    return select(
+        *CONVERSATIONS.c["id", "title", "collection", "created", "updated", "model"],
+        (CONVERSATIONS.c.owner == seen.principal.id).label("own"),
+        shown.where(visible(TURNS, seen)).scalar_subquery().label("turns"),
+    ).where(visible(CONVERSATIONS, seen))
+
+
+def _seen(conversation_id: str, seen: Seen) -> ColumnElement[bool]:
+    return and_(CONVERSATIONS.c.id == conversation_id, visible(CONVERSATIONS, seen))
 
 
 def create(
-    connection: sqlite3.Connection, collection: str, whose: Whose, title: str = "", model: str = ""
+    connection: Connection, collection: str, whose: Whose, title: str = "", model: str = ""
 ) -> ConversationSummary:
     """A new, empty conversation."""
-    now, conversation_id = time.time(), uuid.uuid4().hex
-    connection.execute(
-        "INSERT INTO conversations (id, title, collection, created, updated, owner, group_name, model) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (conversation_id, clean_title(title), collection, now, now, whose.owner, whose.group, model),
-    )
-    return ConversationSummary(
-        id=conversation_id,
+    made = ConversationSummary(
+        id=uuid.uuid4().hex,
         title=clean_title(title),
         collection=collection,
-        created=now,
+        created=(now := time.time()),
         updated=now,
         turns=0,
         model=model,
     )
+    row = made.model_dump(include={"id", "title", "collection", "created", "updated", "model"})
+    connection.execute(insert(CONVERSATIONS), {**row, "owner": whose.owner, "group_name": whose.group})
+    return made
 
 
-def owner(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> str | None:
+def owner(connection: Connection, conversation_id: str, seen: Seen) -> str | None:
     """Whose a conversation is; None where there is none to be seen."""
-    row = connection.execute(
-        f"SELECT c.owner FROM conversations c WHERE c.id = :id AND {seen.on('c')}",
-        {"id": conversation_id, **seen.values},
-    ).fetchone()
-    return row["owner"] if row else None
+    found: str | None = connection.scalar(select(CONVERSATIONS.c.owner).where(_seen(conversation_id, seen)))
+    return found
 
 
-def summary(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> ConversationSummary | None:
+def summary(connection: Connection, conversation_id: str, seen: Seen) -> ConversationSummary | None:
     """One conversation's line in the list."""
-    row = connection.execute(_summaries(seen) + "AND c.id = :id", {"id": conversation_id, **seen.values}).fetchone()
+    row = connection.execute(_summaries(seen).where(CONVERSATIONS.c.id == conversation_id)).mappings().first()
     return ConversationSummary(**row) if row else None
 
 
 def detail(
-    connection: sqlite3.Connection, conversation_id: str, seen: Seen, *, whole: bool = False
+    connection: Connection, conversation_id: str, seen: Seen, *, whole: bool = False
 ) -> ConversationDetail | None:
     """A conversation with the turns that are shown, oldest first; with `whole` also those that are not."""
     found = summary(connection, conversation_id, seen)
@@ -77,74 +76,49 @@ def detail(
     )
 
 
-def listing(connection: sqlite3.Connection, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:
+def listing(connection: Connection, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:
     """Newest first."""
-    rows = connection.execute(
-        _summaries(seen) + "ORDER BY c.updated DESC, c.n DESC LIMIT :limit OFFSET :offset",
-        {"limit": limit, "offset": offset, **seen.values},
-    )
-    return [ConversationSummary(**row) for row in rows]
+    rows = connection.execute(_summaries(seen).order_by(*_NEWEST).limit(limit).offset(offset))
+    return [ConversationSummary(**row) for row in rows.mappings()]
 
 
-def search(
-    connection: sqlite3.Connection, query: str, limit: int, offset: int, seen: Seen
-) -> list[ConversationSummary]:
+def search(connection: Connection, query: str, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:
     """Conversations with one text (a title, or a question with its answer) that contains every word of
     `query`, in any case and as part of longer words; newest first, each with an excerpt."""
     words = query.replace("\0", " ").split()
-    long = [word for word in words if len(word) >= TRIGRAM]
-    conditions = ["texts MATCH :match"] if long else []
-    values = {**seen.values, "match": " ".join('"' + word.replace('"', '""') + '"' for word in long)}
-    for number, word in enumerate(words):
-        if len(word) < TRIGRAM:
-            conditions.append(f"text LIKE :word{number} ESCAPE '\\'")
-            escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            values[f"word{number}"] = f"%{escaped}%"
-    if not conditions:
+    if not words:
         return listing(connection, limit, offset, seen)
     # The text of a turn counts where that turn is seen; a title where its conversation is, which is asked below.
-    shown = f"(texts.rowid % 2 OR EXISTS (SELECT 1 FROM turns t WHERE t.n = texts.rowid / 2 AND {seen.on('t')}))"
-    found = connection.execute(
-        f"SELECT conversation_id AS id, min(rowid) AS row FROM texts WHERE {' AND '.join(conditions)} AND {shown} "
-        "GROUP BY 1",
-        values,
-    ).fetchall()
-    rows: dict[str, int] = {row["id"]: row["row"] for row in found}
-    summaries = connection.execute(
-        f"{_summaries(seen)} AND c.id IN (SELECT value FROM json_each(:ids)) "
-        "ORDER BY c.updated DESC, c.n DESC LIMIT :limit OFFSET :offset",
-        {"ids": json.dumps(list(rows)), "limit": limit, "offset": offset, **seen.values},
-    ).fetchall()
-    return [ConversationSummary(**row, excerpt=_excerpt(connection, rows[row["id"]], words[0])) for row in summaries]
+    of_turn = select(TURNS.c.n).where(TURNS.c.n == TEXTS.c.rowid / 2, visible(TURNS, seen)).exists()
+    found = (
+        select(TEXTS.c.conversation_id, func.min(TEXTS.c.rowid).label("row"))
+        .where(*holds_words(connection, words), or_(TEXTS.c.rowid % 2 == 1, of_turn))
+        .group_by(TEXTS.c.conversation_id)
+        .subquery()
+    )
+    summaries = _summaries(seen).join(found, found.c.conversation_id == CONVERSATIONS.c.id)
+    wanted = summaries.add_columns(found.c.row).order_by(*_NEWEST).limit(limit).offset(offset)
+    return [
+        ConversationSummary(**row, excerpt=_excerpt(connection, row["row"], words[0]))
+        for row in connection.execute(wanted).mappings().all()
+    ]
 
 
-def rename(connection: sqlite3.Connection, conversation_id: str, title: str, seen: Seen) -> ConversationSummary | None:
+def rename(connection: Connection, conversation_id: str, title: str, seen: Seen) -> ConversationSummary | None:
     """Give it a title; None if there is no such conversation to be seen."""
-    connection.execute(
-        f"UPDATE conversations AS c SET title = :title WHERE c.id = :id AND {seen.on('c')}",
-        {"title": clean_title(title), "id": conversation_id, **seen.values},
-    )
+    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, seen)).values(title=clean_title(title)))
     return summary(connection, conversation_id, seen)
 
 
-def choose(connection: sqlite3.Connection, conversation_id: str, model: str, seen: Seen) -> ConversationSummary | None:
+def choose(connection: Connection, conversation_id: str, model: str, seen: Seen) -> ConversationSummary | None:
     """Have another model answer from now on; None if there is no such conversation to be seen."""
-    connection.execute(
-        f"UPDATE conversations AS c SET model = :model WHERE c.id = :id AND {seen.on('c')}",
-        {"model": model, "id": conversation_id, **seen.values},
-    )
+    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, seen)).values(model=model))
     return summary(connection, conversation_id, seen)
 
 
-def delete(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> bool:
+def delete(connection: Connection, conversation_id: str, seen: Seen) -> bool:
     """Delete it with its turns, traces and feedback; False if there is no such conversation to be seen."""
-    return (
-        connection.execute(
-            f"DELETE FROM conversations AS c WHERE c.id = :id AND {seen.on('c')}",
-            {"id": conversation_id, **seen.values},
-        ).rowcount
-        > 0
-    )
+    return connection.execute(CONVERSATIONS.delete().where(_seen(conversation_id, seen))).rowcount > 0
 
 
 def clean_title(text: str) -> str:
@@ -153,8 +127,8 @@ def clean_title(text: str) -> str:
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
 
 
-def _excerpt(connection: sqlite3.Connection, row: int, word: str) -> str:
-    text: str = connection.execute("SELECT text FROM texts WHERE rowid = ?", (row,)).fetchone()["text"]
+def _excerpt(connection: Connection, row: int, word: str) -> str:
+    text: str = connection.execute(select(TEXTS.c.text).where(TEXTS.c.rowid == row)).scalar_one()
     at = max(text.casefold().find(word.casefold()), 0)
     start = max(at - EXCERPT_CHARS // 3, 0)
     end = start + EXCERPT_CHARS

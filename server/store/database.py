@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from filelock import FileLock
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
 
 from server.store.errors import StoreError, StoreFull
 
@@ -43,17 +44,16 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open or make the file and bring its tables up to date. Raises StoreError."""
         self.path = path
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
-        self._connections_lock = threading.Lock()
+        self._writing = _engine(path, "BEGIN IMMEDIATE", 1)
+        self._reading = _engine(path, "BEGIN", READERS)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
         try:
             self._prepare()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, DBAPIError) as error:
             raise StoreError(
-                f"The database {path} cannot be opened ({error}). Check the disk and its rights, or move the file "
-                "away to start with an empty one."
+                f"The database {path} cannot be opened ({_cause(error)}). Check the disk and its rights, or move the "
+                "file away to start with an empty one."
             ) from error
         except OSError as error:
             raise StoreError(f"The database {path} cannot be made: {error.strerror or error}.") from error
@@ -65,73 +65,48 @@ class Database:
                 log.warning("the database %s is empty: if it held anything, restore a backup", self.path)
         # Conversations are nobody else's business on a shared machine.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        with FileLock(self.path.with_name(self.path.name + ".lock")):
-            connection = self._connect()
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                _migrate(connection, self.path)
-            finally:
-                connection.close()
+        with FileLock(self.path.with_name(self.path.name + ".lock")), self._raw() as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            _migrate(connection, self.path)
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return connection
+    @contextmanager
+    def _raw(self) -> Iterator[sqlite3.Connection]:
+        """A connection without a transaction."""
+        pooled = self._writing.raw_connection()
+        try:
+            assert isinstance(pooled.driver_connection, sqlite3.Connection)
+            yield pooled.driver_connection
+        finally:
+            pooled.close()
 
-    def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect()
-            with self._connections_lock:
-                self._connections.append(connection)
-        return connection
+    def _run_write(self, work: Callable[[Connection], T]) -> T:
+        with _translated(self.path), self._writing.begin() as connection:
+            return work(connection)
 
-    def _run_write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with _translated(self.path):
-            connection = self._connection()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                result = work(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                # SQLite has rolled back by itself after some errors, such as a full disk.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            return result
+    def _run_read(self, work: Callable[[Connection], T]) -> T:
+        # In a transaction, so that all that is read is one state, whatever is written meanwhile.
+        with _translated(self.path), self._reading.begin() as connection:
+            return work(connection)
 
-    def _run_read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with _translated(self.path):
-            connection = self._connection()
-            # One state for all that is read, whatever is written meanwhile.
-            connection.execute("BEGIN")
-            try:
-                return work(connection)
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in one transaction. It is committed when this returns, and completes even if
         the waiting task is cancelled. Raises StoreFull or StoreError."""
         # Handed over before anything is awaited, and shielded, so that no cancellation can take it back.
         return await asyncio.shield(asyncio.wrap_future(self._writer.submit(self._run_write, work)))
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a reading connection. Raises StoreError."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_read, work)
 
-    def write_later(self, work: Callable[[sqlite3.Connection], T]) -> None:
+    def write_later(self, work: Callable[[Connection], T]) -> None:
         """`write` that nobody waits for; if it fails, the log says so."""
         self._writer.submit(self._run_write, work).add_done_callback(_log_failure)
 
-    def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write_blocking(self, work: Callable[[Connection], T]) -> T:
         """`write` for code that runs in a thread or a terminal command."""
         return self._writer.submit(self._run_write, work).result()
 
-    def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read_blocking(self, work: Callable[[Connection], T]) -> T:
         """`read` for code that runs in a thread or a terminal command."""
         return self._readers.submit(self._run_read, work).result()
 
@@ -143,8 +118,7 @@ class Database:
         """
 
         def work() -> bool:
-            with _translated(self.path):
-                connection = self._connection()
+            with _translated(self.path), self._raw() as connection:
                 connection.execute("VACUUM")
                 busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
                 return not busy
@@ -155,10 +129,37 @@ class Database:
         """Finish what was begun and close every connection."""
         self._writer.shutdown()
         self._readers.shutdown()
-        with self._connections_lock:
-            for connection in self._connections:
-                connection.close()
-            self._connections.clear()
+        self._writing.dispose()
+        self._reading.dispose()
+
+
+def _engine(path: Path, begin: str, connections: int, **query: str) -> Engine:
+    url = URL.create("sqlite", database=str(path), query=query)
+    how = {"timeout": BUSY_SECONDS, "isolation_level": None}
+    # What was said in conversations stands in no message of an error.
+    engine = create_engine(url, connect_args=how, pool_size=connections, max_overflow=0, hide_parameters=True)
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+@contextmanager
+def read_only(path: Path) -> Iterator[Connection]:
+    """A connection that makes and changes nothing, also not the tables of an older version. Raises StoreError."""
+    engine = _engine(Path(path.absolute().as_uri()), "BEGIN", 1, mode="ro", uri="true")
+    try:
+        with _translated(path), engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def find_damage(path: Path) -> str:
@@ -196,19 +197,24 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
             connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
 
 
+def _cause(error: Exception) -> BaseException:
+    """What the driver said."""
+    return (error.orig or error) if isinstance(error, DBAPIError) else error
+
+
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY) or (
-            error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR
-        ):
-            raise StoreFull(
-                f"Could not write to {path} ({error}). Free some space on that disk; what was stored before is safe."
-            ) from error
-        raise StoreError(f"The database {path} did not do its work: {error}.") from error
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.IntegrityError):
+    except (sqlite3.Error, DBAPIError) as error:
+        cause = _cause(error)
+        if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             raise
-        raise StoreError(f"The database {path} is damaged ({error}). Restore it, or move it away.") from error
+        if not isinstance(cause, sqlite3.OperationalError):
+            raise StoreError(f"The database {path} is damaged ({cause}). Restore it, or move it away.") from error
+        code = cause.sqlite_errorcode
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY) or code & 0xFF == sqlite3.SQLITE_IOERR:
+            raise StoreFull(
+                f"Could not write to {path} ({cause}). Free some space on that disk; what was stored before is safe."
+            ) from error
+        raise StoreError(f"The database {path} did not do its work: {cause}.") from error

@@ -3,104 +3,89 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
 from server.access import Seen, Whose
+from server.store.dialects import put
 from server.store.records import Job
+from server.store.schema import JOBS, SOURCES, visible
 
 _HIDDEN = ("runner", "files", "owner", "group_name")
 
 KEPT = 500
 """Older finished jobs are forgotten."""
 
+UNFINISHED = ("queued", "running")
+_NEWEST = (JOBS.c.created.desc(), JOBS.c.id)
 
-def add(connection: sqlite3.Connection, job: Job, runner: str, whose: Whose) -> None:
+
+def add(connection: Connection, job: Job, runner: str, whose: Whose) -> None:
     """Remember a new job."""
-    connection.execute(
-        "INSERT INTO jobs (id, kind, collection, state, created, updated, runner, owner, group_name) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (job.id, job.kind, job.collection, job.state, job.created, job.updated, runner, whose.owner, whose.group),
-    )
-    connection.execute(
-        "DELETE FROM jobs WHERE state NOT IN ('queued', 'running') AND id NOT IN "
-        "(SELECT id FROM jobs ORDER BY rowid DESC LIMIT ?)",
-        (KEPT,),
-    )
+    row = job.model_dump(include={"id", "kind", "collection", "state", "created", "updated"})
+    belongs = {"runner": runner, "owner": whose.owner, "group_name": whose.group}
+    connection.execute(insert(JOBS), {**row, **belongs})
+    newest = select(JOBS.c.id).order_by(*_NEWEST).limit(KEPT)
+    connection.execute(delete(JOBS).where(JOBS.c.state.not_in(UNFINISHED), JOBS.c.id.not_in(newest)))
 
 
-def save(connection: sqlite3.Connection, job: Job) -> None:
+def save(connection: Connection, job: Job) -> None:
     """Remember how a job stands."""
-    connection.execute(
-        "UPDATE jobs SET state = ?, stage = ?, done = ?, total = ?, message = ?, files = ?, updated = ? WHERE id = ?",
-        (
-            job.state,
-            job.stage,
-            job.done,
-            job.total,
-            job.message,
-            json.dumps([result.model_dump() for result in job.files]),
-            job.updated,
-            job.id,
-        ),
-    )
+    stands = job.model_dump(include={"state", "stage", "done", "total", "message", "updated"})
+    stands["files"] = json.dumps([result.model_dump() for result in job.files])
+    connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(stands))
 
 
-def find(connection: sqlite3.Connection, job_id: str, seen: Seen) -> Job | None:
+def find(connection: Connection, job_id: str, seen: Seen) -> Job | None:
     """One job as last saved."""
-    row = connection.execute(
-        f"SELECT * FROM jobs j WHERE id = :id AND {seen.on('j')}", {"id": job_id, **seen.values}
-    ).fetchone()
+    row = connection.execute(select(JOBS).where(JOBS.c.id == job_id, visible(JOBS, seen))).mappings().first()
     return _job(row) if row else None
 
 
-def unfinished(connection: sqlite3.Connection, owner: str) -> int:
+def unfinished(connection: Connection, owner: str) -> int:
     """How many jobs of an owner wait or run."""
-    found = connection.execute("SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('queued', 'running')", (owner,))
-    count: int = found.fetchone()[0]
-    return count
+    count = select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(UNFINISHED))
+    return connection.scalar(count) or 0
 
 
-def listing(connection: sqlite3.Connection, collection: str | None, seen: Seen, limit: int = 100) -> list[Job]:
+def listing(connection: Connection, collection: str | None, seen: Seen, limit: int = 100) -> list[Job]:
     """Newest first."""
-    rows = connection.execute(
-        f"SELECT * FROM jobs j WHERE (:collection IS NULL OR collection = :collection) AND {seen.on('j')} "
-        "ORDER BY rowid DESC LIMIT :limit",
-        {"collection": collection, "limit": limit, **seen.values},
-    )
-    return [_job(row) for row in rows]
+    wanted = select(JOBS).where(visible(JOBS, seen)).order_by(*_NEWEST).limit(limit)
+    if collection is not None:
+        wanted = wanted.where(JOBS.c.collection == collection)
+    return [_job(row) for row in connection.execute(wanted).mappings()]
 
 
-def cut_short(connection: sqlite3.Connection) -> list[str]:
+def cut_short(connection: Connection) -> list[str]:
     """The collections whose last upload or deletion of one was interrupted."""
-    rows = connection.execute(
-        "SELECT collection, state, max(rowid) FROM jobs WHERE kind IN ('upload', 'delete') GROUP BY collection"
-    )
-    return [row["collection"] for row in rows if row["state"] == "interrupted"]
+    rows = select(*JOBS.c["collection", "state"]).where(JOBS.c.kind.in_(("upload", "delete"))).order_by(JOBS.c.created)
+    last: dict[str, str] = {row.collection: row.state for row in connection.execute(rows)}
+    return [collection for collection, state in last.items() if state == "interrupted"]
 
 
-def remember_sources(connection: sqlite3.Connection, collection: str, paths: Iterable[Path]) -> None:
+def remember_sources(connection: Connection, collection: str, paths: Iterable[Path]) -> None:
     """Remember the absolute paths that a collection was indexed from."""
     now = time.time()
-    connection.executemany(
-        "INSERT OR IGNORE INTO sources (collection, path, added) VALUES (?, ?, ?)",
-        [(collection, str(path), now) for path in paths],
-    )
+    rows = [{"collection": collection, "path": str(path), "added": now} for path in paths]
+    if rows:
+        put(connection, SOURCES, *rows, keep=True)
 
 
-def sources(connection: sqlite3.Connection, collection: str) -> list[Path]:
+def sources(connection: Connection, collection: str) -> list[Path]:
     """The paths a collection was indexed from, in the order they were added."""
-    rows = connection.execute("SELECT path FROM sources WHERE collection = ? ORDER BY added, path", (collection,))
-    return [Path(row["path"]) for row in rows]
+    rows = select(SOURCES.c.path).where(SOURCES.c.collection == collection).order_by(SOURCES.c.added, SOURCES.c.path)
+    return [Path(path) for path in connection.scalars(rows)]
 
 
-def forget_sources(connection: sqlite3.Connection, collection: str) -> None:
+def forget_sources(connection: Connection, collection: str) -> None:
     """Forget where a collection came from."""
-    connection.execute("DELETE FROM sources WHERE collection = ?", (collection,))
+    connection.execute(delete(SOURCES).where(SOURCES.c.collection == collection))
 
 
-def _job(row: sqlite3.Row) -> Job:
-    values = {name: row[name] for name in row.keys() if name not in _HIDDEN}  # noqa: SIM118
+def _job(row: RowMapping) -> Job:
+    values: dict[str, Any] = {name: value for name, value in row.items() if name not in _HIDDEN}
     return Job(**values, files=json.loads(row["files"]))

@@ -10,11 +10,14 @@ import hashlib
 import hmac
 import json
 import secrets
-import sqlite3
 import time
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
 
 from server.access.principals import EVERY_GROUP, Principal, Role
+from server.store.schema import KEYS
 
 PREFIX = "ana_"
 ID_CHARS = 8
@@ -42,11 +45,12 @@ class ApiKey:
         return Principal(f"key:{self.id}", self.name, self.role, self.groups)
 
 
-_ACTIVE = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
+def _active() -> ColumnElement[bool]:
+    return and_(KEYS.c.revoked.is_(None), or_(KEYS.c.expires.is_(None), KEYS.c.expires > time.time()))
 
 
 def create(
-    connection: sqlite3.Connection,
+    connection: Connection,
     name: str,
     role: Role = "operator",
     groups: frozenset[str] = frozenset({EVERY_GROUP}),
@@ -56,80 +60,68 @@ def create(
     key_id = secrets.token_hex(ID_CHARS // 2)
     secret = f"{PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
     made = ApiKey(key_id, name, time.time(), None, None, role, groups, expires)
-    connection.execute(
-        "INSERT INTO keys (id, name, hash, created, role, groups, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (key_id, name, _hash(secret), made.created, role, json.dumps(sorted(groups)), expires),
-    )
+    row = {"id": key_id, "name": name, "hash": _hash(secret), "created": made.created, "role": role}
+    connection.execute(insert(KEYS), {**row, "groups": json.dumps(sorted(groups)), "expires": expires})
     return made, secret
 
 
-def listing(connection: sqlite3.Connection) -> list[ApiKey]:
+def listing(connection: Connection) -> list[ApiKey]:
     """Every key, revoked ones too, oldest first."""
-    return [_key(row) for row in connection.execute("SELECT * FROM keys ORDER BY created, id")]
+    return [_key(row) for row in connection.execute(select(KEYS).order_by(KEYS.c.created, KEYS.c.id))]
 
 
-def find_active(connection: sqlite3.Connection, key_id: str) -> ApiKey | None:
+def find_active(connection: Connection, key_id: str) -> ApiKey | None:
     """The key with this id, unless it was revoked or has expired."""
-    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (key_id, time.time())).fetchone()
+    row = connection.execute(select(KEYS).where(KEYS.c.id == key_id, _active())).first()
     return _key(row) if row else None
 
 
-def any_active(connection: sqlite3.Connection) -> bool:
+def any_active(connection: Connection) -> bool:
     """Whether there is a key that opens anything."""
-    return connection.execute(f"SELECT 1 FROM keys WHERE {_ACTIVE}", (time.time(),)).fetchone() is not None
+    return connection.execute(select(KEYS.c.id).where(_active())).first() is not None
 
 
-def required(connection: sqlite3.Connection) -> bool:
+def required(connection: Connection) -> bool:
     """Whether requests need a key: from the first key on, also after the last was revoked, until `open_up`."""
-    return connection.execute("SELECT 1 FROM keys").fetchone() is not None
+    return connection.execute(select(KEYS.c.id)).first() is not None
 
 
-def open_up(connection: sqlite3.Connection) -> bool:
+def open_up(connection: Connection) -> bool:
     """Require no key any more, until the next is made: revoked ones are forgotten. False while one is active."""
     if any_active(connection):
         return False
-    connection.execute("DELETE FROM keys")
+    connection.execute(delete(KEYS))
     return True
 
 
-def revoke(connection: sqlite3.Connection, key_id: str) -> bool:
+def revoke(connection: Connection, key_id: str) -> bool:
     """Make a key useless from now on; False if there is no such key, or it is revoked already."""
-    changed = connection.execute(
-        "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", (time.time(), key_id.strip())
-    )
-    return changed.rowcount > 0
+    usable = update(KEYS).where(KEYS.c.id == key_id.strip(), KEYS.c.revoked.is_(None))
+    return connection.execute(usable.values(revoked=time.time())).rowcount > 0
 
 
-def check(connection: sqlite3.Connection, secret: str) -> ApiKey | None:
+def check(connection: Connection, secret: str) -> ApiKey | None:
     """The active key that this is, or None. The hashes are compared in constant time."""
     if not secret.isascii():
         return None
     head, _, _ = secret.removeprefix(PREFIX).partition("_")
-    row = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_ACTIVE}", (head, time.time())).fetchone()
-    expected = row["hash"] if row else _hash("")
+    row = connection.execute(select(KEYS).where(KEYS.c.id == head, _active())).first()
+    expected = row.hash if row else _hash("")
     if not hmac.compare_digest(expected, _hash(secret)) or row is None:
         return None
     return _key(row)
 
 
-def note_use(connection: sqlite3.Connection, key_id: str) -> None:
+def note_use(connection: Connection, key_id: str) -> None:
     """Remember that a key was used just now."""
     now = time.time()
-    connection.execute(
-        "UPDATE keys SET used = ? WHERE id = ? AND coalesce(used, 0) < ?", (now, key_id, now - USED_SECONDS)
-    )
+    long_ago = func.coalesce(KEYS.c.used, 0) < now - USED_SECONDS
+    connection.execute(update(KEYS).where(KEYS.c.id == key_id, long_ago).values(used=now))
 
 
-def _key(row: sqlite3.Row) -> ApiKey:
+def _key(row: Row[Any]) -> ApiKey:
     return ApiKey(
-        row["id"],
-        row["name"],
-        row["created"],
-        row["used"],
-        row["revoked"],
-        row["role"],
-        frozenset(json.loads(row["groups"])),
-        row["expires"],
+        row.id, row.name, row.created, row.used, row.revoked, row.role, frozenset(json.loads(row.groups)), row.expires
     )
 
 

@@ -7,11 +7,11 @@ was seen and judged with the rest. Nothing here decides; a reviewed file is read
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from sqlalchemy import Connection, or_, select
 
 from rewriter.conversation import Message
 from rewriter.errors import ExampleError
@@ -19,6 +19,7 @@ from rewriter.examples import RewriteExample
 from server.access import LOCAL, Seen
 from server.store import turns
 from server.store.records import Rating
+from server.store.schema import FEEDBACK, TURNS
 
 HISTORY = 12
 """Messages before a turn that go along with it."""
@@ -59,15 +60,14 @@ class ReviewRow(BaseModel):
     use: bool | None = None
 
 
-def gather(connection: sqlite3.Connection, collection: str = "") -> list[ReviewRow]:
+def gather(connection: Connection, collection: str = "") -> list[ReviewRow]:
     """Every edited or rated turn of the conversations that are kept, oldest first; of one collection where named."""
-    found = connection.execute(
-        "SELECT t.id FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id WHERE t.conversation_id IS NOT NULL "
-        "AND (t.search_for IS NOT NULL OR f.turn_id IS NOT NULL) AND (? = '' OR t.collection = ?) ORDER BY t.n",
-        (collection, collection),
-    ).fetchall()
+    edited_or_rated = or_(TURNS.c.search_for.is_not(None), FEEDBACK.c.turn_id.is_not(None))
+    wanted = select(TURNS.c.id).join_from(TURNS, FEEDBACK, isouter=True).where(edited_or_rated).order_by(TURNS.c.n)
+    if collection:
+        wanted = wanted.where(TURNS.c.collection == collection)
     rows, everything = list[ReviewRow](), Seen(LOCAL)
-    for (turn_id,) in found:
+    for turn_id in connection.scalars(wanted).all():
         turn = turns.find(connection, turn_id, everything)
         if turn is None or turn.conversation_id is None:
             continue

@@ -7,16 +7,33 @@ answer. What was not said is None, and nothing is learnt from it. A row that und
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Row,
+    and_,
+    case,
+    cast,
+    func,
+    insert,
+    literal,
+    not_,
+    or_,
+    select,
+)
 
 from rewriter.conversation import Message
 from rewriter.examples import normalised
 from server.access import Seen
 from server.store import turns
+from server.store.dialects import json_count, json_text
 from server.store.records import StoredTurn, TurnStatus, View
+from server.store.schema import COUNTING_REVIEWS, FEEDBACK, REVIEWS, TURNS, visible
 from server.turn.own_words import remembered
 
 Verdict: TypeAlias = Literal["corrected", "approved", "rejected"]
@@ -28,21 +45,29 @@ NEWEST = 5_000
 
 _PRONOUNS = frozenset(("it", "its", "they", "them", "their", "this", "that", "these", "those"))
 
-_DOUBTS: dict[Doubt, tuple[int, str]] = {
-    "rated": (3, "coalesce(f.rating = 'down', 0)"),
-    "refused": (2, "t.status = 'refused'"),
-    "unsupported": (
-        2,
-        "EXISTS (SELECT 1 FROM json_each(t.ending, '$.support') s WHERE NOT json_extract(s.value, '$.supported'))",
-    ),
-    "edited": (2, "t.search_for IS NOT NULL"),
+UNSURE = 0.6
+
+
+def _unsure(column: ColumnElement[Any], field: str) -> ColumnElement[bool]:
+    return cast(json_text(column, field), Double) < UNSURE
+
+
+_DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
+    "rated": (3, FEEDBACK.c.rating == "down"),
+    "refused": (2, TURNS.c.status == "refused"),
+    "unsupported": (2, json_count(TURNS.c.ending, "support", "supported") > 0),
+    "edited": (2, TURNS.c.search_for.is_not(None)),
     "unsure": (
         1,
-        "t.status <> 'refused' AND (coalesce(json_extract(t.ending, '$.answerable') < 0.6, 0) "
-        "OR coalesce(json_extract(t.rewrite, '$.confidence') < 0.6, 0))",
+        and_(
+            TURNS.c.status != "refused",
+            or_(_unsure(TURNS.c.ending, "answerable"), _unsure(TURNS.c.rewrite, "confidence")),
+        ),
     ),
 }
-"""What speaks against a turn, how much, and as SQL over `turns t` and `feedback f`."""
+"""What speaks against a turn, how much, and the condition over turns with their feedback."""
+
+_SAID = [case((condition, 1), else_=0).label(name) for name, (_, condition) in _DOUBTS.items()]
 
 
 class MarkedPassage(View):
@@ -134,7 +159,7 @@ class ReviewedDialog(View):
 
 
 def candidates(
-    connection: sqlite3.Connection,
+    connection: Connection,
     seen: Seen,
     *,
     state: ReviewState = "open",
@@ -148,31 +173,29 @@ def candidates(
 
     Those that were reviewed come in the order of that. `words` are looked for in the question.
     """
-    said = ", ".join(f"{condition} AS {name}" for name, (_, condition) in _DOUBTS.items())
-    weighed = " + ".join(f"{weight} * {name}" for name, (weight, _) in _DOUBTS.items())
-    rows = connection.execute(
-        f"SELECT *, {weighed} AS doubt, count(*) OVER () AS total FROM ("
-        "SELECT t.n, t.id AS turn_id, t.conversation_id, t.collection, t.question, t.status, t.created, r.verdict, "
-        f"r.owner AS by, r.at, {said} FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id "
-        f"LEFT JOIN counting_reviews r ON r.turn_id = t.id WHERE {seen.on('t')} AND t.conversation_id IS NOT NULL "
-        "AND NOT t.replaced AND t.status IN ('answered', 'quoted', 'refused') AND t.question <> '' "
-        "AND (r.n IS NULL) = (:state = 'open') AND (:collection = '' OR t.collection = :collection) "
-        "AND instr(lower(t.question), lower(:words)) > 0 ORDER BY t.n DESC LIMIT :newest"
-        f") WHERE {doubt or '1'} ORDER BY CASE :state WHEN 'done' THEN at END DESC, doubt DESC, n DESC "
-        "LIMIT :limit OFFSET :offset",
-        {
-            "state": state,
-            "collection": collection,
-            "words": words,
-            "newest": NEWEST,
-            "limit": limit,
-            "offset": offset,
-            **seen.values,
-        },
-    ).fetchall()
+    turn = TURNS.c["n", "id", "conversation_id", "collection", "question", "status", "created"]
+    wanted = (
+        select(*turn, *COUNTING_REVIEWS.c["verdict", "at"], COUNTING_REVIEWS.c.owner.label("by"), *_SAID)
+        .join_from(TURNS, FEEDBACK, isouter=True)
+        .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
+        .where(visible(TURNS, seen), TURNS.c.conversation_id.is_not(None), not_(TURNS.c.replaced))
+        .where(TURNS.c.status.in_(("answered", "quoted", "refused")), TURNS.c.question != "")
+        .where(COUNTING_REVIEWS.c.n.is_(None) if state == "open" else COUNTING_REVIEWS.c.n.is_not(None))
+        .where(TURNS.c.question.icontains(words, autoescape=True))
+        .order_by(TURNS.c.n.desc())
+        .limit(NEWEST)
+    )
+    newest = (wanted.where(TURNS.c.collection == collection) if collection else wanted).subquery()
+    weighed = sum((weight * newest.c[name] for name, (weight, _) in _DOUBTS.items()), start=literal(0))
+    listed = select(newest, weighed.label("doubt"), func.count().over().label("total"))
+    if doubt:
+        listed = listed.where(newest.c[doubt] == 1)
+    order = [newest.c.at.desc()] if state == "done" else []
+    listed = listed.order_by(*order, weighed.desc(), newest.c.n.desc()).limit(limit).offset(offset)
+    rows = connection.execute(listed).mappings().all()
     found = [
         ReviewCandidate(
-            **{name: row[name] for name in ReviewCandidate.model_fields if name != "doubts"},
+            **{**row, "turn_id": row["id"]},
             doubts=tuple(name for name in _DOUBTS if row[name]),
         )
         for row in rows
@@ -180,28 +203,26 @@ def candidates(
     return found, rows[0]["total"] if rows else 0
 
 
-def doubts(connection: sqlite3.Connection, turn_id: str) -> tuple[Doubt, ...]:
+def doubts(connection: Connection, turn_id: str) -> tuple[Doubt, ...]:
     """What speaks against a turn."""
-    said = ", ".join(f"{condition} AS {name}" for name, (_, condition) in _DOUBTS.items())
-    row = connection.execute(
-        f"SELECT {said} FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id WHERE t.id = ?", (turn_id,)
-    ).fetchone()
+    of_it = select(*_SAID).join_from(TURNS, FEEDBACK, isouter=True).where(TURNS.c.id == turn_id)
+    row = connection.execute(of_it).mappings().first()
     return tuple(name for name in _DOUBTS if row and row[name])
 
 
-def rows_of(connection: sqlite3.Connection, turn_id: str) -> list[ReviewRecord]:
+def rows_of(connection: Connection, turn_id: str) -> list[ReviewRecord]:
     """All that was ever said of a turn, oldest first."""
-    rows = connection.execute("SELECT * FROM reviews WHERE turn_id = ? ORDER BY n", (turn_id,))
-    return [_record(row) for row in rows]
+    rows = select(REVIEWS).where(REVIEWS.c.turn_id == turn_id).order_by(REVIEWS.c.n)
+    return [_record(row) for row in connection.execute(rows)]
 
 
-def counting(connection: sqlite3.Connection, turn_id: str) -> ReviewRecord | None:
+def counting(connection: Connection, turn_id: str) -> ReviewRecord | None:
     """The row that counts."""
-    row = connection.execute("SELECT * FROM counting_reviews WHERE turn_id = ?", (turn_id,)).fetchone()
+    row = connection.execute(select(COUNTING_REVIEWS).where(COUNTING_REVIEWS.c.turn_id == turn_id)).first()
     return _record(row) if row else None
 
 
-def add(connection: sqlite3.Connection, turn: StoredTurn, verdict: Verdict, changes: ReviewChanges, by: str) -> None:
+def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: ReviewChanges, by: str) -> None:
     """Say something of a turn; what was said before stays, where `changes` do not say otherwise.
 
     Approving says of all else that it was right as it is; what is rejected teaches nothing.
@@ -215,43 +236,35 @@ def add(connection: sqlite3.Connection, turn: StoredTurn, verdict: Verdict, chan
     if verdict == "approved":
         said = {**_as_it_is(turn), **{name: value for name, value in said.items() if value is not None}}
     passages: Sequence[MarkedPassage] | None = said.get("passages")
-    connection.execute(
-        "INSERT INTO reviews (turn_id, owner, at, verdict, rewrite, passages, answer) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            turn.id,
-            by,
-            time.time(),
-            verdict,
-            said.get("rewrite"),
-            None if passages is None else json.dumps([one.model_dump() for one in passages]),
-            said.get("answer"),
-        ),
-    )
+    marked = None if passages is None else json.dumps([one.model_dump() for one in passages])
+    row = {"turn_id": turn.id, "owner": by, "at": time.time(), "verdict": verdict, "passages": marked}
+    connection.execute(insert(REVIEWS), {**row, "rewrite": said.get("rewrite"), "answer": said.get("answer")})
 
 
-def undo(connection: sqlite3.Connection, turn_id: str, by: str) -> bool:
+def undo(connection: Connection, turn_id: str, by: str) -> bool:
     """Take back the row that counts, by a further row; False where there is none."""
-    return (
-        connection.execute(
-            "INSERT INTO reviews (turn_id, owner, at, verdict, undoes) "
-            "SELECT turn_id, ?, ?, 'undone', n FROM counting_reviews WHERE turn_id = ?",
-            (by, time.time(), turn_id),
-        ).rowcount
-        > 0
-    )
+    before = counting(connection, turn_id)
+    if before is None:
+        return False
+    row = {"turn_id": turn_id, "owner": by, "at": time.time(), "verdict": "undone", "undoes": before.n}
+    connection.execute(insert(REVIEWS), row)
+    return True
 
 
-def dialogs(connection: sqlite3.Connection, seen: Seen, collection: str = "") -> Iterator[ReviewedDialog]:
+def dialogs(connection: Connection, seen: Seen, collection: str = "") -> Iterator[ReviewedDialog]:
     """Every conversation with a turn that is shown and was corrected or approved, up to the last of these."""
-    rows = connection.execute(
-        "SELECT t.conversation_id, r.* FROM counting_reviews r JOIN turns t ON t.id = r.turn_id "
-        "WHERE r.verdict IN ('corrected', 'approved') AND NOT t.replaced AND t.conversation_id IS NOT NULL "
-        f"AND (:collection = '' OR t.collection = :collection) AND {seen.on('t')} ORDER BY t.n",
-        {"collection": collection, **seen.values},
-    ).fetchall()
+    counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
+    wanted = (
+        select(TURNS.c.conversation_id, COUNTING_REVIEWS)
+        .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id)
+        .where(counts, not_(TURNS.c.replaced), TURNS.c.conversation_id.is_not(None), visible(TURNS, seen))
+        .order_by(TURNS.c.n)
+    )
+    if collection:
+        wanted = wanted.where(TURNS.c.collection == collection)
     reviewed: dict[str, dict[str, ReviewRecord]] = {}
-    for row in rows:
-        reviewed.setdefault(row["conversation_id"], {})[row["turn_id"]] = _record(row)
+    for row in connection.execute(wanted).all():
+        reviewed.setdefault(row.conversation_id, {})[row.turn_id] = _record(row)
     for conversation, by_turn in reviewed.items():
         said = list[ReviewedMessage]()
         asked = [turn for turn in turns.of_conversation(connection, conversation, seen) if turn.status != "pending"]
@@ -299,16 +312,16 @@ def _as_it_is(turn: StoredTurn) -> dict[str, object]:
     return {"rewrite": rewrite, "passages": tuple(cited.values()) or None, "answer": turn.answer or None}
 
 
-def _record(row: sqlite3.Row) -> ReviewRecord:
-    passages = json.loads(row["passages"]) if row["passages"] is not None else None
+def _record(row: Row[Any]) -> ReviewRecord:
+    passages = json.loads(row.passages) if row.passages is not None else None
     return ReviewRecord(
-        n=row["n"],
-        turn_id=row["turn_id"],
-        by=row["owner"],
-        at=row["at"],
-        verdict=row["verdict"],
-        rewrite=row["rewrite"],
+        n=row.n,
+        turn_id=row.turn_id,
+        by=row.owner,
+        at=row.at,
+        verdict=row.verdict,
+        rewrite=row.rewrite,
         passages=None if passages is None else tuple(MarkedPassage(**one) for one in passages),
-        answer=row["answer"],
-        undoes=row["undoes"],
+        answer=row.answer,
+        undoes=row.undoes,
     )

@@ -7,11 +7,14 @@ of it however the process ends, so a lock that can be taken belongs to a dead on
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import time
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from sqlalchemy import Connection, select, union, update
+
+from server.store.jobs import UNFINISHED
+from server.store.schema import JOBS, TURNS
 
 YOUNG_SECONDS = 600.0
 CUT_SHORT = "The server ended before the job did. Start it again: what it had finished is kept."
@@ -33,25 +36,21 @@ class Runner:
         """Whether the process that bears this mark still runs."""
         return runner == self.id or _is_held(self.folder / f"{runner}.lock")
 
-    def mark_interrupted(self, connection: sqlite3.Connection) -> int:
+    def mark_interrupted(self, connection: Connection) -> int:
         """Mark the unfinished turns and jobs of dead processes; returns how many there were."""
         now, marked = time.time(), 0
-        rows = connection.execute(
-            "SELECT runner FROM turns WHERE status = 'pending' UNION "
-            "SELECT runner FROM jobs WHERE state IN ('queued', 'running')"
-        ).fetchall()
-        for (runner,) in rows:
+        pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
+        begun = union(select(TURNS.c.runner).where(pending), select(JOBS.c.runner).where(unfinished))
+        for runner in connection.scalars(begun).all():
             if self.is_alive(runner):
                 continue
-            marked += connection.execute(
-                "UPDATE turns SET status = 'interrupted', finished = ? WHERE status = 'pending' AND runner = ?",
-                (now, runner),
-            ).rowcount
-            marked += connection.execute(
-                "UPDATE jobs SET state = 'interrupted', updated = ?, message = ? "
-                "WHERE state IN ('queued', 'running') AND runner = ?",
-                (now, CUT_SHORT, runner),
-            ).rowcount
+            its_turns = update(TURNS).where(pending, TURNS.c.runner == runner)
+            its_jobs = update(JOBS).where(unfinished, JOBS.c.runner == runner)
+            for ended in (
+                its_turns.values(status="interrupted", finished=now),
+                its_jobs.values(state="interrupted", updated=now, message=CUT_SHORT),
+            ):
+                marked += connection.execute(ended).rowcount
         return marked
 
     def close(self) -> None:

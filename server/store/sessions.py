@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import sqlite3
 import time
+
+from sqlalchemy import Connection, delete, insert, select
 
 from server.access.principals import Principal
 from server.store import keys
+from server.store.dialects import json_text
+from server.store.schema import SESSIONS
 
 
 def begin(
-    connection: sqlite3.Connection,
+    connection: Connection,
     principal: Principal,
     seconds: float,
     key_id: str | None = None,
@@ -26,47 +29,41 @@ def begin(
     `key_id` names the key it is begun with, and ends with; `id_token` is what a provider said when it began.
     """
     secret, now = secrets.token_urlsafe(32), time.time()
-    connection.execute("DELETE FROM sessions WHERE expires < ?", (now,))
-    connection.execute(
-        "INSERT INTO sessions (hash, principal, key_id, id_token, expires) VALUES (?, ?, ?, ?, ?)",
-        (_hash(secret), principal.dump(), key_id, id_token, now + seconds),
-    )
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.expires < now))
+    row = {"hash": _hash(secret), "principal": principal.dump(), "key_id": key_id, "id_token": id_token}
+    connection.execute(insert(SESSIONS), {**row, "expires": now + seconds})
     return secret
 
 
-def find(connection: sqlite3.Connection, secret: str) -> Principal | None:
+def find(connection: Connection, secret: str) -> Principal | None:
     """Whose session this secret belongs to; None where it has ended, or its key was revoked or has expired."""
-    row = connection.execute(
-        "SELECT principal, key_id FROM sessions WHERE hash = ? AND expires > ?", (_hash(secret), time.time())
-    ).fetchone()
+    begun = select(*SESSIONS.c["principal", "key_id"]).where(SESSIONS.c.hash == _hash(secret))
+    row = connection.execute(begun.where(SESSIONS.c.expires > time.time())).first()
     if row is None:
         return None
-    if row["key_id"] is None:
-        return Principal.load(row["principal"])
-    key = keys.find_active(connection, row["key_id"])
+    if row.key_id is None:
+        return Principal.load(row.principal)
+    key = keys.find_active(connection, row.key_id)
     return key.principal if key else None
 
 
-def end(connection: sqlite3.Connection, secret: str) -> str:
+def end(connection: Connection, secret: str) -> str:
     """Make a session useless from now on. What a provider said when it began, empty where it was none."""
-    row = connection.execute("SELECT id_token FROM sessions WHERE hash = ?", (_hash(secret),)).fetchone()
-    connection.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
-    return str(row["id_token"]) if row else ""
+    said = connection.scalar(select(SESSIONS.c.id_token).where(SESSIONS.c.hash == _hash(secret)))
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.hash == _hash(secret)))
+    return said or ""
 
 
-def listing(connection: sqlite3.Connection) -> list[tuple[Principal, float]]:
+def listing(connection: Connection) -> list[tuple[Principal, float]]:
     """Whose sessions have not ended, and when each will at the latest; the last of them first."""
-    rows = connection.execute(
-        "SELECT principal, expires FROM sessions WHERE expires > ? ORDER BY expires DESC, hash", (time.time(),)
-    )
-    return [(Principal.load(row["principal"]), row["expires"]) for row in rows]
+    begun = select(*SESSIONS.c["principal", "expires"]).where(SESSIONS.c.expires > time.time())
+    rows = connection.execute(begun.order_by(SESSIONS.c.expires.desc(), SESSIONS.c.hash))
+    return [(Principal.load(principal), expires) for principal, expires in rows]
 
 
-def end_all(connection: sqlite3.Connection, principal_id: str) -> int:
+def end_all(connection: Connection, principal_id: str) -> int:
     """End every session of a principal; how many there were."""
-    return connection.execute(
-        "DELETE FROM sessions WHERE json_extract(principal, '$.id') = ?", (principal_id,)
-    ).rowcount
+    return connection.execute(delete(SESSIONS).where(json_text(SESSIONS.c.principal, "id") == principal_id)).rowcount
 
 
 def _hash(secret: str) -> str:

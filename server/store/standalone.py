@@ -5,35 +5,34 @@ A row is found by its key alone, which whoever keeps it makes of everything that
 
 from __future__ import annotations
 
-import sqlite3
 import time
+
+from sqlalchemy import Connection, delete, select
+
+from server.store.dialects import put
+from server.store.schema import STANDALONE as MADE
 
 KEPT = 5_000
 """Rows kept at most; the oldest go."""
 
 
-def find(connection: sqlite3.Connection, key: str) -> str | None:
+def find(connection: Connection, key: str) -> str | None:
     """What was kept under a key, as JSON."""
-    row = connection.execute("SELECT made FROM standalone WHERE key = ?", (key,)).fetchone()
-    return row["made"] if row else None
+    made: str | None = connection.scalar(select(MADE.c.made).where(MADE.c.key == key))
+    return made
 
 
 def keep(
-    connection: sqlite3.Connection, key: str, collection: str, version: str, document_id: str, owner: str, made: str
+    connection: Connection, key: str, collection: str, version: str, document_id: str, owner: str, made: str
 ) -> None:
     """Keep what was made; what was made of other versions of the collection goes."""
-    connection.execute("DELETE FROM standalone WHERE collection = ? AND version <> ?", (collection, version))
-    connection.execute(
-        "INSERT OR REPLACE INTO standalone (key, collection, version, document_id, owner, created, made) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (key, collection, version, document_id, owner, time.time(), made),
-    )
-    connection.execute(
-        "DELETE FROM standalone WHERE key IN (SELECT key FROM standalone ORDER BY created DESC LIMIT -1 OFFSET ?)",
-        (KEPT,),
-    )
+    connection.execute(delete(MADE).where(MADE.c.collection == collection, MADE.c.version != version))
+    row = {"key": key, "collection": collection, "version": version, "document_id": document_id, "owner": owner}
+    put(connection, MADE, {**row, "created": time.time(), "made": made})
+    old = select(MADE.c.key).order_by(MADE.c.created.desc()).offset(KEPT)
+    connection.execute(delete(MADE).where(MADE.c.key.in_(old)))
 
 
-def forget_collection(connection: sqlite3.Connection, collection: str) -> None:
+def forget_collection(connection: Connection, collection: str) -> None:
     """Forget everything that was made of a collection."""
-    connection.execute("DELETE FROM standalone WHERE collection = ?", (collection,))
+    connection.execute(delete(MADE).where(MADE.c.collection == collection))

@@ -2,62 +2,61 @@
 
 from __future__ import annotations
 
-import sqlite3
+import json
+
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from server.access import Seen
+from server.store.dialects import day_of, json_count
 from server.store.records import DayCounts
+from server.store.schema import FEEDBACK, TRACES, TURNS, visible
 
 TRACED = 300
 """Traces that stages are timed on, the newest: they are read whole."""
 
 
-def days(connection: sqlite3.Connection, seen: Seen, collection: str, since: float) -> list[DayCounts]:
+def days(connection: Connection, seen: Seen, collection: str, since: float) -> list[DayCounts]:
     """Each day (UTC) since then that had turns, oldest first."""
+    status = TURNS.c.status
     rows = connection.execute(
-        "SELECT date(t.created, 'unixepoch') AS day, count(*) AS turns, sum(t.status = 'refused') AS refused, "
-        "sum(t.status IN ('failed', 'interrupted')) AS failed, sum(f.rating IS 'down') AS rated_down, "
-        "sum(coalesce(json_array_length(t.ending, '$.support'), 0)) AS sentences, "
-        "sum((SELECT count(*) FROM json_each(t.ending, '$.support') s "
-        "WHERE NOT json_extract(s.value, '$.supported'))) AS unsupported "
-        f"FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id WHERE {_WITHIN} AND {seen.on('t')} "
-        "GROUP BY day ORDER BY day",
-        _values(seen, collection, since),
+        select(
+            day_of(TURNS.c.created).label("day"),
+            func.count().label("turns"),
+            _how_many(status == "refused").label("refused"),
+            _how_many(status.in_(("failed", "interrupted"))).label("failed"),
+            _how_many(FEEDBACK.c.rating == "down").label("rated_down"),
+            func.sum(json_count(TURNS.c.ending, "support")).label("sentences"),
+            func.sum(json_count(TURNS.c.ending, "support", "supported")).label("unsupported"),
+        )
+        .join_from(TURNS, FEEDBACK, isouter=True)
+        .where(_within(seen, collection, since))
+        .group_by("day")
+        .order_by("day")
     )
-    return [DayCounts(**row) for row in rows]
+    return [DayCounts(**row) for row in rows.mappings()]
 
 
-def stages(connection: sqlite3.Connection, seen: Seen, collection: str, since: float) -> dict[str, list[float]]:
+def stages(connection: Connection, seen: Seen, collection: str, since: float) -> dict[str, list[float]]:
     """Seconds of each stage of the newest traced turns, in the order stages come in; `turn` is a whole one."""
-    newest = (
-        f"SELECT r.trace FROM traces r JOIN turns t ON t.id = r.turn_id WHERE {_WITHIN} AND {seen.on('t')} "
-        "ORDER BY t.n DESC LIMIT :limit"
-    )
-    rows = connection.execute(
-        "SELECT json_extract(s.value, '$.name'), json_extract(s.value, '$.seconds') "
-        f"FROM ({newest}) x, json_each(x.trace, '$.steps') s "
-        f"UNION ALL SELECT 'turn', json_extract(x.trace, '$.seconds') FROM ({newest}) x",
-        {**_values(seen, collection, since), "limit": TRACED},
-    )
-    found: dict[str, list[float]] = {}
-    for stage, seconds in rows:
-        found.setdefault(stage, []).append(seconds)
-    return found
+    newest = select(TRACES.c.trace).join(TURNS).where(_within(seen, collection, since)).order_by(TURNS.c.n.desc())
+    found, whole = dict[str, list[float]](), list[float]()
+    for trace in map(json.loads, connection.scalars(newest.limit(TRACED))):
+        whole.append(trace["seconds"])
+        for step in trace["steps"]:
+            found.setdefault(step["name"], []).append(step["seconds"])
+    return {**found, "turn": whole} if whole else {}
 
 
-def refused(
-    connection: sqlite3.Connection, seen: Seen, collection: str, since: float, limit: int
-) -> list[tuple[str, str]]:
+def refused(connection: Connection, seen: Seen, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
     """Id and question of the newest turns that found nothing to answer with."""
-    rows = connection.execute(
-        f"SELECT t.id, t.question FROM turns t WHERE t.status = 'refused' AND {_WITHIN} AND {seen.on('t')} "
-        "ORDER BY t.n DESC LIMIT :limit",
-        {**_values(seen, collection, since), "limit": limit},
-    )
-    return [(row["id"], row["question"]) for row in rows]
+    newest = select(*TURNS.c["id", "question"]).where(TURNS.c.status == "refused", _within(seen, collection, since))
+    return [(row.id, row.question) for row in connection.execute(newest.order_by(TURNS.c.n.desc()).limit(limit))]
 
 
-_WITHIN = "t.created >= :since AND t.status <> 'pending' AND (:collection = '' OR t.collection = :collection)"
+def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))
 
 
-def _values(seen: Seen, collection: str, since: float) -> dict[str, object]:
-    return {"collection": collection, "since": since, **seen.values}
+def _within(seen: Seen, collection: str, since: float) -> ColumnElement[bool]:
+    there = and_(TURNS.c.created >= since, TURNS.c.status != "pending", visible(TURNS, seen))
+    return and_(there, TURNS.c.collection == collection) if collection else there

@@ -5,29 +5,50 @@ Feedback and traces hang on turns and go with them.
 
 from __future__ import annotations
 
-import json
-import sqlite3
 import time
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Double,
+    RowMapping,
+    Select,
+    and_,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    not_,
+    select,
+    update,
+)
 
 from rewriter.conversation import Conversation, Message
 from server.access import Seen, Whose
+from server.store.dialects import json_text, put
 from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus
+from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.own_words import remembered
 
 
-def _turns(seen: Seen) -> str:
-    """The turns there are to be seen, as `t`."""
-    return f"""
-        SELECT t.*, f.rating, f.reason, f.comment, f.created AS rated,
-               (SELECT json_group_array(id) FROM (SELECT v.id FROM turns v WHERE v.conversation_id = t.conversation_id
-                AND v.parent IS t.parent AND {seen.on("v")} ORDER BY v.n)) AS versions
-        FROM turns t LEFT JOIN feedback f ON f.turn_id = t.id WHERE {seen.on("t")}
-    """
+def _turns(seen: Seen) -> Select[Any]:
+    """The turns there are to be seen, with what was thought of them."""
+    given = FEEDBACK.c["rating", "reason", "comment"]
+    rated = select(TURNS, *given, FEEDBACK.c.created.label("rated")).join_from(TURNS, FEEDBACK, isouter=True)
+    return rated.where(visible(TURNS, seen))
+
+
+def _seen(turn_id: str, seen: Seen) -> ColumnElement[bool]:
+    return and_(TURNS.c.id == turn_id, visible(TURNS, seen))
 
 
 def begin(
-    connection: sqlite3.Connection,
+    connection: Connection,
     *,
     turn_id: str,
     conversation_id: str | None,
@@ -47,31 +68,39 @@ def begin(
     """
     now, parent = time.time(), None
     if conversation_id is not None:
-        touched = connection.execute(
-            "UPDATE conversations SET updated = ?, "
-            "title = CASE WHEN title = '' AND collection = ? THEN ? ELSE title END WHERE id = ?",
-            (now, collection, title, conversation_id),
-        )
-        if touched.rowcount == 0:
+        here = CONVERSATIONS.c.title == "", CONVERSATIONS.c.collection == collection
+        named = case((and_(*here), title), else_=CONVERSATIONS.c.title)
+        touched = update(CONVERSATIONS).where(CONVERSATIONS.c.id == conversation_id).values(updated=now, title=named)
+        if connection.execute(touched).rowcount == 0:
             return False
-        place = (
-            "SELECT parent FROM turns WHERE id = :old"
-            if regenerate_of is not None
-            else "SELECT id FROM turns WHERE conversation_id = :in AND NOT replaced ORDER BY n DESC LIMIT 1"
-        )
-        row = connection.execute(place, {"old": regenerate_of, "in": conversation_id}).fetchone()
-        parent = row[0] if row else None
+        if regenerate_of is not None:
+            place = select(TURNS.c.parent).where(TURNS.c.id == regenerate_of)
+        else:
+            shown = TURNS.c.conversation_id == conversation_id, not_(TURNS.c.replaced)
+            place = select(TURNS.c.id).where(*shown).order_by(TURNS.c.n.desc()).limit(1)
+        parent = connection.scalar(place)
     connection.execute(
-        "INSERT INTO turns (id, conversation_id, collection, question, search_for, status, created, runner, owner, "
-        "group_name, parent) VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)",
-        (turn_id, conversation_id, collection, question, search_for, now, runner, whose.owner, whose.group, parent),
+        insert(TURNS),
+        {
+            "id": turn_id,
+            "conversation_id": conversation_id,
+            "collection": collection,
+            "question": question,
+            "search_for": search_for,
+            "status": "pending",
+            "created": now,
+            "runner": runner,
+            "owner": whose.owner,
+            "group_name": whose.group,
+            "parent": parent,
+        },
     )
     if regenerate_of is not None:
         _show(connection, turn_id)
     return True
 
 
-def show(connection: sqlite3.Connection, conversation_id: str, turn_id: str, seen: Seen) -> bool:
+def show(connection: Connection, conversation_id: str, turn_id: str, seen: Seen) -> bool:
     """Show the version `turn_id` of a conversation, and what followed it then; False if it is not there to be seen."""
     found = find(connection, turn_id, seen)
     if found is None or found.conversation_id != conversation_id:
@@ -80,46 +109,49 @@ def show(connection: sqlite3.Connection, conversation_id: str, turn_id: str, see
     return True
 
 
-_BEFORE = """
-    WITH RECURSIVE line(id, parent) AS (
-        SELECT id, parent FROM turns WHERE id = :turn
-        UNION ALL SELECT t.id, t.parent FROM turns t JOIN line ON t.id = line.parent
-    )
-"""
-"""A turn and those that it follows."""
+def _line(turn_id: str) -> CTE:
+    """A turn and those that it follows."""
+    line = select(*TURNS.c["id", "parent", "conversation_id"]).where(TURNS.c.id == turn_id).cte("line", recursive=True)
+    before = TURNS.alias("before")
+    return line.union_all(select(*before.c["id", "parent", "conversation_id"]).join(line, before.c.id == line.c.parent))
 
 
-def _show(connection: sqlite3.Connection, turn_id: str) -> None:
+def _show(connection: Connection, turn_id: str) -> None:
     """Choose a turn and all that it follows among their versions, and mark what is shown."""
-    connection.execute(
-        f"{_BEFORE} UPDATE turns SET chosen = 1 + (SELECT max(chosen) FROM turns WHERE conversation_id = "
-        "(SELECT conversation_id FROM turns WHERE id = :turn)) WHERE id IN (SELECT id FROM line)",
-        {"turn": turn_id},
-    )
-    mark_shown(connection, "(SELECT conversation_id FROM turns WHERE id = :turn)", {"turn": turn_id})
+    line = connection.execute(select(_line(turn_id))).all()
+    conversation_id = line[0].conversation_id
+    last = connection.scalar(select(func.max(TURNS.c.chosen)).where(TURNS.c.conversation_id == conversation_id))
+    chosen = update(TURNS).where(TURNS.c.id.in_([row.id for row in line]))
+    connection.execute(chosen.values(chosen=1 + (last or 0)))
+    mark_shown(connection, [conversation_id])
 
 
-def mark_shown(connection: sqlite3.Connection, conversations: str, values: dict[str, object]) -> None:
-    """Mark what is shown of the conversations that a subquery names: from the first turn on the version chosen last."""
-    first = "SELECT {id} FROM turns t WHERE {where} ORDER BY t.chosen DESC, t.n DESC LIMIT 1"
-    begins = first.format(id="t.id", where="t.conversation_id = c.id AND t.parent IS NULL")
-    follows = first.format(id="t.id", where="t.parent = shown.id")
-    connection.execute(
-        f"WITH RECURSIVE shown(id) AS (SELECT ({begins}) FROM conversations c WHERE c.id IN {conversations} "
-        f"UNION ALL SELECT ({follows}) FROM shown WHERE shown.id IS NOT NULL) "
-        f"UPDATE turns SET replaced = NOT replaced WHERE conversation_id IN {conversations} "
-        "AND replaced = (id IN (SELECT id FROM shown WHERE id IS NOT NULL))",
-        values,
-    )
+def mark_shown(connection: Connection, conversations: Collection[str]) -> None:
+    """Mark what is shown of conversations: from the first turn on the version chosen last."""
+    rows = connection.execute(
+        select(*TURNS.c["id", "conversation_id", "parent", "replaced"])
+        .where(TURNS.c.conversation_id.in_(conversations))
+        .order_by(TURNS.c.chosen, TURNS.c.n)
+    ).all()
+    follows = {(row.conversation_id, row.parent): row.id for row in rows}
+    shown = set[str]()
+    for conversation in conversations:
+        turn = follows.get((conversation, None))
+        while turn is not None:
+            shown.add(turn)
+            turn = follows.get((conversation, turn))
+    wrong = [row.id for row in rows if row.replaced == (row.id in shown)]
+    connection.execute(update(TURNS).where(TURNS.c.id.in_(wrong)).values(replaced=not_(TURNS.c.replaced)))
 
 
-def checkpoint(connection: sqlite3.Connection, turn_id: str, answer: str) -> None:
+def checkpoint(connection: Connection, turn_id: str, answer: str) -> None:
     """Keep what has been shown of a pending turn's answer."""
-    connection.execute("UPDATE turns SET answer = ? WHERE id = ? AND status = 'pending'", (answer, turn_id))
+    pending = update(TURNS).where(TURNS.c.id == turn_id, TURNS.c.status == "pending")
+    connection.execute(pending.values(answer=answer))
 
 
 def finish(
-    connection: sqlite3.Connection,
+    connection: Connection,
     turn_id: str,
     *,
     status: TurnStatus,
@@ -131,119 +163,108 @@ def finish(
 ) -> None:
     """End a turn and keep its trace. A turn deleted meanwhile stays deleted."""
     now = time.time()
-    changed = connection.execute(
-        "UPDATE turns SET status = ?, answer = ?, rewrite = ?, evidence = ?, ending = ?, finished = ? WHERE id = ?",
-        (
-            status,
-            answer,
-            rewrite.model_dump_json() if rewrite else None,
-            evidence.model_dump_json() if evidence else None,
-            ending.model_dump_json() if ending else None,
-            now,
-            turn_id,
-        ),
-    ).rowcount
-    if not changed:
+    values = {
+        "status": status,
+        "answer": answer,
+        "rewrite": rewrite.model_dump_json() if rewrite else None,
+        "evidence": evidence.model_dump_json() if evidence else None,
+        "ending": ending.model_dump_json() if ending else None,
+        "finished": now,
+    }
+    if not connection.execute(update(TURNS).where(TURNS.c.id == turn_id).values(values)).rowcount:
         return
-    connection.execute(
-        "UPDATE conversations SET updated = ? WHERE id = (SELECT conversation_id FROM turns WHERE id = ?)",
-        (now, turn_id),
-    )
+    its = select(TURNS.c.conversation_id).where(TURNS.c.id == turn_id).scalar_subquery()
+    connection.execute(update(CONVERSATIONS).where(CONVERSATIONS.c.id == its).values(updated=now))
     if trace is not None:
-        connection.execute(
-            "INSERT OR REPLACE INTO traces (turn_id, trace) VALUES (?, ?)", (turn_id, trace.model_dump_json())
-        )
+        put(connection, TRACES, {"turn_id": turn_id, "trace": trace.model_dump_json()})
 
 
-def find(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> StoredTurn | None:
+def find(connection: Connection, turn_id: str, seen: Seen) -> StoredTurn | None:
     """One turn, also if another version of it is shown."""
-    row = connection.execute(f"{_turns(seen)} AND t.id = :id", {"id": turn_id, **seen.values}).fetchone()
-    return _turn(row) if row else None
+    row = connection.execute(_turns(seen).where(TURNS.c.id == turn_id)).mappings().first()
+    if row is None:
+        return None
+    beside = TURNS.c.conversation_id == row["conversation_id"], TURNS.c.parent.is_not_distinct_from(row["parent"])
+    versions = connection.scalars(select(TURNS.c.id).where(*beside, visible(TURNS, seen)).order_by(TURNS.c.n))
+    return _turn(row, tuple(versions))
 
 
-def owner(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> str | None:
+def owner(connection: Connection, turn_id: str, seen: Seen) -> str | None:
     """Whose a turn is; None where there is none to be seen."""
-    row = connection.execute(
-        f"SELECT t.owner FROM turns t WHERE t.id = :id AND {seen.on('t')}", {"id": turn_id, **seen.values}
-    ).fetchone()
-    return row["owner"] if row else None
+    found: str | None = connection.scalar(select(TURNS.c.owner).where(_seen(turn_id, seen)))
+    return found
 
 
-def of_conversation(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
+def of_conversation(connection: Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
     """The turns of a conversation that are shown, oldest first."""
     return [turn for turn, replaced in _all_of(connection, conversation_id, seen) if not replaced]
 
 
-def set_aside(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
+def set_aside(connection: Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
     """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
     return [turn for turn, replaced in _all_of(connection, conversation_id, seen) if replaced]
 
 
-def _all_of(connection: sqlite3.Connection, conversation_id: str, seen: Seen) -> list[tuple[StoredTurn, bool]]:
-    rows = connection.execute(
-        f"{_turns(seen)} AND t.conversation_id = :id ORDER BY t.n", {"id": conversation_id, **seen.values}
-    )
-    return [(_turn(row), bool(row["replaced"])) for row in rows]
+def _all_of(connection: Connection, conversation_id: str, seen: Seen) -> list[tuple[StoredTurn, bool]]:
+    of_it = _turns(seen).where(TURNS.c.conversation_id == conversation_id).order_by(TURNS.c.n)
+    rows, versions = connection.execute(of_it).mappings().all(), dict[str | None, tuple[str, ...]]()
+    for row in rows:
+        versions[row["parent"]] = (*versions.get(row["parent"], ()), row["id"])
+    return [(_turn(row, versions[row["parent"]]), bool(row["replaced"])) for row in rows]
 
 
 def history(
-    connection: sqlite3.Connection, conversation_id: str, seen: Seen, *, before: str | None, limit: int
+    connection: Connection, conversation_id: str, seen: Seen, *, before: str | None, limit: int
 ) -> Conversation:
     """What was said in a conversation, the newest `limit` messages, oldest first, as `remembered` keeps it.
 
     It is what the turn `before` follows, or all that is shown. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
     """
-    followed = "id <> :turn AND id IN (SELECT id FROM line)" if before else "NOT replaced"
-    rows = connection.execute(
-        f"{_BEFORE} SELECT question, answer FROM turns t WHERE conversation_id = :id AND status <> 'pending' "
-        f"AND {followed} AND {seen.on('t')} ORDER BY n DESC LIMIT :limit",
-        {"id": conversation_id, "turn": before, "limit": limit, **seen.values},
-    ).fetchall()
+    said_here = TURNS.c.conversation_id == conversation_id, TURNS.c.status != "pending", visible(TURNS, seen)
+    wanted = select(*TURNS.c["question", "answer"]).where(*said_here).order_by(TURNS.c.n.desc()).limit(limit)
+    if before:
+        wanted = wanted.where(TURNS.c.id != before, TURNS.c.id.in_(select(_line(before).c.id)))
+    else:
+        wanted = wanted.where(not_(TURNS.c.replaced))
+    rows = connection.execute(wanted).all()
     said = list[Message]()
     for row in reversed(rows):
-        said.append(Message("user", row["question"]))
-        if row["answer"]:
-            said.append(Message("assistant", row["answer"]))
+        said.append(Message("user", row.question))
+        if row.answer:
+            said.append(Message("assistant", row.answer))
     return remembered(said[-limit:] if limit else ())
 
 
-def trace(connection: sqlite3.Connection, turn_id: str, seen: Seen) -> Trace | None:
+def trace(connection: Connection, turn_id: str, seen: Seen) -> Trace | None:
     """What happened in a turn; None where there is no trace of it (yet)."""
-    row = connection.execute(
-        f"SELECT trace FROM traces JOIN turns t ON t.id = turn_id WHERE turn_id = :id AND {seen.on('t')}",
-        {"id": turn_id, **seen.values},
-    ).fetchone()
-    return Trace.model_validate_json(row["trace"]) if row else None
+    found = connection.scalar(select(TRACES.c.trace).join(TURNS).where(_seen(turn_id, seen)))
+    return Trace.model_validate_json(found) if found else None
 
 
-def traced(connection: sqlite3.Connection, seen: Seen, collection: str, limit: int) -> list[TraceSummary]:
+def traced(connection: Connection, seen: Seen, collection: str, limit: int) -> list[TraceSummary]:
     """The newest turns (of a collection, if one is named) that left a trace."""
-    rows = connection.execute(
-        "SELECT t.id AS turn_id, t.created, t.collection, t.question, t.status, "
-        "json_extract(r.trace, '$.seconds') AS seconds FROM turns t JOIN traces r ON r.turn_id = t.id "
-        f"WHERE (:collection = '' OR t.collection = :collection) AND {seen.on('t')} ORDER BY t.n DESC LIMIT :limit",
-        {"collection": collection, "limit": limit, **seen.values},
-    )
-    return [TraceSummary(**row) for row in rows]
+    about = TURNS.c.id.label("turn_id"), *TURNS.c["created", "collection", "question", "status"]
+    seconds = cast(json_text(TRACES.c.trace, "seconds"), Double).label("seconds")
+    newest = select(*about, seconds).join(TRACES).where(visible(TURNS, seen)).order_by(TURNS.c.n.desc()).limit(limit)
+    rows = connection.execute(newest.where(TURNS.c.collection == collection) if collection else newest)
+    return [TraceSummary(**row) for row in rows.mappings()]
 
 
-def forget_traces(connection: sqlite3.Connection, before: float, limit: int) -> int:
+def forget_traces(connection: Connection, before: float, limit: int) -> int:
     """Delete traces of turns begun before that time, `limit` at most; returns how many were found.
 
     A turn of no conversation is kept for its trace alone, and goes with it unless somebody rated it.
     """
-    found = connection.execute(
-        "SELECT t.id, t.conversation_id IS NULL AND f.turn_id IS NULL FROM turns t JOIN traces r ON r.turn_id = t.id "
-        "LEFT JOIN feedback f ON f.turn_id = t.id WHERE t.created < ? LIMIT ?",
-        (before, limit),
-    ).fetchall()
-    connection.executemany("DELETE FROM traces WHERE turn_id = ?", [(key,) for key, _ in found])
-    connection.executemany("DELETE FROM turns WHERE id = ?", [(key,) for key, alone in found if alone])
+    alone = and_(TURNS.c.conversation_id.is_(None), FEEDBACK.c.turn_id.is_(None)).label("alone")
+    old = select(TURNS.c.id, alone).join(TRACES).join(FEEDBACK, isouter=True).where(TURNS.c.created < before)
+    found = connection.execute(old.limit(limit)).all()
+    connection.execute(delete(TRACES).where(TRACES.c.turn_id.in_([row.id for row in found])))
+    connection.execute(delete(TURNS).where(TURNS.c.id.in_([row.id for row in found if row.alone])))
     return len(found)
 
 
-def _turn(row: sqlite3.Row) -> StoredTurn:
+def _turn(row: RowMapping, versions: tuple[str, ...]) -> StoredTurn:
     status, ending = row["status"], row["ending"]
     feedback = None
     if row["rating"] is not None:
@@ -266,5 +287,5 @@ def _turn(row: sqlite3.Row) -> StoredTurn:
         error=ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
         feedback=feedback,
         parent=row["parent"],
-        versions=tuple(json.loads(row["versions"])) or (row["id"],),
+        versions=versions if row["conversation_id"] else (row["id"],),
     )

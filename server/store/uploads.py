@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 
+from sqlalchemy import Connection, and_, delete, func, not_, select
+
 from server.access import Whose
+from server.store.dialects import put
+from server.store.schema import UPLOADS
 
 
-def remember(connection: sqlite3.Connection, collection: str, name: str, size: int, whose: Whose) -> None:
+def remember(connection: Connection, collection: str, name: str, size: int, whose: Whose) -> None:
     """Remember whose an upload is, of so many bytes, in place of one of the same name."""
-    connection.execute(
-        "INSERT OR REPLACE INTO uploads (collection, name, owner, group_name, bytes, created) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (collection, name, whose.owner, whose.group, size, time.time()),
-    )
+    row = {"collection": collection, "name": name, "owner": whose.owner, "group_name": whose.group}
+    put(connection, UPLOADS, {**row, "bytes": size, "created": time.time()})
 
 
-def total(connection: sqlite3.Connection, owner: str, but: tuple[str, str]) -> int:
+def total(connection: Connection, owner: str, but: tuple[str, str]) -> int:
     """Bytes of an owner's uploads, without the one of this collection and name."""
-    found = connection.execute(
-        "SELECT coalesce(sum(bytes), 0) FROM uploads WHERE owner = ? AND NOT (collection = ? AND name = ?)",
-        (owner, *but),
-    )
-    count: int = found.fetchone()[0]
-    return count
+    that = and_(UPLOADS.c.collection == but[0], UPLOADS.c.name == but[1])
+    return int(connection.scalar(select(func.sum(UPLOADS.c.bytes)).where(UPLOADS.c.owner == owner, not_(that))) or 0)
 
 
-def forget(connection: sqlite3.Connection, collection: str, name: str | None = None) -> None:
+def forget(connection: Connection, collection: str, name: str | None = None) -> None:
     """Forget an upload, or every one of a collection."""
-    connection.execute("DELETE FROM uploads WHERE collection = ? AND (? IS NULL OR name = ?)", (collection, name, name))
+    gone = delete(UPLOADS).where(UPLOADS.c.collection == collection)
+    connection.execute(gone if name is None else gone.where(UPLOADS.c.name == name))

@@ -35,6 +35,8 @@ def test_people_are_listed_and_signed_out(tmp_path: Path, monkeypatch: pytest.Mo
     assert "is not signed in" in again.stderr
     left = [database.read_blocking(lambda c, one=one: sessions.find(c, one)) for one in secrets]
     assert left == [None, None, BOB]
-    noted = database.read_blocking(lambda c: [tuple(row) for row in c.execute("SELECT action, about FROM audit")])
+    noted = database.read_blocking(
+        lambda c: [tuple(row) for row in c.exec_driver_sql("SELECT action, about FROM audit")]
+    )
     database.close()
     assert noted == [("session.revoke", ADA.id)]

@@ -159,7 +159,7 @@ def test_a_full_disk_does_not_stop_an_answer(running: Any) -> None:
     with running.client() as client:
         conversation = begin(client)
         client.post(f"/v1/conversations/{conversation}/turns", json=QUESTION)
-        database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 1").fetchone())
+        database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1").fetchone())
         answered = warned = ""
         for _ in range(20):
             text = client.post(f"/v1/conversations/{conversation}/turns", json=QUESTION).text
@@ -172,7 +172,7 @@ def test_a_full_disk_does_not_stop_an_answer(running: Any) -> None:
         assert "Free some space" in warned
         refused = client.post("/v1/conversations", json={"title": "x" * 400})
         assert refused.status_code in (201, 503)
-        database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 1000000").fetchone())
+        database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1000000").fetchone())
         assert client.get(f"/v1/conversations/{conversation}").json()["messages"]
         text = client.post(f"/v1/conversations/{conversation}/turns", json=QUESTION).text
         assert json.loads(text.rsplit("data: ", 1)[1])["warning"] == ""

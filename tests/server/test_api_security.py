@@ -123,7 +123,7 @@ def test_the_page_is_opened_by_logging_in(running: Any) -> None:
         session = client.cookies["anaphora_session"]
         assert made.id not in session
         stored = running.service.core.database.read_blocking(
-            lambda c: c.execute("SELECT hash FROM sessions").fetchone()[0]
+            lambda c: c.exec_driver_sql("SELECT hash FROM sessions").fetchone()[0]
         )
         for forged in (f"{session}x", session[:-1], stored, made.id, "..", f"{session}é"):
             client.cookies.clear()

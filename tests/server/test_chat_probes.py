@@ -55,8 +55,8 @@ def test_a_home_that_cannot_be_written_to_is_not_ready(ready: Any) -> None:
 
 def test_a_database_that_takes_no_writes_is_not_ready(ready: Any) -> None:
     def refuse(refused: bool) -> None:
-        database = ready.service.core.database
-        database._writer.submit(lambda: database._connection().execute(f"PRAGMA query_only = {refused}")).result()
+        with ready.service.core.database._raw() as connection:
+            connection.execute(f"PRAGMA query_only = {refused}")
 
     refuse(True)
     with ready.client() as client:

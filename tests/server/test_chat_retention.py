@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from server.chat.service import AT_ONCE, forget_old
 from server.store import Database, audit, conversations, feedback, turns
@@ -39,7 +39,7 @@ def keep(database: Database, turn_id: str, days: float, conversation_id: str | N
         steps=(),
     )
 
-    def write(connection: sqlite3.Connection) -> None:
+    def write(connection: Connection) -> None:
         turns.begin(
             connection,
             turn_id=turn_id,
@@ -64,7 +64,9 @@ def keep(database: Database, turn_id: str, days: float, conversation_id: str | N
         )
 
     database.write_blocking(write)
-    database.write_blocking(lambda c: c.execute("UPDATE turns SET created = ? WHERE id = ?", (trace.created, turn_id)))
+    database.write_blocking(
+        lambda c: c.exec_driver_sql("UPDATE turns SET created = ? WHERE id = ?", (trace.created, turn_id))
+    )
 
 
 def forget(database: Database, days: int) -> None:
@@ -109,7 +111,7 @@ def test_more_than_one_transaction_holds(database: Database) -> None:
     for n in range(AT_ONCE + 1):
         keep(database, f"turn-{n}", 2)
     forget(database, 1)
-    assert database.read_blocking(lambda c: c.execute("SELECT count(*) FROM traces").fetchone()[0]) == 0
+    assert database.read_blocking(lambda c: c.exec_driver_sql("SELECT count(*) FROM traces").fetchone()[0]) == 0
 
 
 def test_no_days_keep_everything(database: Database) -> None:

@@ -136,9 +136,11 @@ def test_cookies_are_kept_from_scripts_and_other_sites(door: Door) -> None:
         session = next(cookie for cookie in cookies if cookie.startswith("anaphora_session="))
         assert all(word in session for word in ("HttpOnly", "Path=/", "SameSite=strict", f"Max-Age={12 * 3600}"))
         secret = client.cookies["anaphora_session"]
-    stored = door.database.read_blocking(lambda connection: connection.execute("SELECT * FROM sessions").fetchone())
+    stored = door.database.read_blocking(
+        lambda connection: connection.exec_driver_sql("SELECT * FROM sessions").fetchone()
+    )
     assert secret not in [str(value) for value in stored]
-    assert stored["expires"] == pytest.approx(time.time() + 12 * 3600, abs=30)
+    assert stored.expires == pytest.approx(time.time() + 12 * 3600, abs=30)
 
 
 @pytest.mark.parametrize(

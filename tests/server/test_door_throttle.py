@@ -137,7 +137,7 @@ def test_who_came_and_who_was_refused_is_in_the_audit_log(open_door: OpenDoor) -
         for n in range(20):
             client.get("/", headers={"Authorization": f"Bearer ana_{n}"})
     rows = door.database.read_blocking(
-        lambda connection: [tuple(row) for row in connection.execute(
+        lambda connection: [tuple(row) for row in connection.exec_driver_sql(
             "SELECT principal, action, origin, outcome FROM audit ORDER BY n"
         )]
     )  # fmt: skip

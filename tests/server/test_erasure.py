@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import Connection
 from typer.testing import CliRunner, Result
 
 from cli import app
@@ -137,17 +137,17 @@ def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
     with place.running.client() as client:
         client.post("/v1/feedback", json={"turn_id": turn, "rating": "down", "comment": "Ottoline was not helped."})
 
-    def become(connection: sqlite3.Connection) -> None:
+    def become(connection: Connection) -> None:
         for owner, conversation in (("key:12345678", mine), ("key:other", theirs)):
-            connection.execute("UPDATE conversations SET owner = ? WHERE id = ?", (owner, conversation))
-            connection.execute("UPDATE turns SET owner = ? WHERE conversation_id = ?", (owner, conversation))
-        connection.execute(
+            connection.exec_driver_sql("UPDATE conversations SET owner = ? WHERE id = ?", (owner, conversation))
+            connection.exec_driver_sql("UPDATE turns SET owner = ? WHERE conversation_id = ?", (owner, conversation))
+        connection.exec_driver_sql(
             "INSERT INTO reviews (turn_id, owner, at, verdict, answer) SELECT id, 'key:12345678', 1.0, 'corrected', "
             "'Ottoline says so, ask her.' FROM turns WHERE conversation_id = ?",
             (theirs,),
         )
-        connection.execute("DELETE FROM uploads")
-        connection.execute("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
+        connection.exec_driver_sql("DELETE FROM uploads")
+        connection.exec_driver_sql("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
 
     place.running.service.core.database.write_blocking(become)
     told = place.command("erase", "person", "key:12345678", "--yes").output

@@ -92,7 +92,7 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
         return files(progress)
 
     made = [runner.submit("index", "a", wait, MINE) for _ in range(UNSTORED + 5)]
-    database.write_blocking(lambda c: c.execute("PRAGMA query_only = 1").fetchone())
+    database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA query_only = 1"))
     go.set()
     assert finished(runner, made[-1]).state == "done"
     assert runner.listing(ALL)[0].state == "done"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 from typer.testing import CliRunner
 
 from cli import app
@@ -65,10 +65,12 @@ def test_turns_come_by_doubt_and_reviews_are_rows(running: Any) -> None:
             refused = client.post(at, json={"verdict": "corrected", "passages": [mark | wrong]})
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "passage_not_found")
         assert client.post("/v1/reviews/nothing", json={"verdict": "approved"}).status_code == 404
-        with pytest.raises(sqlite3.IntegrityError, match="only added to"):
-            running.service.core.database.write_blocking(lambda c: c.execute("UPDATE reviews SET owner = 'me'"))
+        with pytest.raises(IntegrityError, match="only added to"):
+            running.service.core.database.write_blocking(lambda c: c.exec_driver_sql("UPDATE reviews SET owner = 'me'"))
         assert client.delete(f"/v1/conversations/{talk}").status_code == 204
-    assert not running.service.core.database.read_blocking(lambda c: c.execute("SELECT * FROM reviews").fetchall())
+    assert not running.service.core.database.read_blocking(
+        lambda c: c.exec_driver_sql("SELECT * FROM reviews").fetchall()
+    )
 
 
 def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
         assert opened(made["path"]).status_code == 200
 
         # It expires.
-        write(running, lambda connection: connection.execute("UPDATE shares SET expires = 1").rowcount)
+        write(running, lambda connection: connection.exec_driver_sql("UPDATE shares SET expires = 1").rowcount)
         assert opened(made["path"]).status_code == 404
 
         # The giver's key is revoked.
@@ -87,7 +87,7 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
         write(running, lambda connection: erasing.erase_person(connection, f"key:{owner}"))
         assert opened(made["path"]).status_code == opened(kept["path"]).status_code == 404
         left = running.call(
-            running.service.core.database.read(lambda c: c.execute("SELECT count(*) FROM shares").fetchone()[0])
+            running.service.core.database.read(lambda c: c.exec_driver_sql("SELECT count(*) FROM shares").fetchone()[0])
         )
         assert left == 0, "erasing a person ends the links"
 
@@ -101,7 +101,7 @@ def test_a_link_ends_with_the_key_that_gave_it_and_none_is_given_unless_allowed(
         place = f"/v1/conversations/{client.post('/v1/conversations', json={}, headers=own).json()['id']}"
         secret = client.post(f"{place}/shares", json={}, headers=own).json()["path"].removeprefix("/shared/")
         assert running.call(running.service.shared(secret))[1]
-        write(running, lambda connection: connection.execute("UPDATE keys SET revoked = 1").rowcount)
+        write(running, lambda connection: connection.exec_driver_sql("UPDATE keys SET revoked = 1").rowcount)
         from server.chat import NotFound
 
         try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from server.access import LOCAL, Principal
 from server.access.audit import MAX_CHARS, AuditLog, at_terminal, entry
@@ -55,8 +56,8 @@ def test_a_row_says_who_did_what_when_and_from_where(database: Database) -> None
 )
 def test_rows_can_be_neither_changed_nor_deleted(statement: str, database: Database) -> None:
     fill(database, 3)
-    with pytest.raises(sqlite3.IntegrityError, match="only added to"):
-        database.write_blocking(lambda c: c.execute(statement))
+    with pytest.raises(IntegrityError, match="only added to"):
+        database.write_blocking(lambda c: c.exec_driver_sql(statement))
     assert len(database.read_blocking(audit.listing)) == 3
 
 
@@ -81,13 +82,13 @@ def test_rows_are_found_by_time_principal_action_and_group(database: Database) -
     assert found(groups=set()) == []
 
 
-def tampered(statement: str) -> Callable[[sqlite3.Connection], object]:
+def tampered(statement: str) -> Callable[[Connection], object]:
     """Somebody who can write to the file, and has dropped the triggers first."""
 
-    def write(connection: sqlite3.Connection) -> None:
+    def write(connection: Connection) -> None:
         for trigger in ("audit_unchanged", "audit_kept", "audit_anchor_kept", "audit_anchor_forward"):
-            connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute(statement)
+            connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
+        connection.exec_driver_sql(statement)
 
     return write
 

@@ -377,5 +377,5 @@ def test_conversations_written_meanwhile_do_not_tear_the_copy(home: Path, tmp_pa
         database.close()
     restore(home, tmp_path / "4.tar")
     again = Database(home / "anaphora.db")
-    assert again.read_blocking(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
+    assert again.read_blocking(lambda c: c.exec_driver_sql("PRAGMA integrity_check").fetchone()[0]) == "ok"
     again.close()

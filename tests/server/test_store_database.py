@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from sqlalchemy import Connection
 
 from server.access import Principal, Seen
 from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
@@ -69,7 +70,7 @@ def test_a_killed_writer_loses_no_acknowledged_turn(tmp_path: Path) -> None:
     assert all(found[turn_id].status == "answered" for turn_id, state in acknowledged.items() if state == "ended")
     assert all(found[turn_id].answer for turn_id, state in acknowledged.items() if state == "shown")
     assert not [turn for turn in found.values() if turn.status == "pending"]
-    assert database.read_blocking(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
+    assert database.read_blocking(lambda c: c.exec_driver_sql("PRAGMA integrity_check").fetchone()[0]) == "ok"
     runner.close()
     database.close()
 
@@ -105,16 +106,16 @@ def test_what_a_living_process_has_begun_is_left_alone(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
     kept = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "kept"))
-    database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 1").fetchone()[0])
+    database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1").fetchone()[0])
 
-    def fill(connection: sqlite3.Connection) -> None:
+    def fill(connection: Connection) -> None:
         for _ in range(1000):
             conversations.create(connection, "docs", MINE, "x" * 80)
 
     with pytest.raises(StoreFull, match="Free some space"):
         database.write_blocking(fill)
     assert [c.id for c in database.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))] == [kept.id]
-    database.write_blocking(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone()[0])
+    database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 100000").fetchone()[0])
     database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "works again"))
     database.close()
 
@@ -152,7 +153,7 @@ def test_a_newer_or_damaged_file_is_refused_with_a_remedy(tmp_path: Path) -> Non
 def test_a_failed_write_leaves_nothing_half_done(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
 
-    def half(connection: sqlite3.Connection) -> None:
+    def half(connection: Connection) -> None:
         conversations.create(connection, "docs", MINE, "half")
         raise ZeroDivisionError
 
@@ -165,7 +166,7 @@ def test_a_failed_write_leaves_nothing_half_done(tmp_path: Path) -> None:
 def test_a_cancelled_wait_still_commits(tmp_path: Path) -> None:
     database = Database(tmp_path / "anaphora.db")
 
-    def slow(connection: sqlite3.Connection) -> None:
+    def slow(connection: Connection) -> None:
         conversations.create(connection, "docs", MINE, "slow")
         time.sleep(0.2)
 
@@ -221,7 +222,9 @@ def test_a_key_has_a_role_groups_and_an_end(tmp_path: Path) -> None:
     assert not principal.in_group("sales")
     session = database.write_blocking(lambda c: sessions.begin(c, principal, 60, made.id))
     assert database.read_blocking(lambda c: sessions.find(c, session)) == principal
-    database.write_blocking(lambda c: c.execute("UPDATE keys SET expires = ? WHERE id = ?", (time.time() - 1, made.id)))
+    database.write_blocking(
+        lambda c: c.exec_driver_sql("UPDATE keys SET expires = ? WHERE id = ?", (time.time() - 1, made.id))
+    )
     assert database.read_blocking(lambda c: keys.check(c, secret)) is None
     assert database.read_blocking(lambda c: sessions.find(c, session)) is None
     assert not database.read_blocking(keys.any_active)
@@ -349,7 +352,7 @@ def test_a_read_sees_one_state_whatever_is_written_meanwhile(tmp_path: Path) -> 
     database = Database(tmp_path / "anaphora.db")
     made = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
 
-    def work(connection: sqlite3.Connection) -> list[str]:
+    def work(connection: Connection) -> list[str]:
         before = conversations.search(connection, "kettles", 5, 0, ALL)
         database.write_blocking(lambda c: conversations.delete(c, made.id, ALL))
         return [found.id for found in (*before, *conversations.search(connection, "kettles", 5, 0, ALL))]

@@ -90,7 +90,7 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     trace = large(turn).model_dump_json()
     site.ask(
         site.service.core.database.write(
-            lambda c: c.execute("UPDATE traces SET trace = ? WHERE turn_id = ?", (trace, turn)).rowcount
+            lambda c: c.exec_driver_sql("UPDATE traces SET trace = ? WHERE turn_id = ?", (trace, turn)).rowcount
         )
     )
     page.reload()

@@ -6,10 +6,10 @@ import base64
 import binascii
 from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
-from sqlite3 import Connection
 from typing import Literal
 from urllib.parse import parse_qs
 
+from sqlalchemy import Connection
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response

@@ -1,0 +1,85 @@
+"""Where SQLite and PostgreSQL speak differently: JSON in texts, days, rows put in place of others, words in texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Integer, Table, Text, literal_column, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
+
+from server.store.schema import TEXTS
+
+TRIGRAM = 3
+"""Shorter words have no trigram and are looked for in every text."""
+
+
+class json_text(GenericFunction[str]):  # noqa: N801 (functions of SQL are lower case)
+    """`json_text(column, name)`: a field of the JSON object in a text; NULL where there is none."""
+
+    type = Text()
+    inherit_cache = True
+
+
+class json_count(GenericFunction[int]):  # noqa: N801
+    """`json_count(column, name[, flag])`: items of a list of the JSON object, or those of them whose flag is false."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+class day_of(GenericFunction[str]):  # noqa: N801
+    """The day (UTC, `2026-11-22`) of a time."""
+
+    type = Text()
+    inherit_cache = True
+
+
+_FORMS: dict[type[GenericFunction[Any]], tuple[str, str]] = {
+    json_text: ("json_extract({0}, '$.' || {1})", "({0}::json ->> {1})"),
+    json_count: (
+        "(SELECT count(*) FROM json_each({0}, '$.' || {1}) one{where})",
+        "(SELECT count(*) FROM json_array_elements(coalesce({0}::json -> {1}, '[]')) one(value){where})",
+    ),
+    day_of: ("date({0}, 'unixepoch')", "to_char(to_timestamp({0}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"),
+}
+_FALSE = (" WHERE NOT json_extract(one.value, '$.' || {2})", " WHERE NOT (one.value ->> {2})::boolean")
+
+
+def _render(element: GenericFunction[Any], compiler: SQLCompiler, **how: Any) -> str:
+    parts = [compiler.process(part, **how) for part in element.clauses]
+    form, false = (forms[compiler.dialect.name == "postgresql"] for forms in (_FORMS[type(element)], _FALSE))
+    return form.replace("{where}", false if len(parts) > 2 else "").format(*parts)
+
+
+for _function in _FORMS:
+    compiles(_function)(_render)
+
+
+def put(connection: Connection, table: Table, *rows: dict[str, object], keep: bool = False) -> None:
+    """Insert rows in place of those with the same primary key; with `keep` a row that is there stays."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(table)
+    if keep:
+        connection.execute(statement.on_conflict_do_nothing(), rows)
+    else:
+        new = {name: statement.excluded[name] for name in rows[0]}
+        connection.execute(statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=new), rows)
+
+
+def holds_words(connection: Connection, words: list[str]) -> list[ColumnElement[bool]]:
+    """The conditions that a text holds every word, in any case and as part of longer words."""
+    long = [word for word in words if len(word) >= TRIGRAM]
+    if connection.dialect.name == "postgresql" or not long:
+        return [TEXTS.c.text.icontains(word, autoescape=True) for word in words]
+    short = [word for word in words if word not in long]
+    phrases = " ".join('"' + word.replace('"', '""') + '"' for word in long)
+    return [literal_column("texts").bool_op("MATCH")(phrases), *holds_words(connection, short)]
+
+
+def forget_deleted(connection: Connection) -> None:
+    """Let the index of texts forget what was deleted, which it otherwise does at some later time."""
+    if connection.dialect.name == "sqlite":
+        connection.execute(text("INSERT INTO texts (texts) VALUES ('optimize')"))

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from cli import audit, collections, config, erase, feedback, keys, models, sessions, synth, trace
+from cli import audit, collections, config, erase, feedback, keys, models, sessions, sources, synth, trace
 from cli import eval as evaluate
 from cli.adapt import adapt
 from cli.ask import ask
@@ -86,6 +86,7 @@ app.command()(why)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")
+app.add_typer(sources.app, name="sources")
 app.add_typer(keys.app, name="keys")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(trace.app, name="trace")

@@ -77,7 +77,7 @@ GroupName = Annotated[str, typer.Argument(help="The group.", show_default=False)
 def grants(context: typer.Context, name: Name) -> None:
     """The groups that may use a collection; one that was granted to nobody belongs to the group default."""
     state = state_of(context)
-    for group in _with_service(state, lambda service: service.grants(name)):
+    for group in with_service(state, lambda service: service.grants(name)):
         state.out.print(group)
 
 
@@ -85,7 +85,7 @@ def grants(context: typer.Context, name: Name) -> None:
 def grant(context: typer.Context, name: Name, group: GroupName) -> None:
     """Let a group use a collection. With its first grant it belongs to the group default no more, unless granted."""
     state = state_of(context)
-    granted = _with_service(state, lambda service: service.grant(name, group))
+    granted = with_service(state, lambda service: service.grant(name, group))
     state.err.print(f"{name} may be used by: {', '.join(granted)}.")
 
 
@@ -93,17 +93,19 @@ def grant(context: typer.Context, name: Name, group: GroupName) -> None:
 def revoke_grant(context: typer.Context, name: Name, group: GroupName) -> None:
     """Take a collection from a group; the last grant stays, or it would belong to the group default."""
     state = state_of(context)
-    _with_service(state, lambda service: service.revoke_grant(name, group))
+    with_service(state, lambda service: service.revoke_grant(name, group))
     state.err.print(f"{name} may not be used by {group} any more.")
 
 
-def _with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]]) -> T:
+def with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]]) -> T:
+    """What `work` gives of a service that acts for this terminal."""
     import asyncio
 
+    from server.access.audit import at_terminal
     from server.chat import open_service
 
     async def run() -> T:
         async with open_service(state.settings(), warm=False) as service:
-            return await work(service)
+            return await work(service.seen_by(at_terminal()))
 
     return asyncio.run(run())

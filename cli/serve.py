@@ -93,6 +93,7 @@ async def _serve(
     from server.api.app import create_app
     from server.api.running import Server
     from server.chat import open_service
+    from server.sources import keep_fresh
     from ui import mount
 
     async with open_service(settings) as opened:
@@ -103,13 +104,15 @@ async def _serve(
         server = Server(app, settings.server)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         preparing = asyncio.create_task(_prepare(service, state, sock, paths, group))
+        following = asyncio.create_task(keep_fresh(opened))
         await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)
         failed = preparing.done() and preparing.exception() is not None
         if failed:
             server.should_exit = True
         await serving
-        preparing.cancel()
-        await asyncio.wait({preparing})
+        for task in (preparing, following):
+            task.cancel()
+        await asyncio.wait({preparing, following})
         service.note("serve.stop")
         if failed:
             preparing.result()
@@ -127,7 +130,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     wanted = list(paths) or ([] if name in known else own_documentation())
     if wanted:
         job = await service.index_paths(name, wanted, replace=True, group=group)
-        _tell(state, await _watch(service, state, job))
+        tell(state, await watch(service, state, job))
     elif name not in known:
         state.err.print(
             f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH.",
@@ -158,7 +161,7 @@ def own_documentation() -> list[Path]:
     return [docs] if docs.is_dir() and (root / "pyproject.toml").is_file() else []
 
 
-async def _watch(service: ChatService, state: State, job: Job) -> Job:
+async def watch(service: ChatService, state: State, job: Job) -> Job:
     """The finished job, its progress drawn meanwhile."""
     from cli.index import STAGES, progress
     from index.writer import IndexProgress
@@ -172,7 +175,7 @@ async def _watch(service: ChatService, state: State, job: Job) -> Job:
     return job
 
 
-def _tell(state: State, job: Job) -> None:
+def tell(state: State, job: Job) -> None:
     """What became of the files; the collection as it was before serves on where indexing failed."""
     failed = [file for file in job.files if file.status == "failed"]
     for file in failed[:SHOWN_FAILURES]:

@@ -16,6 +16,7 @@ from index.documents import Document
 from index.encoders import Encoder
 from index.errors import DocumentNotFound, LoadError
 from index.loaders import SourceFile, walk
+from index.loaders.addresses import addressed
 from index.loaders.sandbox import Limits, shared_pool
 from index.manifest import TEXTS
 from index.pools import Pool, remembered
@@ -268,7 +269,8 @@ class _IndexRun:
         self.changed = True
         self._forget(str(path))
         total = 0
-        for document in documents:
+        about = self._reader.addresses.of(source)
+        for document in (addressed(one, about) for one in documents) if about else documents:
             owner = self._owners.get(document.id, "")
             if owner and owner != str(path):
                 if Path(owner).exists():

@@ -19,6 +19,7 @@ from shutil import which
 
 from index.errors import LoadError
 from index.loaders import SourceFile
+from index.loaders.addresses import Addresses
 from index.loaders.files import LAYOUT
 from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
 from index.quarantine import Quarantine
@@ -86,6 +87,7 @@ class FileReader:
         self._salt = salt
         self._max_file_mb = max_file_mb
         self._retry = retry
+        self.addresses = Addresses()
         self._cancelled = cancelled
         self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
 
@@ -135,6 +137,8 @@ class FileReader:
         known = self._known.get(str(path))
         document_id = document_id or (known.document_id if known else source.document_id)
         fingerprint = self._fingerprint(path)
+        if fingerprint and (about := self.addresses.of(source)):
+            fingerprint += f" {about.get('url', '')} {about.get('title', '')}"
         if known and fingerprint and fingerprint == known.fingerprint:
             return FileReading(fingerprint, document_id), False
         if (reason := self._quarantine.reason(path, fingerprint)) and self._retry.isdisjoint((path, *path.parents)):

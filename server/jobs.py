@@ -41,6 +41,11 @@ class JobProgress:
         """Say that `done` of `total` files are through `stage`."""
         self._runner._update(self._task, stage=stage, done=done, total=total)
 
+    def pause(self, seconds: float) -> None:
+        """Wait so long. Raises IndexingCancelled as soon as the work should stop."""
+        if self._task.stop.wait(seconds):
+            raise IndexingCancelled("stopped on request")
+
     def cancelled(self) -> bool:
         """Whether the work should stop soon."""
         return self._task.stop.is_set()

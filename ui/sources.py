@@ -87,6 +87,8 @@ class SourceView:
     end: int
     text: Markup
     link: str
+    address: str | None
+    """Where the source itself can be opened, at the cited sentence."""
     marked: bool
     score: float
     ranks: list[Rank]
@@ -178,12 +180,17 @@ def _source(
         end=max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
         text=formatted(passage.document_id, passage.text, highlights, collection),
         link=document_link(collection, passage.document_id, passage.start, passage.end),
+        address=_web_link(next((cite.url for _, cite in cited if cite.url), passage.source)),
         marked=bool(highlights),
         score=passage.score,
         ranks=[Rank(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
         quotes=_quotes(passage, [cite for _, cite in cited] or near),
         citings=sorted({cite.answer_start for _, cite in cited})[:QUOTES],
     )
+
+
+def _web_link(address: str) -> str | None:
+    return link_target(address) if address.startswith(("http://", "https://")) else None
 
 
 def _quotes(passage: Evidence, found: Sequence[CitationEvent | Quotation]) -> list[QuotePlace]:
@@ -302,7 +309,7 @@ def reader_html(
         "reader.html",
         title=document.title or document.id,
         source=document.source or document.id,
-        address=link_target(document.source) if document.source.startswith(("http://", "https://")) else None,
+        address=_web_link(document.source),
         sections=parts,
         before=first,
         after=length - last,

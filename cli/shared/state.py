@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from server.settings import Settings
 
 
-_NO_SETTINGS = ("ANAPHORA_HOME", "ANAPHORA_KEY", "ANAPHORA_URL", "ANAPHORA_TEST_", "ANAPHORA_VLLM_HOME")
+_NO_SETTINGS = (
+    "ANAPHORA_HOME",
+    "ANAPHORA_KEY",
+    "ANAPHORA_SOURCE_",
+    "ANAPHORA_URL",
+    "ANAPHORA_TEST_",
+    "ANAPHORA_VLLM_HOME",
+)
 """What else is read from the environment by us, by tests, and by those who ask the API."""
 
 

@@ -109,7 +109,7 @@ class Transcript:
                 continue
             label = Text(f"[{n}] ", style=NUMBER_STYLE)
             label.append(place(passage.title, passage.heading, passage.page), style="bold" if citation else "dim")
-            label.append(f"  {showable_line(passage.source)}", style="dim")
+            label.append(f"  {showable_line((citation and citation.url) or passage.source)}", style="dim")
             self.console.print(label)
             text = showable_line(citation.quote if citation else passage.text)
             self.console.print(Text(f"    {_shorten(text)}", style="italic" if citation else "dim"))

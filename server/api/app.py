@@ -34,6 +34,7 @@ from server.api.routes.models import router as models
 from server.api.routes.reviews import router as reviews
 from server.api.routes.runs import router as runs
 from server.api.routes.search import router as search
+from server.api.routes.sources import router as sources
 from server.api.routes.standalone import router as standalone
 from server.api.routes.statistics import router as statistics
 from server.api.routes.why import router as why
@@ -107,6 +108,7 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         collections,
         jobs,
         runs,
+        sources,
         statistics,
         keys,
         audit,

@@ -4,6 +4,7 @@ The HTTP API, the page and the terminal chat all go through it. `open_service(se
 the events of a turn and every type that crosses the door are exported here.
 """
 
+from index.sources import Source
 from rewriter.conversation import Message
 from server.access import Action, Principal
 from server.chat.errors import (
@@ -21,6 +22,7 @@ from server.chat.errors import (
 from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH
 from server.chat.reviewing import NewReview, ReviewDetail, ReviewPage
 from server.chat.service import ChatService, open_service
+from server.chat.sources import PushedDocument, SourceSummary
 from server.chat.traces import ReplayedTurn
 from server.chat.turns import RunningTurn
 from server.chat.types import (
@@ -121,6 +123,7 @@ __all__ = [
     "PageBox",
     "PassagePage",
     "Principal",
+    "PushedDocument",
     "QueueFull",
     "Quotation",
     "Rating",
@@ -142,6 +145,8 @@ __all__ = [
     "SectionView",
     "Settings",
     "Share",
+    "Source",
+    "SourceSummary",
     "SpanView",
     "StandaloneQuestion",
     "StandaloneView",

@@ -44,6 +44,9 @@ class ServiceCore:
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
+        self.sources = settings.home / "sources"
+        self.asked: dict[str, float] = {}
+        """When each source was read because it was due."""
         self.pictures = PictureCache()
         self.suggested: dict[tuple[str, str], list[Suggestion]] = {}
         """Questions to begin with, by collection and version; found by one at a time."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from index.sources.mirror import mirrors
 from server.access import DEFAULT_GROUP, Whose, policy
 from server.chat.acting import acting
 from server.chat.collections import checked_name
@@ -132,14 +133,7 @@ class DocumentMixin(DocumentTextMixin):
             names = await self.core.database.read(jobs.cut_short)
 
         def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
-            gone = list[FileResult]()
-            if self.core.opened.exists(name):
-                gone = self._delete(
-                    name, lambda info: self.core.uploads.holds(name, Path(info.path)) and not Path(info.path).exists()
-                )
-            root = self.core.uploads.root(name)
-            left = any(path.is_file() for path in root.rglob("*"))
-            return [*gone, *_results(self._index(progress, name, [root], prune=False) if left else [])]
+            return self._index_root(progress, name, self.core.uploads.root(name))
 
         for name in names:
             await self._submit("upload", name, partial(work, name), await self.reached(name))
@@ -201,7 +195,7 @@ class DocumentMixin(DocumentTextMixin):
 
     @acting("documents")
     async def delete_collection(self, collection: str) -> None:
-        """Delete the collection with its uploads; the folders it was made from are left alone.
+        """Delete the collection with its uploads and sources; the folders it was made from are left alone.
 
         Whom it is granted to stays: conversations about it are shown to nobody else if there is another of its name.
         Raises NotFound, Forbidden where other groups use it too, or Conflict while a job works on it.
@@ -222,6 +216,8 @@ class DocumentMixin(DocumentTextMixin):
             # Cut short by the end of a server, deleting it is asked for again.
             if not await asyncio.to_thread(self.core.uploads.root(name).is_dir):
                 raise
+        for mirror in await asyncio.to_thread(mirrors, self.core.sources, name):
+            await in_thread(mirror.remove)
         await asyncio.to_thread(self.core.uploads.remove_all, name)
         with store_errors():
             await self.core.database.write(lambda connection: jobs.forget_sources(connection, name))
@@ -278,19 +274,28 @@ class DocumentMixin(DocumentTextMixin):
                 await self.core.database.write(lambda connection: grants.add(connection, name, group))
         return Whose(self.principal.id, group)
 
+    def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
+        """Index a folder of ours as it is now, which may have become empty."""
+        gone, real = list[FileResult](), root.resolve()
+        if self.core.opened.exists(name):
+            gone = self._delete(
+                name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists()
+            )
+        left = any(path.is_file() and not path.name.startswith(".") for path in root.rglob("*"))
+        return [*gone, *_results(self._index(progress, name, [root], prune=False) if left else [])]
+
     def _with_uploads(self, name: str, sources: Sequence[Path]) -> list[Path]:
-        uploads = self.core.uploads.root(name)
-        return [*sources, uploads] if uploads.is_dir() else list(sources)
+        return [*sources, *(root for root in self._own_roots(name) if root.is_dir())]
+
+    def _own_roots(self, name: str) -> list[Path]:
+        """The folders of ours that hold documents of a collection."""
+        return [self.core.uploads.root(name), *(one.files for one in mirrors(self.core.sources, name))]
 
     def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
-        """Remove documents that are no uploads and lie under none of the sources."""
-        roots = [source.resolve() for source in sources]
+        """Remove documents that are neither ours nor lie under one of the sources."""
+        roots = [source.resolve() for source in (*sources, *self._own_roots(name))]
         return self._delete(
-            name,
-            lambda info: (
-                not self.core.uploads.holds(name, Path(info.path))
-                and not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
-            ),
+            name, lambda info: not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
         )
 
     def _delete(self, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:

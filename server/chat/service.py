@@ -25,7 +25,6 @@ from server.chat.admission import Ticket
 from server.chat.auditing import AuditMixin
 from server.chat.conversations import clean
 from server.chat.core import ServiceCore
-from server.chat.documents import DocumentMixin
 from server.chat.errors import InvalidRequest, NotFound, Unavailable
 from server.chat.grants import GrantMixin
 from server.chat.jobs import JobMixin
@@ -33,6 +32,7 @@ from server.chat.pictures import PictureMixin
 from server.chat.reviewing import ReviewMixin
 from server.chat.runs import RunMixin
 from server.chat.sharing import SharingMixin
+from server.chat.sources import SourceMixin
 from server.chat.standalone import StandaloneMixin
 from server.chat.statistics import StatisticsMixin
 from server.chat.suggesting import SuggestionMixin
@@ -84,7 +84,7 @@ HISTORY_CHARS_PER_TURN = 8
 class ChatService(
     SharingMixin,
     ReviewMixin,
-    DocumentMixin,
+    SourceMixin,
     PictureMixin,
     StandaloneMixin,
     WhyMixin,

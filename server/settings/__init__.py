@@ -288,6 +288,14 @@ class AuditSettings(SettingsGroup):
     days: int = Field(0, ge=0, description="Days a row is kept; 0 keeps all.")
 
 
+class SourcesSettings(SettingsGroup):
+    """What sources may reach."""
+
+    private_hosts: tuple[str, ...] = Field(
+        (), description="Hosts that sources may be read from although their addresses are private: `wiki.example.lan`."
+    )
+
+
 class Settings(BaseSettings):
     """All settings; frozen, so that a running server means one thing by them."""
 
@@ -308,6 +316,7 @@ class Settings(BaseSettings):
     trace: TraceSettings = TraceSettings()
     limits: LimitsSettings = LimitsSettings()
     audit: AuditSettings = AuditSettings()
+    sources: SourcesSettings = SourcesSettings()
 
     @property
     def needs_sign_in(self) -> bool:

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 DATABASE, COLLECTIONS, MODELS = "anaphora.db", "collections", "models"
 _RUNS = ("rewriters", "rerankers", "readers", "synth", "adapt", "eval", "diagnose", "gold")
-PARTS = (DATABASE, "anaphora.toml", "ask_history", COLLECTIONS, "uploads", *_RUNS)
+PARTS = (DATABASE, "anaphora.toml", "ask_history", COLLECTIONS, "uploads", "sources", *_RUNS)
 """What a backup holds of a home; `MODELS` is added where it is asked for."""
 
 _MANIFEST, _MANIFEST_BYTES = "backup.json", 1 << 16

@@ -17,7 +17,7 @@ TurnStatus: TypeAlias = Literal["pending", "answered", "quoted", "refused", "fai
 server ended before the answer did; what had been shown until then stands in `answer`."""
 
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-JobKind: TypeAlias = Literal["upload", "index", "reindex", "delete"]
+JobKind: TypeAlias = Literal["upload", "index", "reindex", "delete", "sync"]
 Rating: TypeAlias = Literal["up", "down"]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from textwrap import dedent
 
+from index.loaders.addresses import address_at
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.evidence import led_to
@@ -224,6 +225,7 @@ class AnswerReader:
 
     def _add_citation(self, n: int, support: Support | None, marker: str, *, attributed: bool = False) -> None:
         passage = self._evidence[n]
+        quote = support.quote if support else passage.text
         event = CitationEvent(
             n=n,
             passage_id=passage.passage_id,
@@ -231,12 +233,13 @@ class AnswerReader:
             title=passage.title,
             heading=passage.heading,
             page=passage.page,
-            quote=support.quote if support else passage.text,
+            quote=quote,
             start=support.start if support else passage.start,
             end=support.end if support else passage.end,
             answer_start=len(self._shown) - len(marker),
             answer_end=len(self._shown),
             attributed=attributed,
+            url=address_at(passage.source, quote, passage.page),
         )
         self._citations.append(event)
         self._events.append(event)

@@ -146,6 +146,7 @@ class CitationEvent(_Event):
     attributed: bool = Field(
         default=False, description="True where the model cited nothing and the server matched the sentence itself."
     )
+    url: str = Field(default="", description="The source's own address at the sentence, where it has one.")
 
 
 class SupportEvent(_Event):

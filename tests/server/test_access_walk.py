@@ -39,6 +39,7 @@ NAMES = {
     "uploaded": "kowari.md",
     "paged": "quoll.pdf",
     "group": "alpha-people",
+    "source": "alpha-pushed",
 }
 BETA = "beta-shelf"
 PEOPLE: dict[str, tuple[Role, str]] = {
@@ -202,6 +203,8 @@ def filled(world: World, home: Path) -> World:
         "alpha reader", "POST", "/v1/chat/completions", json={"model": NAMES["collection"], "messages": messages}
     )
     world.ids["stateless"] = stateless["anaphora"]["turn_id"]
+    pushed = {"name": NAMES["source"], "collection": NAMES["collection"], "kind": "push"}
+    world.get("root", "POST", "/v1/sources", json=pushed)
     made = {"name": f"{WORDS['key']} made", "groups": [NAMES["group"]]}
     world.ids["key"] = world.get("alpha operator", "POST", "/v1/keys", json=made)["id"]
     return world
@@ -388,6 +391,15 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "DELETE /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),
     "POST /v1/runs/{group}/{name}/promote": (NO_RUN, at("/v1/runs/rewriters/none/promote")),
     "POST /v1/runs/{group}/rollback": (THE_SERVER, at("/v1/runs/rewriters/rollback")),
+    "GET /v1/sources": (OPERATORS, at("/v1/sources")),
+    "POST /v1/sources": (THE_SERVER, at("/v1/sources", json={"name": "shelf", "collection": BETA, "kind": "push"})),
+    "GET /v1/sources/{source}": (MANAGED, at("/v1/sources/{source}")),
+    "POST /v1/sources/{source}/sync": (MANAGED, at("/v1/sources/{source}/sync")),
+    "DELETE /v1/sources/{source}": (NO_RUN, at("/v1/sources/none")),
+    "PUT /v1/sources/{source}/documents/{key:path}": (
+        MANAGED, at("/v1/sources/{source}/documents/a/b", json={"text": f"# {WORDS['upload']}"})
+    ),
+    "DELETE /v1/sources/{source}/documents/{key:path}": (MANAGED, at("/v1/sources/{source}/documents/a/b")),
     "GET /v1/audit": (OPERATORS, at("/v1/audit")),
     "GET /v1/keys": (OPERATORS, at("/v1/keys")),
     "POST /v1/keys": (OPERATORS, new_key),

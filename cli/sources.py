@@ -1,0 +1,144 @@
+"""`anaphora sources`: places whose documents a collection follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.collections import with_service
+from cli.shared.error_handler import ExitCode
+from cli.shared.state import InputError, State, state_of
+from text.unsafe import showable_line
+
+if TYPE_CHECKING:
+    from server.chat import ChatService, Job
+
+app = typer.Typer(help="Follow folders, repositories, web sites and buckets, and documents that programs push.")
+
+Name = Annotated[str, typer.Argument(help="The source.", show_default=False)]
+SHOWN = 50
+
+
+@app.command("list")
+def list_all(context: typer.Context) -> None:
+    """List the sources: what they are, how the last run ended, when the next one is due."""
+    import time
+
+    from cli.shared.console import open_table
+
+    def moment(seconds: float) -> str:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "–"
+
+    state = state_of(context)
+    table = open_table("name", "collection", "kind", "documents", "failed", "last run", "next", right=("documents",))
+    for one in with_service(state, lambda service: service.sources()):
+        source, last = one.source, one.last
+        ended = f"{moment(last.began)} {showable_line(last.problem)}".strip() if last else "–"
+        counts = str(one.documents), str(one.failed or "")
+        table.add_row(source.name, source.collection, source.kind, *counts, ended, moment(one.due))
+    state.out.print(table)
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    name: Name,
+    location: Annotated[
+        str, typer.Argument(help="A folder, an address, s3://BUCKET/PREFIX, or nothing for --kind push.")
+    ] = "",
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection; made if it is new.")] = "",
+    kind: Annotated[str, typer.Option(help="folder, git, web, s3 or push; empty: by the location.")] = "",
+    every: Annotated[str, typer.Option(help="How often: 30m, 6h, 1d.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Of this kind: branch, path, depth, pages, …"),
+    ] = None,
+) -> None:
+    """Add a source and read it for the first time."""
+    from pydantic import ValidationError
+
+    from index.sources.source import Source, guess
+
+    state = state_of(context)
+    chosen = kind or guess(location)
+    place = str(Path(location).expanduser().absolute()) if chosen == "folder" else location
+    given: dict[str, Any] = dict(one.partition("=")[::2] for one in option or ())
+    try:
+        source = Source.model_validate(
+            {
+                "name": name,
+                "collection": collection or state.settings().collection,
+                "kind": chosen,
+                "location": place,
+                "every": every,
+                **given,
+            }
+        )
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in error.errors())
+        raise InputError(f"This is no source: {said}.") from error
+
+    async def work(service: ChatService) -> str:
+        return (await service.add_source(source)).busy or ""
+
+    _run(state, work)
+
+
+@app.command()
+def sync(
+    context: typer.Context,
+    name: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has changed.")] = False,
+) -> None:
+    """Read a source now and bring its collection up to date."""
+    state = state_of(context)
+
+    async def work(service: ChatService) -> str:
+        return (await service.sync_source(name, dry_run=dry_run)).id
+
+    _run(state, work)
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove a source with its documents; the place it was read from is left alone."""
+    state = state_of(context)
+    if not yes:
+        typer.confirm(f"Remove {name} and its documents from the collection?", abort=True)
+
+    async def work(service: ChatService) -> str:
+        return (await service.remove_source(name)).id
+
+    _run(state, work)
+
+
+def _run(state: State, begin: Callable[[ChatService], Coroutine[Any, Any, str]]) -> None:
+    """Begin a job, wait for its end and say what became of it. Raises Exit where it failed."""
+    from cli.serve import watch
+    from cli.shared.resources import fetch_models
+
+    fetch_models(state.settings(), state, reranker=False)
+
+    async def work(service: ChatService) -> Job | None:
+        job = await begin(service)
+        return await watch(service, state, await service.job(job)) if job else None
+
+    job = with_service(state, work)
+    if job is None:
+        return
+    for file in job.files[:SHOWN]:
+        state.out.print(showable_line(f"{file.status}: {file.document_id} {file.message}"), highlight=False)
+    counts = Counter(file.status for file in job.files)
+    numbers = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing changed"
+    state.out.print(f"{job.collection}: {numbers}.")
+    if job.state != "done" or counts["failed"]:
+        state.err.print(showable_line(f"It ended as {job.state}. {job.message}"), style="red")
+        raise typer.Exit(ExitCode.BAD_INPUT)

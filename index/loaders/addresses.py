@@ -1,0 +1,86 @@
+"""Where people open the files of a folder: a note beside them, for folders that hold copies of what lies elsewhere.
+
+`.addresses.json` lies in the folder that is indexed and says of files below it, by relative path, their `url`, the
+`title` and the day on which they `changed`. It is as little trusted as the files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote as percent
+
+from index.documents import Document
+from index.loaders.front_matter import web_address
+from index.loaders.reading import one_line
+from index.loaders.walk import SourceFile
+from text.files import write_json
+
+_FILE = ".addresses.json"
+_WORDS = 4
+"""So many words at each end of a long sentence tell where it stands."""
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_ESCAPED = re.compile(r"\\([^\w\s])")
+_MARKUP = re.compile(r"^\s*(?:#+|[-*+>]|\d+[.)])\s+|\*+|`+|~~|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
+
+About = Mapping[str, str]
+NOTHING: About = {}
+
+
+def write_addresses(folder: Path, about: Mapping[str, About]) -> None:
+    """Note where the files of a folder can be opened, in place of what was noted. Raises OSError."""
+    write_json(folder / _FILE, about)
+
+
+class Addresses:
+    """The notes of the folders of one run, each read once."""
+
+    def __init__(self) -> None:
+        self._by_root: dict[Path, dict[str, About]] = {}
+
+    def of(self, source: SourceFile) -> About:
+        """What is noted of a file; nothing in most folders."""
+        if source.root not in self._by_root:
+            self._by_root[source.root] = _read(source.root / _FILE)
+        known = self._by_root[source.root]
+        about = known.get(source.path.relative_to(source.root).as_posix()) if known else None
+        return about if isinstance(about, dict) else NOTHING
+
+
+def addressed(document: Document, about: About) -> Document:
+    """The document with what is noted of its file. A row of a corpus, or front matter, names its own address."""
+    url, title = web_address(about.get("url")), one_line(str(about.get("title", "")))
+    metadata = dict(document.metadata)
+    if url and (metadata.get("format") == "html" or not web_address(metadata.get("source"))):
+        metadata["source"] = url
+    if about.get("changed"):
+        metadata["changed"] = str(about["changed"])[:10]
+    return replace(document, title=title or document.title, metadata=metadata)
+
+
+def _read(path: Path) -> dict[str, About]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def address_at(source: str, quote: str, page: int | None = None) -> str:
+    """Where a person opens a source at a sentence of its text; empty where the source is no http(s) address.
+
+    Browsers look for the words of a text fragment; of a PDF they open the page. The words of markup are left out.
+    """
+    url, mark = web_address(source).partition("#")[::2]
+    if not url or page:
+        return f"{url}#page={page}" if url else ""
+    plain = _MARKUP.sub("", _ESCAPED.sub(r"\1", _LINK.sub(r"\1", quote)))
+    lines = [max(line.split("|"), key=len).split() for line in plain.splitlines()]
+    lines = [words for words in lines if any(map(str.isalnum, "".join(words)))]
+    if not lines:
+        return url + (f"#{mark}" if mark else "")
+    ends = lines[:1] if len(lines) == 1 and len(lines[0]) <= 2 * _WORDS else [lines[0][:_WORDS], lines[-1][-_WORDS:]]
+    return f"{url}#{mark}:~:text=" + ",".join(percent(" ".join(one), safe="").replace("-", "%2D") for one in ends)

@@ -1,0 +1,81 @@
+"""A bucket of an S3-compatible server: listed as a whole, each object read when its ETag is another.
+
+Requests go through the same guard as those to web sites. Without a key (`ANAPHORA_SOURCE_<NAME>_KEY` and `_SECRET` in
+the environment) the bucket is asked as anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from index.errors import SourceError
+from index.sources.guard import Fetched, Fetcher
+from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
+from index.sources.source import Source
+from index.sources.web import parse_tree
+
+_PAGE_OF_LIST = 1000
+
+
+class BucketConnector:
+    """Names the objects below the prefix; a version is an ETag."""
+
+    lists_all = True
+
+    def __init__(self, source: Source, fetcher: Fetcher) -> None:
+        bucket, _, self._prefix = source.location.removeprefix("s3://").partition("/")
+        endpoint = source.endpoint or f"https://s3.{source.region}.amazonaws.com"
+        self._place = f"{endpoint.rstrip('/')}/{bucket}"
+        self._source = source
+        self._fetcher = fetcher
+        self._auth: httpx.Auth | None = None
+        if key := source.secret("KEY"):
+            from httpx_auth import AWS4Auth
+
+            self._auth = AWS4Auth(key, source.secret("SECRET") or "none", source.region, "s3")
+
+    def close(self) -> None:
+        self._fetcher.close()
+
+    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+        """See `Connector`. Nothing is named before the whole list is there."""
+        for key, version, size in list(self._listed(pause)):
+            pause(0)
+            url = self._source.address(key)
+            if problem := too_large(size, self._fetcher.max_bytes):
+                yield Item(key, problem=problem)
+            elif same(known.get(key), version):
+                yield Item(key, version, url=url)
+            else:
+                found = self._get(f"{self._place}/{quote(key)}")
+                if found.status == 200:
+                    yield Item(key, version, found.body, url)
+                elif found.status == 404:
+                    yield Item(key, gone=True)
+                else:
+                    yield Item(key, problem=f"it is answered with HTTP {found.status}")
+
+    def _listed(self, pause: Pause) -> Iterator[tuple[str, str, int]]:
+        """Key, ETag and size of every object that is worth keeping."""
+        asked = {"list-type": "2", "max-keys": str(_PAGE_OF_LIST), "prefix": self._prefix}
+        while True:
+            pause(0)
+            found = self._get(f"{self._place}?{urlencode(sorted(asked.items()), quote_via=quote)}")
+            tree = parse_tree(found.body, html=False) if found.status == 200 else None
+            if tree is None or not str(tree.tag).endswith("ListBucketResult"):
+                code = "" if tree is not None else f" HTTP {found.status}"
+                raise SourceError(f"{self._place} cannot be listed:{code or ' it is no S3 server'}. Check name and key")
+            for one in tree.iter("{*}Contents"):
+                key, version, size = (one.findtext(f"{{*}}{name}") or "" for name in ("Key", "ETag", "Size"))
+                if size.isdigit() and int(size) and worth_keeping(key, int(size)):
+                    yield key, version, int(size)
+            token = tree.findtext("{*}NextContinuationToken")
+            if not token:
+                return
+            asked["continuation-token"] = token
+
+    def _get(self, url: str) -> Fetched:
+        return self._fetcher.get(url, redirects=0, auth=self._auth)

@@ -1,0 +1,48 @@
+"""Sources are read when they are due, and folders when something in them changes, as long as a server runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from server.chat.errors import ChatError
+
+if TYPE_CHECKING:
+    from server.chat.service import ChatService
+
+log = logging.getLogger(__name__)
+
+TICK = 5.0
+"""Seconds between two looks at what is due."""
+
+
+async def keep_fresh(service: ChatService, tick: float = TICK) -> None:
+    """Submit a job for each source that is due or has changed, until cancelled."""
+    from watchfiles import awatch
+
+    for one in await service.sources():
+        if one.source.kind == "push":
+            # What was pushed when the server before this one ended.
+            await service.sync_source(one.source.name)
+    folders = dict[str, str]()
+    while True:
+        watching = awatch(*folders, rust_timeout=int(1000 * tick), yield_on_timeout=True) if folders else _ticks(tick)
+        async for changes in watching:
+            paths = [path for _, path in changes]
+            changed = {name for folder, name in folders.items() if any(path.startswith(folder) for path in paths)}
+            try:
+                watched = await service.sync_due(changed)
+            except ChatError as error:
+                log.warning("sources are not looked at: %s", error)
+                continue
+            if watched != folders:
+                folders = watched
+                break
+
+
+async def _ticks(seconds: float) -> AsyncIterator[set[tuple[int, str]]]:
+    while True:
+        yield set()
+        await asyncio.sleep(seconds)

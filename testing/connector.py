@@ -1,0 +1,125 @@
+"""What every connector of a source must do: a suite that a connector's own tests inherit.
+
+class TestMine(ConnectorContract):
+    @pytest.fixture
+    def place(self, ...) -> Place: ...
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from index.errors import IndexingCancelled, SourceError
+from index.sources import Connector, Mirror, Source, SyncReport
+
+
+class Place(Protocol):
+    """What is read: documents can be put into it and taken out, and it can fail from the next request on."""
+
+    source: Source
+
+    def put(self, name: str, text: str) -> None: ...
+
+    def delete(self, name: str) -> None: ...
+
+    def fail(self) -> None: ...
+
+    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector: ...
+
+
+class ConnectorContract:
+    """Inherit it and give `place`; names are paths such as `guide/one.md`."""
+
+    @pytest.fixture
+    def place(self) -> Place:
+        raise NotImplementedError("give the place to be read")
+
+    @pytest.fixture
+    def mirror(self, place: Place, tmp_path: Path) -> Mirror:
+        mirror = Mirror(tmp_path / "sources", place.source.name)
+        mirror.write(place.source)
+        place.put("one.md", "# One\n\nThe first document.\n")
+        place.put("guide/two.md", "# Two\n\nThe second document.\n")
+        return mirror
+
+    def run(self, place: Place, mirror: Mirror, *, dry_run: bool = False, max_bytes: int = 1 << 20) -> SyncReport:
+        """One run, and what the mirror holds is what it says it holds."""
+        connector = place.connector(mirror.cache, max_bytes)
+        try:
+            with mirror.hold():
+                return mirror.sync(connector, dry_run=dry_run, pause=lambda _: None)
+        finally:
+            connector.close()
+
+    def texts(self, mirror: Mirror) -> dict[str, str]:
+        """The mirrored texts by the last part of their keys."""
+        kept = {key: one for key, one in mirror.state.documents.items() if one.path}
+        found = {key.rpartition("/")[2]: (mirror.files / one.path).read_text("utf-8") for key, one in kept.items()}
+        below = {path for path in mirror.files.rglob("*") if path.is_file() and not path.name.startswith(".")}
+        assert below == {mirror.files / one.path for one in kept.values()}
+        return {name: text for name, text in found.items() if name.endswith(".md")}
+
+    def test_everything_is_read_once_and_then_only_what_changed(self, place: Place, mirror: Mirror) -> None:
+        assert self.run(place, mirror).counts["new"] >= 2
+        assert "The second document" in self.texts(mirror)["two.md"]
+        assert set(self.run(place, mirror).counts) == {"unchanged"}
+        place.put("one.md", "# One\n\nAnother text.\n")
+        place.put("guide/three.md", "# Three\n\nThe third document.\n")
+        found = self.run(place, mirror)
+        outcomes = {one.key.rpartition("/")[2]: one.outcome for one in found.changes}
+        assert outcomes["one.md"] == "changed"
+        assert outcomes["three.md"] == "new"
+        assert "two.md" not in outcomes
+        assert "Another text" in self.texts(mirror)["one.md"]
+
+    def test_what_is_deleted_there_is_deleted_here(self, place: Place, mirror: Mirror) -> None:
+        self.run(place, mirror)
+        place.delete("one.md")
+        assert self.run(place, mirror).counts["deleted"] == 1
+        assert set(self.texts(mirror)) == {"two.md"}
+
+    def test_a_dry_run_says_what_would_be_done_and_does_nothing(self, place: Place, mirror: Mirror) -> None:
+        assert self.run(place, mirror, dry_run=True).counts["new"] >= 2
+        assert not mirror.state.documents
+        self.run(place, mirror)
+        place.delete("one.md")
+        place.put("guide/two.md", "# Two\n\nNew words.\n")
+        found = {one.key.rpartition("/")[2]: one.outcome for one in self.run(place, mirror, dry_run=True).changes}
+        assert (found["one.md"], found["two.md"]) == ("deleted", "changed")
+        assert "The second document" in self.texts(mirror)["two.md"]
+
+    def test_a_source_that_fails_or_is_empty_all_at_once_deletes_nothing(self, place: Place, mirror: Mirror) -> None:
+        self.run(place, mirror)
+        place.delete("one.md")
+        place.delete("guide/two.md")
+        place.fail()
+        report = self.run(place, mirror)
+        assert report.problem
+        assert "deleted" not in report.counts
+        assert set(self.texts(mirror)) == {"one.md", "two.md"}
+
+    def test_what_is_too_large_is_told_and_the_rest_is_read(self, place: Place, mirror: Mirror) -> None:
+        place.put("large.md", "word " * 40_000)
+        found = self.run(place, mirror, max_bytes=100_000)
+        assert [one.key.rpartition("/")[2] for one in found.changes if one.outcome == "failed"] == ["large.md"]
+        assert set(self.texts(mirror)) == {"one.md", "two.md"}
+
+    def test_a_run_that_is_stopped_keeps_what_was_there(self, place: Place, mirror: Mirror) -> None:
+        self.run(place, mirror)
+        place.put("one.md", "# One\n\nAnother text.\n")
+
+        def stop(seconds: float) -> None:
+            raise IndexingCancelled("stopped")
+
+        connector = place.connector(mirror.cache)
+        with mirror.hold(), pytest.raises(IndexingCancelled):
+            mirror.sync(connector, pause=stop)
+        connector.close()
+        assert set(self.texts(mirror)) == {"one.md", "two.md"}
+
+    def test_one_run_at_a_time(self, place: Place, mirror: Mirror) -> None:
+        with mirror.hold(), pytest.raises(SourceError, match="another process"), mirror.hold():
+            pass

@@ -1,0 +1,258 @@
+"""Sources are mirrored: by every connector, and without losing what nobody has seen deleted."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from index.errors import SourceError
+from index.sources import Connector, Mirror, Source, open_connector
+from index.sources.source import guess
+from testing.connector import ConnectorContract, Place
+from tests.web_servers import FakeBucket, FakeSite, git_server
+
+HERE = ("127.0.0.1",)
+
+
+@dataclass
+class FolderPlace:
+    root: Path
+
+    @property
+    def source(self) -> Source:
+        return Source(name="handbook", collection="docs", kind="folder", location=str(self.root))
+
+    def put(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text, "utf-8")
+
+    def delete(self, name: str) -> None:
+        (self.root / name).unlink()
+
+    def fail(self) -> None:
+        """It is empty now, as a folder that is not mounted."""
+
+    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector:
+        return open_connector(self.source, cache, private_hosts=HERE, max_bytes=max_bytes)
+
+
+@dataclass
+class GitPlace(FolderPlace):
+    """A repository: each change is a commit."""
+
+    url: str = ""
+    branch: str = ""
+
+    @property
+    def source(self) -> Source:
+        link = "https://example.org/{path}"
+        return Source(
+            name="code", collection="docs", kind="git", location=self.url, branch=self.branch, path="docs", link=link
+        )
+
+    def git(self, *arguments: str) -> None:
+        who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *who, *arguments], cwd=self.root, check=True, capture_output=True)
+
+    def put(self, name: str, text: str) -> None:
+        super().put(f"docs/{name}", text)
+        self.git("add", "-A")
+        self.git("commit", "-qm", "change")
+
+    def delete(self, name: str) -> None:
+        super().delete(f"docs/{name}")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "delete")
+
+    def fail(self) -> None:
+        shutil.rmtree(self.root / ".git")
+
+
+@dataclass
+class WebPlace:
+    """A site whose first page links to all the others, which are Markdown files."""
+
+    site: FakeSite
+    names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source:
+        return Source(name="site", collection="docs", kind="web", location=f"{self.site.url}/docs/", delay=0)
+
+    def put(self, name: str, text: str) -> None:
+        self.names[name] = text
+        self._publish()
+
+    def delete(self, name: str) -> None:
+        del self.names[name]
+        self._publish()
+
+    def _publish(self) -> None:
+        self.site.pages.clear()
+        self.site.html("/docs/", "<h1>Start</h1><p>Everything begins here.</p>", *self.names)
+        for name, text in self.names.items():
+            self.site.pages[f"/docs/{name}"] = page = type(self.site.pages["/docs/"])(text.encode(), "text/markdown")
+            assert page.status == 200
+
+    def fail(self) -> None:
+        self.site.status = 500
+
+    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector:
+        return open_connector(self.source, cache, private_hosts=HERE, max_bytes=max_bytes)
+
+
+@dataclass
+class BucketPlace:
+    bucket: FakeBucket
+
+    @property
+    def source(self) -> Source:
+        endpoint = f"http://127.0.0.1:{self.bucket.port}"
+        return Source(name="store", collection="docs", kind="s3", location="s3://docs/kept/", endpoint=endpoint)
+
+    def put(self, name: str, text: str) -> None:
+        self.bucket.objects |= {f"kept/{name}": text.encode(), "other.md": b"not below the prefix"}
+
+    def delete(self, name: str) -> None:
+        del self.bucket.objects[f"kept/{name}"]
+
+    def fail(self) -> None:
+        self.bucket.fails_after = self.bucket.answers + 1
+        self.bucket.objects |= {f"kept/{n}.md": b"new" for n in range(5)}
+
+    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector:
+        return open_connector(self.source, cache, private_hosts=HERE, max_bytes=max_bytes)
+
+
+class TestFolder(ConnectorContract):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Place:
+        (tmp_path / "handbook").mkdir()
+        return FolderPlace(tmp_path / "handbook")
+
+    def test_pictures_come_along_and_links_out_of_it_do_not(self, place: FolderPlace, mirror: Mirror) -> None:
+        (place.root / "logo.png").write_bytes(b"\x89PNG" + bytes(50_000))
+        (place.root / "huge.bin").write_bytes(bytes(50_000))
+        place.put(".hidden/secret.md", "hidden")
+        (place.root.parent / "outside.md").write_text("outside")
+        (place.root / "link.md").symlink_to(place.root.parent / "outside.md")
+        self.run(place, mirror)
+        assert set(mirror.state.documents) == {"one.md", "guide/two.md", "logo.png"}
+
+    def test_a_folder_below_that_cannot_be_listed_deletes_nothing(
+        self, place: FolderPlace, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import os
+
+        self.run(place, mirror)
+        place.delete("one.md")
+        real = os.scandir
+
+        def refused(path: str) -> object:
+            if str(path).endswith("guide"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path)
+
+        monkeypatch.setattr(os, "scandir", refused)
+        assert "cannot be listed" in self.run(place, mirror).problem
+        monkeypatch.undo()
+        assert set(self.texts(mirror)) == {"one.md", "two.md"}
+
+
+class TestGit(ConnectorContract):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Iterator[Place]:
+        root = tmp_path / "served" / "code"
+        root.mkdir(parents=True)
+        with git_server(root.parent) as (url, _):
+            place = GitPlace(root, f"{url}/code/.git")
+            place.git("init", "-q")
+            yield place
+
+    def test_files_have_their_address_and_links_of_git_are_left_out(self, place: GitPlace, mirror: Mirror) -> None:
+        (place.root / "outside.md").write_text("# Outside\n\nNot below docs.\n")
+        (place.root / "docs" / "link.md").symlink_to("../outside.md")
+        place.put("a b&c.md", "# Signs\n\nA name with signs.\n")
+        self.run(place, mirror)
+        kept = mirror.state.documents
+        assert set(kept) == {"docs/one.md", "docs/guide/two.md", "docs/a b&c.md"}
+        assert kept["docs/a b&c.md"].url == "https://example.org/docs/a%20b%26c.md"
+
+
+class TestWeb(ConnectorContract):
+    @pytest.fixture
+    def place(self) -> Iterator[Place]:
+        with FakeSite() as site:
+            yield WebPlace(site)
+
+
+class TestBucket(ConnectorContract):
+    @pytest.fixture
+    def place(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+        with FakeBucket() as bucket:
+            monkeypatch.setenv("ANAPHORA_SOURCE_STORE_KEY", bucket.key)
+            monkeypatch.setenv("ANAPHORA_SOURCE_STORE_SECRET", bucket.secret)
+            yield BucketPlace(bucket)
+
+    def test_keys_with_signs_are_signed_and_stay_within_the_mirror(self, place: BucketPlace, mirror: Mirror) -> None:
+        for name in ("a b+c.md", "ü&=?#.md", "../../escape.md", "/etc/x.md", "one.md/below.md", "GUIDE/two.md"):
+            place.put(name, f"# A\n\n{name}\n")
+        report = self.run(place, mirror)
+        assert not report.problem
+        kept = {key: one.path for key, one in mirror.state.documents.items() if one.path}
+        assert len({path.casefold() for path in kept.values()}) == len(kept) == 6
+        assert all((mirror.files / path).resolve().is_relative_to(mirror.files.resolve()) for path in kept.values())
+        failed = [one.key for one in report.changes if one.outcome == "failed"]
+        assert failed == ["kept/one.md/below.md"]
+
+    def test_a_wrong_secret_is_told(self, place: BucketPlace, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ANAPHORA_SOURCE_STORE_SECRET", "wrong")
+        problem = self.run(place, mirror).problem
+        assert "HTTP 403" in problem
+        assert "wrong" not in problem
+
+
+def test_git_takes_no_other_transport_and_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for location in ("file:///etc", "ext::sh -c id", "--upload-pack=id", "git@example.org:x.git", "http://u:p@h/x.git"):
+        with pytest.raises(ValueError, match=r"address"):
+            Source(name="x", collection="docs", kind="git", location=location)
+    for branch in ("--output=x", "a..b", "-x", "a b"):
+        with pytest.raises(ValueError, match="branch"):
+            Source(name="x", collection="docs", kind="git", location="https://example.org/x.git", branch=branch)
+    for path in ("/etc", "../x", "--x", ":(glob)**"):
+        with pytest.raises(ValueError, match="path"):
+            Source(name="x", collection="docs", kind="git", location="https://example.org/x.git", path=path)
+
+
+def test_git_sends_its_token_to_the_server_and_tells_it_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_SOURCE_MY_CODE_TOKEN", "t0ken")
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'protocol.file.allow=always'")
+    with git_server(tmp_path, token="eC1hY2Nlc3MtdG9rZW46dDBrZW4=") as (url, asked):
+        source = Source(name="my-code", collection="docs", kind="git", location=f"{url}/none.git")
+        connector = open_connector(source, tmp_path / "cache", private_hosts=HERE, max_bytes=1000)
+        with pytest.raises(SourceError) as failed:
+            list(connector.items({}, lambda _: None))
+        assert "not found" in str(failed.value), "it was let in"
+        assert "t0ken" not in str(failed.value)
+        assert "dDBrZW4" not in str(failed.value)
+        assert asked
+        private = open_connector(source, tmp_path / "cache", private_hosts=(), max_bytes=1000)
+        before = len(asked)
+        with pytest.raises(SourceError, match="private address"):
+            list(private.items({}, lambda _: None))
+        assert len(asked) == before
+
+
+def test_the_kind_is_told_by_the_location() -> None:
+    assert guess("/srv/docs") == "folder"
+    assert guess("s3://bucket/docs") == "s3"
+    assert guess("https://example.org/docs/") == "web"
+    assert guess("https://github.com/owner/name") == guess("https://example.org/x.git") == "git"
+    assert guess("https://github.com/owner/name/wiki") == "web"
+    with pytest.raises(ValueError, match="kind web has no branch"):
+        Source(name="x", collection="docs", kind="web", location="https://example.org", branch="main")

@@ -1,0 +1,284 @@
+"""A web site is read politely, and nothing private is reached by way of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.errors import SourceError
+from index.sources import Mirror, Source, SyncReport, open_connector
+from index.sources.guard import Fetcher, Guard, is_public, system_addresses
+from index.sources.web import canonical
+from tests.web_servers import FakeSite, Page, answer, serving
+
+HERE = ("127.0.0.1",)
+
+
+@pytest.fixture
+def site() -> Iterator[FakeSite]:
+    with FakeSite() as site:
+        site.html("/docs/", "<h1>Start</h1><p>Everything begins here.</p>", "a.html", "b/")
+        site.html("/docs/a.html", "<h1>A</h1><p>Send the form by fax.</p>", "/docs/", "c.html")
+        site.html("/docs/b/", "<h1>B</h1><p>Or by mail.</p>")
+        site.html("/docs/c.html", "<h1>C</h1><p>It costs nothing.</p>", "d.html")
+        site.html("/docs/d.html", "<h1>D</h1><p>Deep down.</p>")
+        yield site
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Mirror:
+    return Mirror(tmp_path, "site")
+
+
+def crawl(mirror: Mirror, site: FakeSite, **options: Any) -> SyncReport:
+    location = options.pop("location", f"{site.url}/docs/")
+    mirror.write(Source(name="site", collection="docs", kind="web", location=location, **{"delay": 0, **options}))
+    connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=100_000)
+    pauses.clear()
+    try:
+        return mirror.sync(connector, pause=pauses.append)
+    finally:
+        connector.close()
+
+
+pauses: list[float] = []
+
+
+def paths(mirror: Mirror) -> set[str]:
+    return {key.partition("/docs/")[2] for key, one in mirror.state.documents.items() if one.path}
+
+
+def asked(site: FakeSite) -> list[str]:
+    found = [path for path, _ in site.asked if path.startswith("/docs/")]
+    site.asked.clear()
+    return found
+
+
+def test_links_are_followed_to_a_depth_and_unchanged_pages_are_not_sent_again(mirror: Mirror, site: FakeSite) -> None:
+    crawl(mirror, site, depth=2)
+    assert paths(mirror) == {"", "a.html", "b/", "c.html"}
+    assert all("anaphora" in agent for agent in site.agents)
+    kept = mirror.state.documents[f"{site.url}/docs/b/"]
+    assert (kept.path, kept.url) == ("site/docs/b.html", f"{site.url}/docs/b/")
+    site.asked.clear()
+    site.html("/docs/b/", "<h1>B</h1><p>By mail alone.</p>")
+    report = crawl(mirror, site, depth=2)
+    statuses = dict(site.asked)
+    assert (statuses["/docs/a.html"], statuses["/docs/b/"]) == (304, 200)
+    assert [(one.outcome, one.key) for one in report.changes] == [("changed", f"{site.url}/docs/b/")]
+
+
+def test_a_crawl_that_was_cut_short_goes_on_though_its_pages_are_unchanged(mirror: Mirror, site: FakeSite) -> None:
+    crawl(mirror, site, pages=2)
+    assert len(paths(mirror)) == 2
+    crawl(mirror, site)
+    assert paths(mirror) == {"", "a.html", "b/", "c.html", "d.html"}
+
+
+def test_sitemaps_name_pages_that_nothing_links_to(mirror: Mirror, site: FakeSite) -> None:
+    site.html("/docs/hidden.html", "<h1>Hidden</h1><p>Only the sitemap knows.</p>")
+    site.html("/blog/post.html", "Not below the prefix.")
+    space = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    site.pages["/robots.txt"] = Page(f"Sitemap: {site.url}/index.xml".encode(), "text/plain")
+    site.pages["/index.xml"] = Page(
+        f"<sitemapindex {space}><sitemap><loc>{site.url}/pages.xml</loc></sitemap></sitemapindex>".encode()
+    )
+    named = (f"{site.url}/docs/hidden.html", f"{site.url}/blog/post.html", "http://example.org/docs/x.html")
+    site.pages["/pages.xml"] = Page(
+        f"<urlset {space}>{''.join(f'<url><loc>{one}</loc></url>' for one in named)}</urlset>".encode()
+    )
+    crawl(mirror, site, depth=0)
+    assert paths(mirror) == {"", "hidden.html"}
+    site.pages["/pages.xml"] = Page(b"")
+    report = crawl(mirror, site, depth=0)
+    assert "deleted" not in report.counts
+    assert "hidden.html" in paths(mirror), "a sitemap that is empty all at once deletes nothing"
+
+
+def test_robots_txt_is_obeyed_its_delay_too(mirror: Mirror, site: FakeSite) -> None:
+    rules = b"User-agent: anaphora\nDisallow: /docs/a.html\nCrawl-delay: 3\n"
+    site.pages["/robots.txt"] = Page(rules, "text/plain")
+    crawl(mirror, site)
+    assert paths(mirror) == {"", "b/"}
+    assert set(pauses) == {0, 3.0}
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /\n", "text/plain")
+    asked(site)
+    assert "does not allow" in crawl(mirror, site).problem
+    assert asked(site) == []
+    assert paths(mirror) == {"", "b/"}
+
+
+@pytest.mark.parametrize("status", [500, 503, 403])
+def test_without_robots_txt_nothing_is_asked_for(mirror: Mirror, site: FakeSite, status: int) -> None:
+    crawl(mirror, site)
+    asked(site)
+    site.pages["/robots.txt"] = Page(status=status)
+    assert f"HTTP {status}" in crawl(mirror, site).problem
+    assert asked(site) == []
+    assert len(paths(mirror)) == 5
+
+
+def test_pages_go_when_the_site_says_so(mirror: Mirror, site: FakeSite) -> None:
+    crawl(mirror, site)
+    site.pages["/docs/b/"].status = 410
+    site.html("/docs/c.html", "C", head='<meta name="robots" content="noindex">')
+    site.pages["/docs/d.html"] = Page(status=301, headers={"Location": "/docs/new.html"})
+    site.html("/docs/new.html", "<h1>D</h1><p>Deep down.</p>")
+    crawl(mirror, site)
+    assert paths(mirror) == {"", "a.html", "d.html", "new.html"}, "what moved is kept until its new place is read"
+    crawl(mirror, site)
+    assert paths(mirror) == {"", "a.html", "new.html"}
+
+
+@pytest.mark.parametrize("why", ["error", "login", "gone home", "dies", "picture"])
+def test_pages_that_only_fail_stay_with_their_error(mirror: Mirror, site: FakeSite, why: str) -> None:
+    crawl(mirror, site)
+    place = "/docs/b/"
+    match why:
+        case "error":
+            site.pages[place].status = 500
+        case "login":
+            site.pages[place] = Page(status=302, headers={"Location": "/login"})
+            site.html("/login", "Sign in.")
+        case "gone home":
+            site.pages["/docs/"].status = 404
+            site.pages[place].status = 404
+        case "dies":
+            site.dies.add(place)
+        case "picture":
+            site.pages[place] = Page(b"\x89PNG", "image/png")
+    report = crawl(mirror, site)
+    assert "deleted" not in report.counts
+    assert len(paths(mirror)) == 5
+    kept = mirror.state.documents[f"{site.url}{place}"]
+    assert kept.problem or report.problem
+
+
+def test_a_server_that_dies_half_way_deletes_nothing_and_is_left_in_peace(mirror: Mirror, site: FakeSite) -> None:
+    for number in range(9):
+        site.html(f"/docs/{number}.html", f"<p>Page {number}.</p>")
+    site.html("/docs/", "Start", *(f"{number}.html" for number in range(9)), "a.html")
+    crawl(mirror, site)
+    before = paths(mirror)
+    del site.pages["/docs/3.html"]
+    site.dies = {f"/docs/{number}.html" for number in range(9)}
+    asked(site)
+    report = crawl(mirror, site)
+    assert "The rest was not looked at" in report.problem
+    assert len(asked(site)) < 8
+    assert paths(mirror) == before
+
+
+def test_a_page_is_known_by_its_canonical_address_alone(mirror: Mirror, site: FakeSite) -> None:
+    site.html("/docs/", "Start", "a.html#part", "a.html?utm_source=x", "print.html", "http://example.org/docs/")
+    site.html("/docs/print.html", "A", head='<link rel="canonical" href="/docs/a.html">')
+    site.html("/docs/b/", "B", head='<link rel="canonical" href="http://example.org/">')
+    crawl(mirror, site)
+    assert paths(mirror) == {"", "a.html", "c.html", "d.html"}
+    assert canonical("HTTP://Example.org:80/a/../b?x=1&utm_medium=y#z") == "http://example.org/b?x=1"
+    assert canonical("javascript:alert(1)") == canonical("http://u:p@example.org/") == ""
+
+
+def test_character_sets_of_headers_are_kept_and_large_or_hostile_pages_do_no_harm(
+    mirror: Mirror, site: FakeSite
+) -> None:
+    site.pages["/docs/a.html"] = Page("<p>Grüße</p>".encode("latin-1"), "text/html; charset=ISO-8859-1")
+    site.pages["/docs/b/"] = Page(b"x" * 200_000)
+    body = b'<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><urlset><url><loc>&f;</loc></url></urlset>'
+    site.pages["/sitemap.xml"] = Page(body, "text/xml")
+    report = crawl(mirror, site)
+    kept = mirror.state.documents[f"{site.url}/docs/a.html"]
+    assert "Grüße" in (mirror.files / kept.path).read_text("utf-8-sig")
+    assert [one.key for one in report.changes if one.outcome == "failed"] == [f"{site.url}/docs/b/"]
+
+
+Fetch = Callable[..., Fetcher]
+
+
+@pytest.fixture
+def fetcher() -> Iterator[Fetch]:
+    with ExitStack() as opened:
+        yield lambda resolve=None, *private: opened.enter_context(
+            closing(Fetcher(Guard(frozenset(private), resolve or system_addresses), 1000))
+        )
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.0.0.8", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+     "255.255.255.255", "::1", "::", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::a00:8",
+     "2001:0:4136:e378:8000:63bf:80ff:fffe", "ff02::1"],
+)  # fmt: skip
+def test_private_addresses_are_no_public_ones(address: str) -> None:
+    assert not is_public(address)
+
+
+def test_public_addresses_are() -> None:
+    assert all(is_public(one) for one in ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"))
+
+
+def test_private_hosts_are_not_asked_unless_they_are_named(site: FakeSite, fetcher: Fetch) -> None:
+    for url in (
+        site.url,
+        f"http://localhost:{site.port}",
+        f"http://0x7f000001:{site.port}",
+        f"http://[::1]:{site.port}",
+    ):
+        with pytest.raises(SourceError, match=r"private address|cannot be"):
+            fetcher().get(url)
+    for url in ("file:///etc/passwd", "ftp://example.org/", "http://u:p@example.org/", "gopher://127.0.0.1/"):
+        with pytest.raises(SourceError, match="not followed"):
+            fetcher().get(url)
+    assert site.asked == []
+    assert fetcher(None, "127.0.0.1").get(f"{site.url}/docs/").status == 200
+
+
+def test_every_redirect_is_checked_anew(site: FakeSite, fetcher: Fetch) -> None:
+    inner: list[str] = []
+
+    def private(request: Any) -> None:
+        inner.append(request.path)
+        answer(request, 200, b"secret")
+
+    with serving(private) as port:
+        site.pages["/go"] = Page(status=302, headers={"Location": f"http://localhost:{port}/latest/meta-data"})
+        site.pages["/scheme"] = Page(status=302, headers={"Location": "file:///etc/passwd"})
+        site.pages["/loop"] = Page(status=302, headers={"Location": "/loop"})
+        for path, said in (("/go", "private address"), ("/scheme", "not followed"), ("/loop", "redirects")):
+            with pytest.raises(SourceError, match=said):
+                fetcher(None, "127.0.0.1").get(f"{site.url}{path}")
+    assert inner == []
+
+
+def test_a_name_that_means_another_machine_a_moment_later_gains_nothing(
+    site: FakeSite, fetcher: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what was checked is connected to: the name is resolved once, and never by the library that connects."""
+    answers = [["93.184.216.34"], ["127.0.0.1"]]
+    connected: list[Any] = []
+
+    def connect(address: tuple[str, int], *rest: Any, **more: Any) -> socket.socket:
+        connected.append(address[0])
+        raise ConnectionRefusedError("not in a test")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    rebinding = fetcher(lambda host, port: answers.pop(0))
+    with pytest.raises(SourceError, match="not in a test"):
+        rebinding.get(f"http://rebind.example:{site.port}/")
+    with pytest.raises(SourceError, match="private address"):
+        rebinding.get(f"http://rebind.example:{site.port}/")
+    assert connected == ["93.184.216.34"]
+    with pytest.raises(SourceError, match="private address"):
+        fetcher(lambda host, port: ["93.184.216.34", "10.0.0.1"]).get("http://both.example/")
+
+
+def test_validators_depth_and_digest_are_what_a_version_is(mirror: Mirror, site: FakeSite) -> None:
+    crawl(mirror, site)
+    versions = {key.partition("/docs/")[2]: json.loads(one.version) for key, one in mirror.state.documents.items()}
+    assert [versions[name][2] for name in ("", "a.html", "c.html", "d.html")] == [0, 1, 2, 3]

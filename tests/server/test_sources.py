@@ -1,0 +1,149 @@
+"""Sources in a running server: read when asked and when due, pushed to, removed; by HTTP and from a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from server.sources import keep_fresh
+from tests.serving import MakeSettings, Running, Serve
+from tests.web_servers import FakeSite
+
+
+@pytest.fixture
+def site() -> Iterator[FakeSite]:
+    with FakeSite() as site:
+        site.html("/docs/", "<h1>Help desk</h1><p>The help desk is open.</p>", "parking.html")
+        site.html("/docs/parking.html", "<h1>Parking</h1><p>A parking permit costs forty euros a month.</p>")
+        yield site
+
+
+@pytest.fixture
+def running(serve: Serve, settings_for: MakeSettings) -> Running:
+    return serve(settings_for("none", sources={"private_hosts": ["127.0.0.1"]}))
+
+
+def ask(running: Running, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+    with running.client() as client:
+        answer = client.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def finished(running: Running, job: Any) -> Any:
+    done = running.finished(job["id"] if isinstance(job, dict) else job)
+    assert done.state in ("done", "failed")
+    return done
+
+
+def documents(running: Running, collection: str = "docs") -> dict[str, Any]:
+    found = ask(running, "GET", f"/v1/collections/{collection}/documents")["data"]
+    return {one["id"]: one for one in found}
+
+
+def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running, site: FakeSite) -> None:
+    described = {"name": "site", "collection": "docs", "kind": "web", "location": f"{site.url}/docs/", "delay": 0}
+    added = ask(running, "POST", "/v1/sources", {**described, "every": "6h"}, status=201)
+    finished(running, added["busy"])
+    assert documents(running)["site/docs/parking.html"]["source"] == f"{site.url}/docs/parking.html"
+    shown = ask(running, "GET", "/v1/sources/site")
+    assert (shown["documents"], shown["failed"], shown["last"]["counts"]) == (2, 0, {"new": 2})
+    assert shown["due"] > shown["last"]["began"] + 6 * 3600
+    assert [one["url"] for one in shown["items"]] == [f"{site.url}/docs/", f"{site.url}/docs/parking.html"]
+    answered = ask(
+        running, "POST", "/v1/chat/completions",
+        {"model": "docs", "messages": [{"role": "user", "content": "How much is a parking permit?"}]},
+    )  # fmt: skip
+    cited = answered["anaphora"]["citations"][0]
+    assert cited["url"].startswith(f"{site.url}/docs/parking.html#:~:text=A%20parking%20permit")
+
+    del site.pages["/docs/parking.html"]
+    site.html("/docs/", "<h1>Help desk</h1><p>The help desk is closed.</p>")
+    dry = finished(running, ask(running, "POST", "/v1/sources/site/sync?dry_run=true", status=202))
+    assert {(one.document_id[-12:], one.message.partition(":")[0]) for one in dry.files} == {
+        ("parking.html", "deleted"),
+        (f"{site.url}/docs/"[-12:], "changed"),
+    }
+    assert "site/docs/parking.html" in documents(running)
+    finished(running, ask(running, "POST", "/v1/sources/site/sync", status=202))
+    assert "site/docs/parking.html" not in documents(running)
+
+    site.status = 500
+    failed = finished(running, ask(running, "POST", "/v1/sources/site/sync", status=202))
+    assert "HTTP 500" in failed.files[0].message
+    assert "site/docs.html" in documents(running), "what it does not see deleted stays"
+    finished(running, ask(running, "POST", "/v1/collections/docs/reindex", status=202))
+    assert {"site/docs.html", "leave.md"} < set(documents(running))
+
+    finished(running, ask(running, "DELETE", "/v1/sources/site", status=202))
+    assert set(documents(running)) == {"leave.md", "security.md", "travel.md"}
+    ask(running, "GET", "/v1/sources/site", status=404)
+
+
+def test_pushed_documents_replace_one_another_and_can_be_deleted(running: Running) -> None:
+    ask(running, "POST", "/v1/sources", {"name": "wiki", "collection": "wiki", "kind": "push"}, status=201)
+    place = "/v1/sources/wiki/documents/pages/42"
+    body = {"text": "# Lockers\n\nLockers are free.", "title": "Lockers", "url": "https://wiki.example.org/42"}
+    finished(running, ask(running, "PUT", place, body, status=202))
+    finished(running, ask(running, "PUT", place, {**body, "text": "Lockers cost a euro."}, status=202))
+    ((name, found),) = documents(running, "wiki").items()
+    assert (name, found["title"], found["source"]) == ("wiki/pages/42.md", "Lockers", body["url"])
+    assert "cost a euro" in ask(running, "GET", f"/v1/collections/wiki/documents/{name}")["text"]
+    finished(running, ask(running, "PUT", place, {**body, "url": "javascript:alert(1)"}, status=202))
+    assert documents(running, "wiki")[name]["source"] == name
+    finished(running, ask(running, "DELETE", place, status=202))
+    assert documents(running, "wiki") == {}
+    ask(running, "PUT", "/v1/sources/none/documents/x", body, status=404)
+    folder = {"name": "f", "collection": "docs", "kind": "folder", "location": "relative"}
+    assert "full path" in ask(running, "POST", "/v1/sources", folder, status=400)["error"]["message"]
+
+
+def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Running, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "one.md").write_text("# One\n\nThe canteen opens at noon.\n", "utf-8")
+    described = {"name": "notes", "collection": "docs", "kind": "folder", "location": str(folder), "watch": True}
+    finished(running, ask(running, "POST", "/v1/sources", described, status=201)["busy"])
+
+    async def follow() -> None:
+        following = asyncio.create_task(keep_fresh(running.service, 0.1))
+        try:
+            for number in range(100):
+                # Whoever watches needs a moment to begin.
+                (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
+                await asyncio.sleep(0.1)
+                if any(one.id == "notes/two.md" for one in await running.service.documents("docs")):
+                    return
+            raise AssertionError("the new file is not seen")
+        finally:
+            following.cancel()
+
+    running.call(follow())
+
+
+def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "one.md").write_text("# One\n\nThe canteen opens at noon.\n", "utf-8")
+
+    def run(*arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, ["sources", *arguments])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert "1 indexed" in run("add", "notes", str(folder), "-c", "docs", "--every", "6h")
+    (folder / "one.md").unlink()
+    assert "nothing was deleted" in run("sync", "notes", code=3)
+    (folder / "two.md").write_text("# Two\n\nThe canteen closes at two.\n", "utf-8")
+    assert "deleted: not done" in run("sync", "notes", "--dry-run")
+    assert "1 deleted, 1 indexed" in run("sync", "notes")
+    assert "notes" in run("list")
+    assert "1 deleted" in run("remove", "notes", "--yes")
+    assert "no source" in run("sync", "notes", code=4)
+    assert "kind folder has no branch" in run("add", "x", str(folder), "-s", "branch=main", code=3)

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,6 +80,7 @@ async def _run(
     from cli.shared.progress import progress
     from evaluation.diagnosis.gold import GoldIndex
     from evaluation.diagnosis.running import DiagnosisPlan, ask_all, judge_turns, open_diagnosis, write_diagnosis
+    from server.access import DIAGNOSIS
     from server.access.audit import at_terminal
     from server.chat import open_service
     from server.engines import open_engine
@@ -94,7 +96,7 @@ async def _run(
         places = GoldIndex(collection)
         at_once = 1 if answering == "none" else min(settings.llm.parallel, settings.server.concurrent_turns)
         with ExitStack() as stack:
-            turns = ServiceTurns(opened.seen_by(at_terminal()), settings, golds, places)
+            turns = ServiceTurns(opened.seen_by(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
             stack.callback(turns.close)
             asked = await ask_all(golds, turns, writer, plan, at_once, bar)
             judge = None

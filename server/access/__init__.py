@@ -4,10 +4,11 @@ How a person or program proves who it is, is the door's business (`server.api`).
 """
 
 from server.access.policy import Action, Seen, Whose
-from server.access.principals import DEFAULT_GROUP, EVERY_GROUP, LOCAL, NOBODY, ROLES, Principal, Role
+from server.access.principals import DEFAULT_GROUP, DIAGNOSIS, EVERY_GROUP, LOCAL, NOBODY, ROLES, Principal, Role
 
 __all__ = [
     "DEFAULT_GROUP",
+    "DIAGNOSIS",
     "EVERY_GROUP",
     "LOCAL",
     "NOBODY",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 Role: TypeAlias = Literal["reader", "agent", "operator"]
@@ -58,6 +58,9 @@ class Principal:
 
 LOCAL = Principal("local", "this machine", "operator", frozenset({EVERY_GROUP}))
 """Who acts where no key is needed, and in terminal commands."""
+
+DIAGNOSIS = replace(LOCAL, id="local:diagnosis", name="anaphora diagnose")
+"""Whose turns are asked for a diagnosis, and so are nobody's questions."""
 
 NOBODY = Principal("nobody", "nobody", "reader", frozenset())
 """Who acts where a key is needed and none was given: nothing is granted to it."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from weakref import WeakValueDictionary
 
-from server.access import LOCAL, Principal
+from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.errors import LimitReached
 from server.settings import LimitedRole, LimitsSettings
 from text.extras import need_extra
@@ -70,7 +70,7 @@ class PrincipalLimits:
 
     def quota(self, who: Principal, name: str) -> int:
         """What one principal may have of `name`, a setting of the group `limits`; 0 is no limit."""
-        return self._settings.of("local" if who.id == LOCAL.id else who.role)[name]
+        return self._settings.of("local" if who.id in (LOCAL.id, DIAGNOSIS.id) else who.role)[name]
 
     async def request(self, who: Principal) -> None:
         """Count a request. Raises LimitReached."""

@@ -1,4 +1,6 @@
-"""Counts over stored turns and traces: what a day held, how long stages took, what was refused."""
+"""Counts over stored turns and traces: what a day held, how long stages took, what was refused.
+
+What `anaphora diagnose` asked does not count."""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import json
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
-from server.access import Seen
+from server.access import DIAGNOSIS, Seen
 from server.store.dialects import day_of, json_count
 from server.store.records import DayCounts
 from server.store.schema import FEEDBACK, TRACES, TURNS, visible
@@ -58,5 +60,6 @@ def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 
 def _within(seen: Seen, collection: str, since: float) -> ColumnElement[bool]:
-    there = and_(TURNS.c.created >= since, TURNS.c.status != "pending", visible(TURNS, seen))
+    asked = and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
+    there = and_(TURNS.c.created >= since, asked, visible(TURNS, seen))
     return and_(there, TURNS.c.collection == collection) if collection else there

@@ -22,6 +22,8 @@ from evaluation.diagnosis.gold import read_gold
 from evaluation.diagnosis.verdicts import held_in
 from evaluation.errors import BadRow
 from evaluation.reports.runs import read_run
+from server.access import LOCAL, Seen
+from server.store import Database, statistics
 from testing.openai_server import FakeOpenAIServer
 
 LEAVE = {
@@ -82,7 +84,7 @@ def speaking(answer: str, rewrite: str = "KEEP") -> Callable[[dict[str, Any]], l
     return lambda request: [rewrite if "search queries" in request["messages"][0]["content"] else answer]
 
 
-def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Diagnose) -> None:
+def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Diagnose, tmp_path: Path) -> None:
     out, rows = diagnose(LEAVE, POOL)
     assert told(rows) == [("pool", "extraction", True)]
     assert rows[0]["label"] == "false negative"
@@ -90,6 +92,11 @@ def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Dia
     assert rows[0]["trace"]
     shown = json.loads(CliRunner().invoke(app, ["trace", "show", rows[0]["trace"], "--json"]).stdout)
     assert shown["calls"][0]["inputs"]["question"] == POOL["question"]
+
+    # Nobody asked these: they are in no count of what people asked.
+    database = Database(tmp_path / "home" / "anaphora.db")
+    assert database.read_blocking(lambda connection: statistics.days(connection, Seen(LOCAL), "", 0.0)) == []
+    database.close()
 
     run = read_run(out)
     assert run.kind == "diagnosis"

@@ -1,8 +1,8 @@
 """Vector stores: where the vectors of a collection's versions lie, and how the nearest are found.
 
-`protocol` says what a store is, `spec` which one a collection uses; `exact`, `chroma` and `milvus` come with
-Anaphora, and others may be declared as entry points of `anaphora.vector_stores`. Which version serves, BM25, filters
-and texts are the collection's.
+`protocol` says what a store is, `spec` which one a collection uses; `exact`, `quantised`, `chroma` and `milvus` come
+with Anaphora, and others may be declared as entry points of `anaphora.vector_stores`. Which version serves, BM25,
+filters and texts are the collection's.
 """
 
 from index.stores.protocol import (

@@ -60,24 +60,24 @@ class OpenMatrix:
     """An `OpenVectors` over a `(rows, dimension)` matrix."""
 
     def __init__(self, matrix: Vectors) -> None:
-        self._matrix = matrix
+        self.matrix = matrix
 
     def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
-        rows = np.arange(len(self._matrix)) if mask is None else np.flatnonzero(mask)
+        rows = np.arange(len(self.matrix)) if mask is None else np.flatnonzero(mask)
         if not len(rows) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        if len(rows) < _GATHERED * len(self._matrix):
-            scores = vectors @ self._matrix[rows].T
+        if len(rows) < _GATHERED * len(self.matrix):
+            scores = vectors @ self.matrix[rows].T
         else:
-            scores = _cosines(self._matrix, vectors)[:, rows]
+            scores = _cosines(self.matrix, vectors)[:, rows]
         found = []
         for line in scores:
-            best = _best(line, k)
+            best = best_places(line, k)
             found.append(Neighbours(rows[best].tolist(), line[best].tolist()))
         return found
 
     def take(self, rows: Sequence[int]) -> Vectors:
-        return np.asarray(self._matrix[list(rows)])
+        return np.asarray(self.matrix[list(rows)])
 
     def close(self) -> None:
         pass
@@ -97,7 +97,7 @@ def _cosines(matrix: Vectors, vectors: Vectors) -> Vectors:
     return scores
 
 
-def _best(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.intp]:
+def best_places(scores: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.intp]:
     """Places of the `k` highest scores, highest first, ties by place."""
     if k < len(scores):
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]

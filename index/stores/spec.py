@@ -10,7 +10,7 @@ from index.errors import StoreUnavailable
 from index.stores.protocol import VectorStore
 from text.plugins import PluginError, load_plugin
 
-BUILT_IN = ("exact", "chroma", "milvus")
+BUILT_IN = ("exact", "quantised", "chroma", "milvus")
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 
@@ -19,8 +19,8 @@ GROUP = "anaphora.vector_stores"
 class StoreSpec:
     """Which vector store, and where.
 
-    `name` is `exact`, `chroma`, `milvus`, or that of an entry point; `url` its server's address, if any. Chroma and
-    Milvus without one lie in the version's own folder.
+    `name` is `exact`, `quantised`, `chroma`, `milvus`, or that of an entry point; `url` its server's address, if any.
+    Chroma and Milvus without one lie in the version's own folder.
     """
 
     name: str = "exact"
@@ -39,6 +39,10 @@ def load_store(spec: StoreSpec) -> VectorStore:
         from index.stores.exact import ExactStore
 
         return ExactStore()
+    if spec.name == "quantised":
+        from index.stores.quantised import QuantisedStore
+
+        return QuantisedStore()
     if spec.name == "chroma":
         from index.stores.chroma import ChromaStore
 

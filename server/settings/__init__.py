@@ -100,9 +100,10 @@ class IndexSettings(SettingsGroup):
     store: str = Field(
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
-        "passages is also the fastest; `chroma` asks Chroma (extra `chroma`); `milvus` asks Milvus, for words as well "
-        "(extra `milvus`); any other name is a store that another package brings. Index again after changing it. The "
-        "measurements are in `docs/benchmarks.md`.",
+        "passages is also the fastest; `quantised` compares their signs first, for a million; `chroma` asks Chroma "
+        "(extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other name is a store that "
+        "another package brings. Index again after changing it. The measurements are in `docs/benchmarks.md` and "
+        "`docs/scale.md`.",
     )
     store_url: str = Field(
         "",
@@ -129,8 +130,8 @@ class IndexSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _one_store(self) -> Self:
-        if self.store_url and self.store == "exact":
-            raise ValueError("store_url is for a store with a server, and store is exact: take one of them out")
+        if self.store_url and self.store in ("exact", "quantised"):
+            raise ValueError(f"store_url is for a store with a server, and store is {self.store}: take one of them out")
         return self
 
     @property

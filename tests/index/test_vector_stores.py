@@ -21,12 +21,39 @@ from testing.vector_store import VectorStoreContract
 from tests.index.conftest import document
 
 CHROMA = StoreSpec("chroma")
+QUANTISED = StoreSpec("quantised")
 
 
 class TestExact(VectorStoreContract):
     @pytest.fixture
     def store(self) -> VectorStore:
         return load_store(EXACT)
+
+
+class TestQuantised(VectorStoreContract):
+    @pytest.fixture
+    def store(self) -> VectorStore:
+        return load_store(QUANTISED)
+
+
+def test_signs_find_nearly_all_that_comparing_every_vector_finds(tmp_path: Path) -> None:
+    random = np.random.default_rng(11)
+    centres = random.standard_normal((40, 200))
+    vectors = (centres[random.integers(0, 40, 6000)] + random.standard_normal((6000, 200))).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    ids = [f"{row}" for row in range(len(vectors))]
+    found: dict[StoreSpec, list[set[int]]] = {}
+    for spec in (EXACT, QUANTISED):
+        folder = tmp_path / spec.name
+        folder.mkdir()
+        load_store(spec).write(folder, ids, 200, lambda rows: vectors[list(rows)], None)
+        opened = load_store(spec).open(folder, ids, 200)
+        found[spec] = [set(near.rows) for near in opened.search(vectors[:50] + 0.02, 100)]
+    common = [len(quick & exact) for quick, exact in zip(found[QUANTISED], found[EXACT], strict=True)]
+    assert 99 <= np.mean(common) <= 100
+    (folder / "vectors.signs.npy").unlink()
+    with pytest.raises(CollectionCorrupt, match=r"vectors\.signs\.npy cannot be read"):
+        load_store(QUANTISED).open(folder, ids, 200)
 
 
 class TestChroma(VectorStoreContract):
@@ -40,11 +67,14 @@ def kept(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.name.startswith(("vectors", "dense"))}
 
 
-@pytest.mark.parametrize(("store", "files"), [(EXACT, {"vectors.npy"}), (CHROMA, {"vectors"})])
+@pytest.mark.parametrize(
+    ("store", "files"),
+    [(EXACT, {"vectors.npy"}), (QUANTISED, {"vectors.npy", "vectors.signs.npy"}), (CHROMA, {"vectors"})],
+)
 def test_vectors_lie_once_on_disk_and_move_with_the_setting(
     tmp_path: Path, documents: list[Document], words: WordEncoder, store: StoreSpec, files: set[str]
 ) -> None:
-    other = CHROMA if store == EXACT else EXACT
+    other = QUANTISED if store == EXACT else EXACT
     index_documents(tmp_path, "docs", documents, words, store=other)
     report = index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=store)
     assert report.embedded == 1, "the other vectors came over"

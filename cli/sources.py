@@ -30,16 +30,16 @@ def list_all(context: typer.Context) -> None:
 
     from cli.shared.console import open_table
 
-    def moment(seconds: float) -> str:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "–"
-
     state = state_of(context)
     table = open_table("name", "collection", "kind", "documents", "failed", "last run", "next", right=("documents",))
     for one in with_service(state, lambda service: service.sources()):
-        source, last = one.source, one.last
-        ended = f"{moment(last.began)} {showable_line(last.problem)}".strip() if last else "–"
+        source, problem = one.source, showable_line(one.last.problem) if one.last else "never read"
+        last, due = (
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
+            for moment in (one.last.began if one.last else 0, one.due)
+        )
         counts = str(one.documents), str(one.failed or "")
-        table.add_row(source.name, source.collection, source.kind, *counts, ended, moment(one.due))
+        table.add_row(source.name, source.collection, source.kind, *counts, f"{last} {problem}", due)
     state.out.print(table)
 
 
@@ -68,16 +68,8 @@ def add(
     place = str(Path(location).expanduser().absolute()) if chosen == "folder" else location
     given: dict[str, Any] = dict(one.partition("=")[::2] for one in option or ())
     try:
-        source = Source.model_validate(
-            {
-                "name": name,
-                "collection": collection or state.settings().collection,
-                "kind": chosen,
-                "location": place,
-                "every": every,
-                **given,
-            }
-        )
+        given |= {"name": name, "kind": chosen, "location": place, "every": every}
+        source = Source.model_validate({**given, "collection": collection or state.settings().collection})
     except ValidationError as error:
         said = "; ".join(f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in error.errors())
         raise InputError(f"This is no source: {said}.") from error

@@ -17,8 +17,6 @@ from index.sources.protocol import Item, Known, Pause, same, too_large, worth_ke
 from index.sources.source import Source
 from index.sources.web import parse_tree
 
-_PAGE_OF_LIST = 1000
-
 
 class BucketConnector:
     """Names the objects below the prefix; a version is an ETag."""
@@ -51,23 +49,18 @@ class BucketConnector:
                 yield Item(key, version, url=url)
             else:
                 found = self._get(f"{self._place}/{quote(key)}")
-                if found.status == 200:
-                    yield Item(key, version, found.body, url)
-                elif found.status == 404:
-                    yield Item(key, gone=True)
-                else:
-                    yield Item(key, problem=f"it is answered with HTTP {found.status}")
+                problem = f"it is answered with HTTP {found.status}" if found.status != 200 else ""
+                yield Item(key, version, found.body, url, problem=problem, gone=found.status == 404)
 
     def _listed(self, pause: Pause) -> Iterator[tuple[str, str, int]]:
         """Key, ETag and size of every object that is worth keeping."""
-        asked = {"list-type": "2", "max-keys": str(_PAGE_OF_LIST), "prefix": self._prefix}
+        asked = {"list-type": "2", "prefix": self._prefix}
         while True:
             pause(0)
             found = self._get(f"{self._place}?{urlencode(sorted(asked.items()), quote_via=quote)}")
             tree = parse_tree(found.body, html=False) if found.status == 200 else None
             if tree is None or not str(tree.tag).endswith("ListBucketResult"):
-                code = "" if tree is not None else f" HTTP {found.status}"
-                raise SourceError(f"{self._place} cannot be listed:{code or ' it is no S3 server'}. Check name and key")
+                raise SourceError(f"{self._place} cannot be listed (HTTP {found.status}): check name, key and region")
             for one in tree.iter("{*}Contents"):
                 key, version, size = (one.findtext(f"{{*}}{name}") or "" for name in ("Key", "ETag", "Size"))
                 if size.isdigit() and int(size) and worth_keeping(key, int(size)):

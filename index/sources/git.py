@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 from urllib.parse import urlsplit
 
 from index.errors import SourceError
@@ -35,10 +34,8 @@ _SETTINGS = {
     "http.lowSpeedTime": "60",
     "credential.helper": "",
     "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
     "fetch.recurseSubmodules": "false",
     "gc.autoDetach": "false",
-    "maintenance.autoDetach": "false",
 }
 _LINKS = {
     "github.com": "{place}/blob/{branch}/{{path}}",
@@ -57,57 +54,42 @@ class GitConnector:
         self._repository = cache / "repository.git"
         self._guard = guard
         self._max_bytes = max_bytes
-        self._template = self._link()
+        self._address = urlsplit(source.location)
+        place = source.location.rstrip("/").removesuffix(".git")
+        template = _LINKS.get(self._address.hostname or "", "")
+        self._link = template.format(place=place, branch=source.branch or "HEAD")
 
     def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`."""
-        self._fetch(pause)
-        with _started(self._command("cat-file", "--batch"), self._environment()) as reader:
-            for key, blob, size in self._listed():
-                pause(0)
-                if problem := too_large(size, self._max_bytes):
-                    yield Item(key, problem=problem)
-                    continue
-                content = None if same(known.get(key), blob) else _blob(reader, blob)
-                yield Item(key, blob, content, self._source.address(key, self._template))
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _link(self) -> str:
-        parts = urlsplit(self._source.location)
-        place = self._source.location.rstrip("/").removesuffix(".git")
-        return _LINKS.get(parts.hostname or "", "").format(place=place, branch=self._source.branch or "HEAD")
-
-    def _fetch(self, pause: Pause) -> None:
         if not (self._repository / "HEAD").is_file():
             self._repository.mkdir(parents=True, exist_ok=True)
             self._run(pause, "init", "--quiet", "--bare", "--template=")
         branch = f"refs/heads/{self._source.branch}" if self._source.branch else "HEAD"
-        self._run(
-            pause,
-            "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-            "--", self._source.location, f"+{branch}:{_HEAD}",
-        )  # fmt: skip
-
-    def _listed(self) -> Iterator[tuple[str, str, int]]:
-        """Path, blob and size of every ordinary file that is worth keeping."""
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+        self._run(pause, "fetch", *options, "--", self._source.location, f"+{branch}:{_HEAD}")
         below = ["--", self._source.path] if self._source.path else []
-        listing = self._run(lambda _: None, "ls-tree", "-r", "-z", "-l", "--full-tree", _HEAD, *below)
-        for line in listing.split(b"\0"):
-            about, _, path = line.partition(b"\t")
-            mode, _, blob, size = (*about.split(), b"", b"", b"", b"")[:4]
-            key = path.decode("utf-8", "replace")
-            if mode in (b"100644", b"100755") and worth_keeping(key, int(size)):
-                yield key, blob.decode(), int(size)
+        listing = self._run(pause, "ls-tree", "-r", "-z", "-l", "--full-tree", _HEAD, *below)
+        with self._started("cat-file", "--batch") as reader:
+            for line in listing.split(b"\0")[:-1]:
+                about, _, path = line.partition(b"\t")
+                mode, _, blob, size = about.decode().split()
+                key = path.decode("utf-8", "replace")
+                if not mode.startswith("100") or not worth_keeping(key, int(size)):
+                    continue
+                pause(0)
+                if problem := too_large(int(size), self._max_bytes):
+                    yield Item(key, problem=problem)
+                    continue
+                content = None if same(known.get(key), blob) else _blob(reader, blob, int(size))
+                yield Item(key, blob, content, self._source.address(key, self._link))
 
-    def _command(self, *arguments: str) -> list[str]:
-        return ["git", f"--git-dir={self._repository}", "--literal-pathspecs", *arguments]
+    def close(self) -> None:
+        """Nothing is open."""
 
     def _run(self, pause: Pause, *arguments: str) -> bytes:
         """What a command says. Raises SourceError, and what `pause` raises once it is killed."""
-        with _started(self._command(*arguments), self._environment()) as process:
-            until = time.monotonic() + _SECONDS
+        until = time.monotonic() + _SECONDS
+        with self._started(*arguments) as process:
             while True:
                 try:
                     said, complaint = process.communicate(timeout=_POLL_SECONDS)
@@ -119,11 +101,26 @@ class GitConnector:
         if process.returncode:
             words = showable_line(without_credentials(complaint.decode("utf-8", "replace")))[:500]
             raise SourceError(f"git {arguments[0]} failed for {self._source.location}: {words}")
-        return bytes(said)
+        return said
+
+    @contextmanager
+    def _started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A git process that is gone at the end of the block. Raises SourceError."""
+        command = ["git", f"--git-dir={self._repository}", "--literal-pathspecs", *arguments]
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(command, env=self._environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+        except OSError as error:
+            raise SourceError(f"git cannot be started ({error}): install it") from error
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def _environment(self) -> dict[str, str]:
         """Settings and credentials, where no list of processes shows them, and nothing of ours."""
-        parts = urlsplit(self._source.location)
+        parts = self._address
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         addresses = ",".join(f"[{one}]" if ":" in one else one for one in self._guard.addresses(host, port))
         settings = {**_SETTINGS, "http.curloptResolve": f"{host}:{port}:{addresses}"}
@@ -138,7 +135,6 @@ class GitConnector:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "true",
             "GIT_CONFIG_COUNT": str(len(settings)),
         }
         for number, (name, value) in enumerate(settings.items()):
@@ -146,40 +142,12 @@ class GitConnector:
         return environment
 
 
-class _started:  # noqa: N801  # used as a function
-    """A git process that is gone at the end of the block."""
-
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        try:
-            self._process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
-        except OSError as error:
-            raise SourceError(f"git cannot be started ({error}): install it") from error
-
-    def __enter__(self) -> subprocess.Popen[bytes]:
-        return self._process
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
-
-
-def _blob(reader: subprocess.Popen[bytes], blob: str) -> bytes:
-    wanted, answers = reader.stdin, reader.stdout
-    assert wanted is not None
-    assert answers is not None
-    wanted.write(f"{blob}\n".encode())
-    wanted.flush()
-    header = answers.readline().split()
-    if len(header) != 3 or not re.fullmatch(rb"\d+", header[2]):
-        raise SourceError(f"git has no {blob}: delete the source and add it again")
-    return _exactly(answers, int(header[2]) + 1)[:-1]
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    content = stream.read(size)
-    if len(content) != size:
-        raise SourceError("git ended before the file did")
+def _blob(reader: subprocess.Popen[bytes], blob: str, size: int) -> bytes:
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    reader.stdin.write(f"{blob}\n".encode())
+    reader.stdin.flush()
+    header, content = reader.stdout.readline(), reader.stdout.read(size + 1)[:-1]
+    if header.split()[-1:] != [str(size).encode()] or len(content) != size:
+        raise SourceError(f"git cannot read {blob}: remove the source and add it again")
     return content

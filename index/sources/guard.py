@@ -10,18 +10,20 @@ from __future__ import annotations
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import httpcore
 import httpx
 
 from index.errors import SourceError
+from index.sources.protocol import too_large
 
 AGENT = "anaphora (documentation index)"
-REDIRECTS = 5
-_CONNECT_SECONDS, _READ_SECONDS, _WHOLE_SECONDS = 10.0, 30.0, 120.0
+_REDIRECTS = 5
+_SECONDS = httpx.Timeout(30.0, connect=10.0)
+_WHOLE_SECONDS = 120.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
@@ -57,10 +59,10 @@ class Guard:
         host = host.lower().strip("[]").rstrip(".")
         try:
             found = list(self.resolve(host, port))
-            refused = [one for one in found if host not in self.private_hosts and not is_public(one)]
+            allowed = host in self.private_hosts or all(map(is_public, found))
         except (OSError, UnicodeError, ValueError) as error:
             raise SourceError(f"{host} cannot be found ({error}): check the name") from error
-        if refused or not found:
+        if not allowed or not found:
             raise SourceError(
                 f"{host} is at a private address, which nothing is asked of unless sources.private_hosts names it"
             )
@@ -73,27 +75,17 @@ class _GuardedBackend(httpcore.SyncBackend):
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        failure: Exception | None = None
-        for address in self._guard.addresses(host, port):
+    def connect_tcp(self, host: str, port: int, *more: Any, **options: Any) -> httpcore.NetworkStream:
+        *others, last = self._guard.addresses(host, port)
+        for address in others:
             try:
-                return super().connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        assert failure is not None
-        raise failure
+                return super().connect_tcp(address, port, *more, **options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+        return super().connect_tcp(last, port, *more, **options)
 
 
-class GuardedTransport(httpx.HTTPTransport):
-    """For `httpx.Client`: what the guard refuses is raised as SourceError."""
-
+class _GuardedTransport(httpx.HTTPTransport):
     def __init__(self, guard: Guard) -> None:
         super().__init__(verify=False, trust_env=False)
         self._pool.close()
@@ -103,67 +95,57 @@ class GuardedTransport(httpx.HTTPTransport):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer: where it came from after redirects, its status, headers and whole body.
-
-    `permanent` tells that every redirect on the way was for good.
-    """
+    """An answer with its whole body, the address it came from, and whether every redirect to there was for good."""
 
     url: str
+    permanent: bool
     status: int
     headers: httpx.Headers
     body: bytes
-    permanent: bool = True
 
 
-@dataclass
 class Fetcher:
     """GET requests through a guard, with bodies of at most `max_bytes`."""
 
-    guard: Guard
-    max_bytes: int
-    client: httpx.Client = field(init=False)
-
-    def __post_init__(self) -> None:
-        limits = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-        self.client = httpx.Client(
-            transport=GuardedTransport(self.guard), timeout=limits, headers={"User-Agent": AGENT}, trust_env=False
-        )
+    def __init__(self, guard: Guard, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        transport, headers = _GuardedTransport(guard), {"User-Agent": AGENT}
+        self._client = httpx.Client(transport=transport, timeout=_SECONDS, headers=headers, trust_env=False)
 
     def close(self) -> None:
-        self.client.close()
+        self._client.close()
 
     def get(
         self,
         url: str,
         headers: Mapping[str, str] | None = None,
         *,
-        redirects: int = REDIRECTS,
+        redirects: int = _REDIRECTS,
         auth: httpx.Auth | None = None,
     ) -> Fetched:
         """The answer to a GET; credentials are sent to the first address alone. Raises SourceError."""
         permanent = True
         try:
             for _ in range(redirects + 1):
-                found = self._get(url, headers or {}, auth)
+                found = self._get(url, headers or {}, auth, permanent)
                 target = found.headers.get("location", "") if found.status in (301, 302, 303, 307, 308) else ""
                 if not target or not redirects:
-                    return replace(found, permanent=permanent)
+                    return found
                 permanent = permanent and found.status in (301, 308)
                 url, auth = str(httpx.URL(url).join(target).copy_with(fragment=None)), None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error
         raise SourceError(f"{url} is reached by more than {redirects} redirects")
 
-    def _get(self, url: str, headers: Mapping[str, str], auth: httpx.Auth | None) -> Fetched:
-        until = time.monotonic() + _WHOLE_SECONDS
+    def _get(self, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, permanent: bool) -> Fetched:
+        until, body = time.monotonic() + _WHOLE_SECONDS, bytearray()
         if httpx.URL(url).scheme not in ("http", "https") or httpx.URL(url).userinfo:
             raise SourceError(f"{url[:200]} is no plain http(s) address: it is not followed")
-        with self.client.stream("GET", url, headers=dict(headers), auth=auth) as answer:
-            body = bytearray()
+        with self._client.stream("GET", url, headers=dict(headers), auth=auth) as answer:
             for chunk in answer.iter_bytes():
                 body += chunk
-                if len(body) > self.max_bytes:
-                    raise SourceError(f"{url} has more than {self.max_bytes >> 20} MiB (index.max_file_mb)")
+                if problem := too_large(len(body), self.max_bytes):
+                    raise SourceError(f"{url} is not read to its end: {problem}")
                 if time.monotonic() > until:
                     raise SourceError(f"{url} takes more than {_WHOLE_SECONDS:g} seconds")
-            return Fetched(url, answer.status_code, answer.headers, bytes(body))
+            return Fetched(url, permanent, answer.status_code, answer.headers, bytes(body))

@@ -3,8 +3,7 @@
     <folder>/source.json          the source as an operator described it
     <folder>/state.json           its documents and how the last run ended
     <folder>/files/<name>/…       its documents, for the index to read; `.addresses.json` beside them
-    <folder>/cache/               the connector's own
-    <folder>/lock                 held by whoever reads the source
+    <folder>/cache/, lock         the connector's own; held by whoever reads the source
 
 Every file is replaced as a whole. What a source did not say to be deleted stays: a run that stops in the middle
 deletes nothing that it has not seen, and a list that is empty all at once is not believed.
@@ -13,12 +12,12 @@ deletes nothing that it has not seen, and a list that is empty all at once is no
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
@@ -41,10 +40,12 @@ _PART_BYTES = 120
 _UNSAFE_CHARS = re.compile(r"[^\w .,()+@=-]")
 
 
-class Kept(BaseModel):
-    """A document of a source. `path` is its file below `files`, empty where it was never read; times are seconds."""
-
+class _Record(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class Kept(_Record):
+    """A document of a source. `path` is its file below `files`, empty where it was never read; times are seconds."""
 
     path: str = ""
     version: str = ""
@@ -54,30 +55,25 @@ class Kept(BaseModel):
     changed: float = 0.0
 
 
-class Change(BaseModel):
+class Change(_Record):
     """What a run found of one document."""
-
-    model_config = ConfigDict(frozen=True)
 
     key: str
     outcome: Outcome
     message: str = ""
 
 
-class SyncReport(BaseModel):
-    """How a run ended: what changed (at most `SHOWN` of it), how many of each outcome, and why it ended early."""
-
-    model_config = ConfigDict(frozen=True)
+class SyncReport(_Record):
+    """A run: what changed (at most `SHOWN` of it), how many of each outcome, and why it ended early."""
 
     began: float
-    seconds: float
     changes: tuple[Change, ...] = ()
     counts: dict[Outcome, int] = {}
     problem: str = ""
 
 
-class MirrorState(BaseModel):
-    """What is known of a source; `due` is when it is to be looked at again, 0 for never."""
+class MirrorState(_Record):
+    """What is known of a source; `due` is when it is to be read again, 0 for never."""
 
     documents: dict[str, Kept] = {}
     last: SyncReport | None = None
@@ -98,10 +94,10 @@ class Mirror:
         """As it was described. Raises SourceError."""
         try:
             return Source.model_validate_json((self.folder / "source.json").read_text("utf-8"))
-        except FileNotFoundError as error:
-            raise SourceError(f"there is no source {self.folder.name!r}") from error
         except (OSError, ValidationError) as error:
-            raise SourceError(f"{self.folder / 'source.json'} cannot be read ({error}): remove the source") from error
+            raise SourceError(
+                f"the source {self.folder.name} cannot be read ({error}): delete {self.folder}"
+            ) from error
 
     def write(self, source: Source) -> None:
         """Describe the source, in place of what was there."""
@@ -126,7 +122,7 @@ class Mirror:
             raise SourceError(f"the source {self.folder.name} is being read by another process: wait for it") from None
 
     def remove(self) -> None:
-        """Delete it from the disk."""
+        """Delete it from the disk. Raises SourceError where somebody reads the source."""
         with self.hold():
             shutil.rmtree(self.folder)
 
@@ -143,30 +139,43 @@ class Mirror:
         A source that cannot be read (on) is a `problem` of the report. Raises what `pause` raises, and OSError where
         nothing can be written; what was read until then is kept.
         """
-        run = _Run(self, self.state, dry_run)
-        try:
-            for item in connector.items(run.known(), pause):
-                run.take(item)
-                progress(run.done, len(run.state.documents))
-            if connector.lists_all:
-                run.delete_unlisted()
-        except SourceError as error:
-            run.problem = str(error)
-        finally:
-            run.end(self.source.seconds)
-        assert run.report is not None
-        return run.report
+        kept = {key: Known(one.version, self.files / one.path) for key, one in self.state.documents.items() if one.path}
+        known = {key: one for key, one in kept.items() if one.path.is_file()}
+        return self._run(connector.items(known, pause), connector.lists_all, self.source.seconds, dry_run, progress)
 
     def put(self, item: Item) -> SyncReport:
         """One document in place of what was there under its key, or `gone`. Whoever calls this holds it."""
-        run = _Run(self, self.state, dry_run=False)
-        run.take(item)
-        run.end(0)
-        assert run.report is not None
-        return run.report
+        return self._run([item], False, 0, False, lambda done, known: None)
 
-    def save(self, state: MirrorState) -> None:
-        """Write the addresses first: a file without its address would be indexed without it."""
+    def _run(
+        self, items: Iterable[Item], whole: bool, every: int, dry_run: bool, progress: Callable[[int, int], None]
+    ) -> SyncReport:
+        began, saved, problem = time.time(), time.monotonic(), "it was stopped"
+        run = _Run(self, dry_run)
+        try:
+            for item in items:
+                run.take(item)
+                progress(len(run.met), len(run.documents))
+                if time.monotonic() - saved > _SAVE_SECONDS and not dry_run:
+                    self._save(self.state.model_copy(update={"documents": run.documents}))
+                    saved = time.monotonic()
+            if whole:
+                run.delete_unlisted()
+            problem = ""
+        except SourceError as error:
+            problem = str(error)
+        finally:
+            changes = tuple(run.changes[:SHOWN])
+            report = SyncReport(began=began, changes=changes, counts=dict(run.counts), problem=problem)
+            if not dry_run:
+                # What was never read and is not named any more is no document.
+                documents = {key: one for key, one in run.documents.items() if one.path or key in run.met}
+                # Sources that were added together need not be asked together for ever.
+                due = time.time() + every * (1 + random.uniform(0, _JITTER)) if every else 0.0
+                self._save(MirrorState(documents=documents, last=report, due=due))
+        return report
+
+    def _save(self, state: MirrorState) -> None:
         about = {
             one.path: {"url": one.url, "title": one.title, "changed": time.strftime("%F", time.gmtime(one.changed))}
             for one in state.documents.values()
@@ -179,119 +188,87 @@ class Mirror:
 class _Run:
     """One run: takes what the source says, and keeps count."""
 
-    def __init__(self, mirror: Mirror, state: MirrorState, dry_run: bool) -> None:
-        self.state = state
-        self.problem = ""
-        self.report: SyncReport | None = None
-        self.done = 0
+    def __init__(self, mirror: Mirror, dry_run: bool) -> None:
+        self.documents = dict(mirror.state.documents)
+        self.met: set[str] = set()
+        self.changes: list[Change] = []
+        self.counts: Counter[Outcome] = Counter()
+        self._taken = {one.path.casefold() for one in self.documents.values()}
         self._mirror = mirror
         self._dry_run = dry_run
-        self._began = self._saved = time.time()
-        self._met: set[str] = set()
-        self._taken = {one.path.casefold() for one in state.documents.values()}
-        self._changes: list[Change] = []
-        self._counts: dict[Outcome, int] = {}
-
-    def known(self) -> dict[str, Known]:
-        """What is kept, as far as its file is there."""
-        files = self._mirror.files
-        kept = {key: Known(one.version, files / one.path) for key, one in self.state.documents.items() if one.path}
-        return {key: one for key, one in kept.items() if one.path.is_file()}
 
     def take(self, item: Item) -> None:
         """One document: write it, delete it, or note its problem."""
-        key, before = item.key, self.state.documents.get(item.key)
-        self._met.add(key)
-        self.done += 1
+        key, before = item.key, self.documents.get(item.key)
+        self.met.add(key)
         if item.gone:
-            if before:
-                self._delete(key, "the source has it no more")
+            self._delete(key)
         elif item.problem:
             self._fail(key, item.problem)
-        elif item.content is None:
-            if before:
-                fresh = {"version": item.version, "url": item.url, "problem": ""}
-                self.state.documents[key] = before.model_copy(update=fresh)
-                self._note(key, "unchanged")
-        else:
-            try:
-                path = before.path if before else ""
-                if not path or not path.endswith(item.suffix):
-                    path = mirror_path(self._mirror.folder.name, key, item.suffix, self._taken)
-                    self._taken.add(path.casefold())
-                if not self._dry_run:
-                    with replacing(self._mirror.files / path) as draft:
-                        draft.write_bytes(item.content)
-            except (NotADirectoryError, IsADirectoryError, FileExistsError):
-                self._fail(key, "its name is also that of a folder")
-                return
-            self.state.documents[key] = Kept(
-                path=path, version=item.version, url=item.url, title=item.title, changed=time.time()
-            )
-            self._note(key, "changed" if before and before.path else "new")
-        if time.time() - self._saved > _SAVE_SECONDS and not self._dry_run:
-            self._mirror.save(self.state)
-            self._saved = time.time()
+        elif item.content is not None:
+            self._write(item, item.content, before.path if before else "")
+        elif before:
+            fresh = {"version": item.version, "url": item.url, "problem": ""}
+            self.documents[key] = before.model_copy(update=fresh)
+            self._note(key, "unchanged")
 
     def delete_unlisted(self) -> None:
         """The source has named everything: what it did not name is deleted, unless it has named nothing at all."""
-        missing = [key for key in self.state.documents if key not in self._met]
-        if missing and not self._met:
+        missing = [key for key in self.documents if key not in self.met]
+        if missing and not self.met:
             raise SourceError(
                 f"it holds nothing any more, and had {len(missing)} documents: nothing was deleted. Check that it is "
                 "mounted and its address right; if it is meant to be empty, remove the source"
             )
         for key in missing:
-            self._delete(key, "the source has it no more")
+            self._delete(key)
 
-    def end(self, every: int) -> None:
-        """Write what is known now, and remove files that belong to no document."""
-        changes = tuple(self._changes[:SHOWN])
-        self.report = SyncReport(
-            began=self._began,
-            seconds=time.time() - self._began,
-            changes=changes,
-            counts=self._counts,
-            problem=self.problem,
-        )
-        if self._dry_run:
+    def _write(self, item: Item, content: bytes, before: str) -> None:
+        path = before
+        if not path.endswith(item.suffix) or not path:
+            path = mirror_path(self._mirror.folder.name, item.key, item.suffix, self._taken)
+            self._taken.add(path.casefold())
+        try:
+            if not self._dry_run:
+                with replacing(self._mirror.files / path) as draft:
+                    draft.write_bytes(content)
+        except (NotADirectoryError, IsADirectoryError, FileExistsError):
+            self._fail(item.key, "its name is also that of a folder")
             return
-        self.state.last = self.report
-        # Sources that were added together need not be asked together for ever.
-        self.state.due = time.time() + every * (1 + random.uniform(0, _JITTER)) if every else 0.0
-        # What was never read and is not named any more is no document.
-        for key in [key for key, one in self.state.documents.items() if not one.path and key not in self._met]:
-            del self.state.documents[key]
-        wanted = {one.path for one in self.state.documents.values()}
-        for place, _, names in os.walk(self._mirror.files, topdown=False):
-            for name in names:
-                path = Path(place, name)
-                if path.relative_to(self._mirror.files).as_posix() not in wanted and not name.startswith("."):
-                    path.unlink()
-        self._mirror.save(self.state)
+        if before != path:
+            self._unlink(before)
+        self.documents[item.key] = Kept(
+            path=path, version=item.version, url=item.url, title=item.title, changed=time.time()
+        )
+        self._note(item.key, "changed" if before else "new")
 
-    def _delete(self, key: str, message: str) -> None:
-        del self.state.documents[key]
-        self._note(key, "deleted", message)
+    def _delete(self, key: str) -> None:
+        if before := self.documents.pop(key, None):
+            self._unlink(before.path)
+            self._note(key, "deleted", "the source has it no more")
+
+    def _unlink(self, path: str) -> None:
+        if path and not self._dry_run:
+            (self._mirror.files / path).unlink(missing_ok=True)
 
     def _fail(self, key: str, problem: str) -> None:
-        before = self.state.documents.get(key) or Kept()
-        self.state.documents[key] = before.model_copy(update={"problem": problem})
+        before = self.documents.get(key) or Kept()
+        self.documents[key] = before.model_copy(update={"problem": problem})
         self._note(key, "failed", problem + ("; what was read of it before stays" if before.path else ""))
 
     def _note(self, key: str, outcome: Outcome, message: str = "") -> None:
-        self._counts[outcome] = self._counts.get(outcome, 0) + 1
+        self.counts[outcome] += 1
         if outcome != "unchanged":
-            self._changes.append(Change(key=key, outcome=outcome, message=message))
+            self.changes.append(Change(key=key, outcome=outcome, message=message))
 
 
-def mirrors(root: Path, collection: str) -> list[Mirror]:
-    """The mirrors whose documents a collection holds; those whose description is damaged are none."""
+def mirrors(root: Path, collection: str = "") -> list[Mirror]:
+    """The mirrors of one collection, or of all, by name; those whose description is damaged are none."""
     found = []
     for path in sorted(root.glob("*/source.json")):
         mirror = Mirror(root, path.parent.name)
         with suppress(SourceError):
-            if mirror.source.collection == collection:
+            if mirror.source.collection == collection or not collection:
                 found.append(mirror)
     return found
 
@@ -299,14 +276,11 @@ def mirrors(root: Path, collection: str) -> list[Mirror]:
 def mirror_path(name: str, key: str, suffix: str, taken: Collection[str]) -> str:
     """The file for a document, below `files`: readable, within it, visible, and none of `taken` (case-folded)."""
     path = key.partition("://")[2].partition("/")[2] if "://" in key else key
-    parts = [_short(_UNSAFE_CHARS.sub("_", part).strip(". ")) for part in path.split("/")]
-    parts = [part for part in parts if part] or ["index"]
-    ending = suffix or PurePosixPath(parts[-1]).suffix
-    stem = "/".join((name, *parts)).removesuffix(ending)
+    ending = suffix or PurePosixPath(path).suffix[:10]
+    stem = path.removesuffix(ending)
+    parts = [_UNSAFE_CHARS.sub("_", part).strip(". ").encode()[:_PART_BYTES] for part in stem.split("/")]
+    named = [name, *(part.decode(errors="ignore") for part in parts if part)]
+    plain = "/".join(named if named[1:] else (name, "index"))
     mark = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"{stem}-{mark}{ending}" if f"{stem}{ending}".casefold() in taken else f"{stem}{ending}"
-
-
-def _short(part: str) -> str:
-    cut = part.encode()[:_PART_BYTES].decode(errors="ignore")
-    return part if cut == part else cut + PurePosixPath(part).suffix[:10]
+    ending = _UNSAFE_CHARS.sub("_", ending)
+    return f"{plain}-{mark}{ending}" if f"{plain}{ending}".casefold() in taken else f"{plain}{ending}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeAlias
 
-PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
-SMALL = 32 * 1024
-"""Bytes of a file that is no document and comes along all the same: documents quote code that lies beside them."""
+_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+# A smaller file comes along though it is no document: documents quote code that lies beside them.
+_SMALL = 32 * 1024
 
 Pause: TypeAlias = Callable[[float], None]
 """Waits so many seconds, 0 too; raises IndexingCancelled where the work should stop."""
@@ -19,10 +19,9 @@ Pause: TypeAlias = Callable[[float], None]
 class Item:
     """What a source says of one of its documents.
 
-    `key` names it there and stays when it changes. `version` is the connector's own mark of what it saw: with the mark
-    that is known, `content` is None and the document is as it was. `url` is where a person opens it, empty where
-    nowhere; `suffix` the ending of its file where the key has another. `gone` says that it was seen to be deleted;
-    with a `problem` it could not be read, and stays as it was.
+    `key` names it there and stays when it changes. `version` is the connector's own mark of what it saw: `content` is
+    None where that is kept already. `url` is where a person opens it, empty where nowhere; `suffix` the ending of its
+    file where the key has another. `gone`: it was seen to be deleted; with a `problem` it stays as it was.
     """
 
     key: str
@@ -44,21 +43,20 @@ class Known:
 
 
 class Connector(Protocol):
-    """Reads one source. Used by one thread at a time; `items` may be called again."""
+    """Reads one source; used by one thread at a time. `lists_all`: what `items` does not name is deleted, once it has
+    come to its end."""
 
     @property
-    def lists_all(self) -> bool:
-        """Whether what `items` does not name is deleted, once it has come to its end without an error."""
+    def lists_all(self) -> bool: ...
 
     def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """What there is now, each key once; `known` is what is kept, by key.
 
-        `pause` is called before every request or file. Raises SourceError where the source cannot be read (on): what
-        was not named until then stays. Raises whatever `pause` raises.
+        `pause` is called before every request or file, and what it raises is passed on. Raises SourceError where the
+        source cannot be read (on): what was not named until then stays.
         """
 
-    def close(self) -> None:
-        """Let go of connections and processes."""
+    def close(self) -> None: ...
 
 
 def same(known: Known | None, version: str) -> bool:
@@ -71,13 +69,10 @@ def worth_keeping(name: str, size: int) -> bool:
     from index.loaders.files import suffixes
 
     path = PurePosixPath(name)
-    if any(part.startswith(".") or part in ("node_modules", "__pycache__") for part in path.parts):
-        return False
-    return path.suffix.lower() in suffixes() | PICTURES or size <= SMALL
+    hidden = any(part.startswith(".") or part in ("node_modules", "__pycache__") for part in path.parts)
+    return not hidden and (path.suffix.lower() in suffixes() | _PICTURES or size <= _SMALL)
 
 
-def too_large(size: int, max_bytes: int) -> str:
+def too_large(size: int, most: int) -> str:
     """The problem of a document of so many bytes; empty where it may have them."""
-    if size <= max_bytes:
-        return ""
-    return f"it is {size >> 20} MiB, above the limit of {max_bytes >> 20} MiB (index.max_file_mb)"
+    return f"it has {size >> 20} MiB, and {most >> 20} are allowed (index.max_file_mb)" if size > most else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from index.sources.mirror import mirrors
+from index.sources import mirrors
 from server.access import DEFAULT_GROUP, Whose, policy
 from server.chat.acting import acting
 from server.chat.collections import checked_name

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from index.errors import SourceError
-from index.sources import Item, Kept, Mirror, Source, SyncReport, open_connector
+from index.sources import Item, Kept, Mirror, Source, SyncReport, mirrors, open_connector
+from server.access import Whose
 from server.chat.acting import acting
 from server.chat.conversations import clean
 from server.chat.documents import DocumentMixin, making_a_job
@@ -30,17 +32,8 @@ _LEAST_SECONDS = 60.0
 _SUFFIXES = {"markdown": ".md", "html": ".html", "text": ".txt"}
 
 
-class SourceDocument(BaseModel):
-    """A document of a source: its address, what is wrong with it, when it changed (seconds since the epoch)."""
-
-    key: str
-    url: str
-    problem: str
-    changed: float
-
-
 class SourceSummary(BaseModel):
-    """A source and how it stands; `busy` is the job that works on its collection, `items` are its documents."""
+    """A source and how it stands; `busy` is the job that works on its collection."""
 
     source: Source
     documents: int
@@ -48,7 +41,7 @@ class SourceSummary(BaseModel):
     due: float = Field(description="When it is read again, in seconds since the epoch; 0 for never.")
     last: SyncReport | None
     busy: str | None
-    items: tuple[SourceDocument, ...] = ()
+    items: dict[str, Kept] = Field({}, description="Its documents, by what the source calls them; not in a list.")
 
 
 class PushedDocument(BaseModel):
@@ -59,7 +52,7 @@ class PushedDocument(BaseModel):
     text: str = Field(min_length=1)
     title: str = Field("", max_length=300)
     url: str = Field("", max_length=2000, description="Where people open it; citations lead there.")
-    format: str = Field("markdown", pattern="^(markdown|html|text)$")
+    format: Literal["markdown", "html", "text"] = "markdown"
 
 
 class SourceMixin(DocumentMixin):
@@ -68,30 +61,27 @@ class SourceMixin(DocumentMixin):
     @acting("documents")
     async def sources(self) -> list[SourceSummary]:
         """Every source whose collection is reached, by name."""
-        root = self.core.sources
-        names = await asyncio.to_thread(lambda: sorted(one.parent.name for one in root.glob("*/source.json")))
-        shown = []
-        for name in names:
+        seen = []
+        for mirror in await asyncio.to_thread(mirrors, self.core.sources):
             try:
-                shown.append(await self.source(name))
-            except (NotFound, Conflict):
+                seen.append((await self.source(mirror.folder.name)).model_copy(update={"items": {}}))
+            except NotFound:
                 continue
-        return [one.model_copy(update={"items": ()}) for one in shown]
+        return seen
 
     @acting("documents")
     async def source(self, name: str) -> SourceSummary:
         """One source with its documents. Raises NotFound, or Conflict where its file is damaged."""
-        mirror, source = await self._mirror(name)
+        mirror, source, _ = await self._mirror(name)
         state = await asyncio.to_thread(lambda: mirror.state)
-        kept = state.documents
         return SourceSummary(
             source=source,
-            documents=sum(1 for one in kept.values() if one.path),
-            failed=sum(1 for one in kept.values() if one.problem),
+            documents=sum(1 for one in state.documents.values() if one.path),
+            failed=sum(1 for one in state.documents.values() if one.problem),
             due=state.due,
             last=state.last,
             busy=self.core.runner.busy(source.collection),
-            items=tuple(_shown(key, one) for key, one in sorted(kept.items())),
+            items=state.documents,
         )
 
     @acting("server")
@@ -112,17 +102,19 @@ class SourceMixin(DocumentMixin):
     @making_a_job
     async def sync_source(self, name: str, *, dry_run: bool = False) -> Job:
         """Read a source now; with `dry_run` the job only says what has changed. Raises NotFound."""
-        mirror, source = await self._mirror(name)
-        whose = await self.reached(source.collection)
-        settings = self.core.settings
+        mirror, source, whose = await self._mirror(name)
 
-        def work(progress: JobProgress) -> Iterable[FileResult]:
+        def read(progress: JobProgress) -> list[FileResult]:
+            settings = self.core.settings
             if source.kind == "push":
-                return self._index_mirror(progress, mirror, source)
-            max_bytes = settings.index.max_file_mb << 20
+                return []
             with mirror.hold():
-                hosts = settings.sources.private_hosts
-                connector = open_connector(source, mirror.cache, private_hosts=hosts, max_bytes=max_bytes)
+                connector = open_connector(
+                    source,
+                    mirror.cache,
+                    private_hosts=settings.sources.private_hosts,
+                    max_bytes=settings.index.max_file_mb << 20,
+                )
                 try:
                     report = mirror.sync(
                         connector,
@@ -132,20 +124,18 @@ class SourceMixin(DocumentMixin):
                     )
                 finally:
                     connector.close()
-            indexed = [] if dry_run else self._index_mirror(progress, mirror, source)
-            return [*_told(source, report, dry_run), *indexed]
+            return _told(source, report, dry_run)
 
         await self.account("source.sync", name, collection=source.collection, group=whose.group)
-        return await self._submit("sync", source.collection, work, whose)
+        return await self._follow(mirror, source, whose, read, index=not dry_run)
 
     @acting("server")
     @making_a_job
     async def remove_source(self, name: str) -> Job:
         """Take a source and its documents away. Raises NotFound."""
-        mirror, source = await self._mirror(name)
-        whose = await self.reached(source.collection)
+        mirror, source, whose = await self._mirror(name)
 
-        def work(progress: JobProgress) -> Iterable[FileResult]:
+        def forget(progress: JobProgress) -> list[FileResult]:
             root, gone = mirror.files.resolve(), list[FileResult]()
             if self.core.opened.exists(source.collection):
                 gone = self._delete(source.collection, lambda info: Path(info.path).is_relative_to(root))
@@ -153,7 +143,7 @@ class SourceMixin(DocumentMixin):
             return gone
 
         await self.account("source.remove", name, collection=source.collection, group=whose.group)
-        return await self._submit("sync", source.collection, work, whose)
+        return await self._follow(mirror, source, whose, forget, index=False)
 
     @acting("documents")
     @making_a_job
@@ -162,8 +152,8 @@ class SourceMixin(DocumentMixin):
 
         Raises NotFound, InvalidRequest for a source of another kind, TooLarge.
         """
-        mirror, source = await self._mirror(name)
-        whose, key = await self.reached(source.collection), clean(key, MAX_KEY_CHARS, "key").strip()
+        mirror, source, whose = await self._mirror(name)
+        key = clean(key, MAX_KEY_CHARS, "key").strip()
         if source.kind != "push" or not key:
             raise InvalidRequest(f"{name} is of kind {source.kind}: documents are pushed to a source of kind push.")
         item = Item(key, gone=True)
@@ -182,11 +172,7 @@ class SourceMixin(DocumentMixin):
             await asyncio.to_thread(put)
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
-
-        def work(progress: JobProgress) -> Iterable[FileResult]:
-            return self._index_mirror(progress, mirror, source)
-
-        return await self._submit("sync", source.collection, work, whose)
+        return await self._follow(mirror, source, whose, lambda progress: [])
 
     @acting("server")
     async def sync_due(self, changed: Collection[str] = ()) -> dict[str, str]:
@@ -202,27 +188,35 @@ class SourceMixin(DocumentMixin):
                 await self.sync_source(source.name)
         return watched
 
-    async def _mirror(self, name: str) -> tuple[Mirror, Source]:
+    async def _mirror(self, name: str) -> tuple[Mirror, Source, Whose]:
         """A source that is there for whoever acts. Raises NotFound."""
         mirror, missing = Mirror(self.core.sources, name), NotFound(f"There is no source {name[:80]!r}.")
         if not is_name(name) or not await asyncio.to_thread(mirror.folder.is_dir):
             raise missing
         try:
             source = await asyncio.to_thread(lambda: mirror.source)
-            await self.reached(source.collection)
+            return mirror, source, await self.reached(source.collection)
         except NotFound:
             raise missing from None
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_damaged") from error
-        return mirror, source
 
-    def _index_mirror(self, progress: JobProgress, mirror: Mirror, source: Source) -> list[FileResult]:
-        found = self._index_root(progress, source.collection, mirror.files)
-        return [one for one in found if one.status != "unchanged"]
+    async def _follow(
+        self,
+        mirror: Mirror,
+        source: Source,
+        whose: Whose,
+        first: Callable[[JobProgress], list[FileResult]],
+        index: bool = True,
+    ) -> Job:
+        """A job that does something first, then indexes the mirror as it is; it tells of what changed."""
 
+        def work(progress: JobProgress) -> Iterable[FileResult]:
+            told = first(progress)
+            found = self._index_root(progress, source.collection, mirror.files) if index else []
+            return [*told, *(one for one in found if one.status != "unchanged")]
 
-def _shown(key: str, kept: Kept) -> SourceDocument:
-    return SourceDocument(key=key, url=kept.url, problem=kept.problem, changed=kept.changed)
+        return await self._submit("sync", source.collection, work, whose)
 
 
 def _told(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:

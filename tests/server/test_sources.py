@@ -55,7 +55,7 @@ def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running
     shown = ask(running, "GET", "/v1/sources/site")
     assert (shown["documents"], shown["failed"], shown["last"]["counts"]) == (2, 0, {"new": 2})
     assert shown["due"] > shown["last"]["began"] + 6 * 3600
-    assert [one["url"] for one in shown["items"]] == [f"{site.url}/docs/", f"{site.url}/docs/parking.html"]
+    assert [one["url"] for one in shown["items"].values()] == [f"{site.url}/docs/", f"{site.url}/docs/parking.html"]
     answered = ask(
         running, "POST", "/v1/chat/completions",
         {"model": "docs", "messages": [{"role": "user", "content": "How much is a parking permit?"}]},

@@ -94,8 +94,30 @@ def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(be
     page.click("[data-part=reindex]")
     page.wait_for_selector("[data-part=jobs] p:has-text('reindex: done')")
 
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "one.md").write_text(f"# {HOSTILE}\n\nThe valve is blue.\n")
+    page.click("[data-part=follow] summary")
+    page.fill("[data-part=source] [name=name]", "notes")
+    page.select_option("[data-part=source] [name=kind]", "folder")
+    page.fill("[data-part=source] [name=location]", str(notes))
+    page.select_option("[data-part=source] [name=every]", "6h")
+    page.get_by_role("button", name="Follow", exact=True).click()
+    followed = page.locator("[data-part=sources] tbody tr", has_text="every 6h, next").first
+    followed.wait_for()
+    followed.get_by_text("What changed").click()
+    page.wait_for_selector("[data-part=sources] td:has-text('one.md')")
+    page.get_by_role("button", name="Documents of notes").click()
+    page.wait_for_selector("dialog[open] td:has-text('one.md')")
+    is_accessible(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Dry run notes").click()
+    page.wait_for_selector("[data-part=jobs] p:has-text('sync: done')")
+    page.get_by_role("button", name="Remove notes").click()
+    followed.wait_for(state="detached")
+
     page.click("[data-part=new] summary")
-    page.fill("[name=name]", "fresh")
+    page.fill("[data-part=create] [name=name]", "fresh")
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Choose its files").click()
     chooser.value.set_files(name)

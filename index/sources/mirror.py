@@ -40,11 +40,11 @@ _PART_BYTES = 120
 _UNSAFE_CHARS = re.compile(r"[^\w .,()+@=-]")
 
 
-class _Record(BaseModel):
+class _MirrorRecord(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Kept(_Record):
+class Kept(_MirrorRecord):
     """A document of a source. `path` is its file below `files`, empty where it was never read; times are seconds."""
 
     path: str = ""
@@ -55,7 +55,7 @@ class Kept(_Record):
     changed: float = 0.0
 
 
-class Change(_Record):
+class Change(_MirrorRecord):
     """What a run found of one document."""
 
     key: str
@@ -63,7 +63,7 @@ class Change(_Record):
     message: str = ""
 
 
-class SyncReport(_Record):
+class SyncReport(_MirrorRecord):
     """A run: what changed (at most `SHOWN` of it), how many of each outcome, and why it ended early."""
 
     began: float
@@ -72,7 +72,7 @@ class SyncReport(_Record):
     problem: str = ""
 
 
-class MirrorState(_Record):
+class MirrorState(_MirrorRecord):
     """What is known of a source; `due` is when it is to be read again, 0 for never."""
 
     documents: dict[str, Kept] = {}
@@ -151,7 +151,7 @@ class Mirror:
         self, items: Iterable[Item], whole: bool, every: int, dry_run: bool, progress: Callable[[int, int], None]
     ) -> SyncReport:
         began, saved, problem = time.time(), time.monotonic(), "it was stopped"
-        run = _Run(self, dry_run)
+        run = _MirrorRun(self, dry_run)
         try:
             for item in items:
                 run.take(item)
@@ -185,7 +185,7 @@ class Mirror:
         write_text(self._state, state.model_dump_json(exclude_defaults=True))
 
 
-class _Run:
+class _MirrorRun:
     """One run: takes what the source says, and keeps count."""
 
     def __init__(self, mirror: Mirror, dry_run: bool) -> None:

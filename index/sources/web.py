@@ -41,7 +41,7 @@ _LONGEST_DELAY = 60.0
 _BOM = b"\xef\xbb\xbf"
 
 
-class _Version(NamedTuple):
+class _PageVersion(NamedTuple):
     """What is remembered of a page: validators, how many links from the first page, and a digest."""
 
     etag: str
@@ -119,7 +119,7 @@ class WebConnector:
                     waiting.append((link, deep))
 
     def _ask(self, url: str, before: Known | None) -> Fetched:
-        version = _version(before) if before else _Version("", "", 0, "")
+        version = _version(before) if before else _PageVersion("", "", 0, "")
         validators = {"If-None-Match": version.etag, "If-Modified-Since": version.modified}
         return self._fetcher.get(url, {name: value for name, value in validators.items() if value})
 
@@ -148,7 +148,7 @@ class WebConnector:
         if not page.kept or (elsewhere and (before is None or page.canonical in known)):
             return Item(url, gone=before is not None), page
         digest = hashlib.sha256(body).hexdigest()[:32]
-        version = _Version(headers.get("etag", ""), headers.get("last-modified", ""), depth, digest)
+        version = _PageVersion(headers.get("etag", ""), headers.get("last-modified", ""), depth, digest)
         content = None if before and _version(before).digest == digest else body
         return Item(url, json.dumps(version), content, url, suffix=suffix), page
 
@@ -218,8 +218,8 @@ def _origin(url: str) -> tuple[str, str]:
     return urlsplit(url)[:2]
 
 
-def _version(known: Known) -> _Version:
-    return _Version(*json.loads(known.version))
+def _version(known: Known) -> _PageVersion:
+    return _PageVersion(*json.loads(known.version))
 
 
 def _as_utf8(body: bytes, parameters: str) -> bytes:

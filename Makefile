@@ -58,6 +58,11 @@ describe: $(VENV)/.installed ## Write docs/configuration.md and docs/openapi.jso
 	@$(BIN)/anaphora config docs
 	@$(BIN)/anaphora config openapi
 
+messages: $(VENV)/.installed-dev ## Bring the translations' catalogues up to date with the code; new messages are empty there
+	@$(BIN)/pybabel -q extract -F text/locale/babel.cfg -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui
+	@$(BIN)/pybabel -q update -D anaphora -d text/locale -i text/locale/anaphora.pot -w 120 --no-fuzzy-matching --ignore-obsolete
+	@rm text/locale/anaphora.pot
+
 clean: ## Remove .venv and caches; collections and fetched models stay
 	rm -rf $(VENV) *.egg-info build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.home/*' -prune -exec rm -rf {} +

@@ -6,14 +6,17 @@ beside this one. Answers stream through Gradio's queue, everything else are sing
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import gradio as gr
 from fastapi import FastAPI
+from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Scope
 
 from server.chat import ChatService, Principal
+from text.translation import LANGUAGES, speak, spoken, wanted, words
 from ui.calls import Answer, Calls, guarded
 from ui.chat import Picture, ask
 from ui.gate import PageGate
@@ -38,8 +41,11 @@ def build(service: ChatService) -> gr.Blocks:
 
     async def answer(event: gr.EventData, request: gr.Request) -> AsyncIterator[Picture]:
         who = _principal(request)
+        _speak(request)
         async for picture in ask(service.seen_by(who), live, _tab(request), event._data):
             yield picture
+            # What comes next may run in another context.
+            _speak(request)
 
     async def stop(data: object, request: gr.Request) -> dict[str, bool]:
         stream = str(data.get("stream", "")) if isinstance(data, dict) else ""
@@ -55,6 +61,7 @@ def build(service: ChatService) -> gr.Blocks:
         """The call of that name, of whoever makes it."""
 
         async def answered(data: object, request: gr.Request) -> Answer:
+            _speak(request)
             acting = service.seen_by(_principal(request))
 
             async def admitted(data: object) -> Answer:
@@ -70,7 +77,7 @@ def build(service: ChatService) -> gr.Blocks:
 
     with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True) as blocks:
         gr.HTML(
-            html_template=render("rail.html"),
+            html_template=render("rail.html", languages=LANGUAGES),
             js_on_load=static("rail.js"),
             apply_default_css=False,
             elem_id="rail",
@@ -127,6 +134,12 @@ def _principal(request: gr.Request) -> Principal:
     return _admitted(getattr(request, "request", request).scope)
 
 
+def _speak(request: gr.Request) -> None:
+    """Answer in the language of a request: Gradio's queue runs in a context of its own."""
+    asked = getattr(request, "request", request)
+    speak(wanted(asked.cookies, asked.headers.get("accept-language")))
+
+
 def _admitted(scope: Scope) -> Principal:
     """Who was let in at the door."""
     principal: Principal = scope["state"]["principal"]
@@ -138,9 +151,17 @@ def _tab(request: gr.Request) -> tuple[str, str]:
     return _principal(request).id, request.session_hash or ""
 
 
+async def _locale() -> Response:
+    """The page's words in the language of the request, for its scripts."""
+    said = json.dumps(words(spoken()), ensure_ascii=False)
+    script = f'window.anaphoraLanguage = "{spoken()}"; window.anaphoraWords = {said};'
+    return Response(script, media_type="text/javascript", headers={"Cache-Control": "no-store"})
+
+
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     add_traces(app, service)
+    app.add_api_route("/locale.js", _locale, include_in_schema=False)
     add_shared(app, service)
     add_widget(app, service)
     add_workbench(app, service)

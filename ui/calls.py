@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, CollectionSummary, ConversationDetail, NotFound, Rating
+from text.translation import gettext
 from ui.conversations import conversations_html
 from ui.sources import read, readable_html, why_html
 from ui.templates import render
@@ -227,8 +228,9 @@ def _problem(collection: CollectionSummary) -> str:
     """One line for whoever asks; which file it is, and where, is the operator's to see."""
     if not collection.problem:
         return ""
-    state = "an older version answers" if collection.answers else "nothing can be asked"
-    return f"Files of this collection are damaged: {state} until it is indexed again."
+    if collection.answers:
+        return gettext("Files of this collection are damaged: an older version answers until it is indexed again.")
+    return gettext("Files of this collection are damaged: nothing can be asked until it is indexed again.")
 
 
 def guarded(call: Call) -> Call:
@@ -238,7 +240,7 @@ def guarded(call: Call) -> Call:
         try:
             return await call(data)
         except ValidationError:
-            return {"error": "The page sent something this server does not understand; reload the page."}
+            return {"error": gettext("The page sent something this server does not understand; reload the page.")}
         except ChatError as error:
             return {"error": error.message}
 

@@ -14,6 +14,7 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, TurnRequest
+from text.translation import gettext
 from ui.live import LiveTurns, Tab
 from ui.turns import TurnView
 
@@ -102,7 +103,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
         view.refuse(error.message)
     except Exception:  # noqa: BLE001 - the error handler: the page must hear that it failed
         _log.exception("a turn failed")
-        view.refuse("Something went wrong on the server; its log says what. Ask again, or reload the page.")
+        view.refuse(gettext("Something went wrong on the server; its log says what. Ask again, or reload the page."))
     if asked.conversation is None and conversation is not None:
         with suppress(ChatError):
             await service.delete_conversation(conversation)

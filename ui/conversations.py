@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from markupsafe import Markup
 
 from server.chat import ConversationSummary
+from text.translation import gettext
 from ui.templates import render
 
 
@@ -23,10 +24,10 @@ class Group:
 def _age(updated: float, now: datetime) -> str:
     day, today = datetime.fromtimestamp(updated).date(), now.date()
     if day >= today:
-        return "Today"
+        return gettext("Today")
     if day == today - timedelta(days=1):
-        return "Yesterday"
-    return "Last seven days" if day > today - timedelta(days=7) else "Earlier"
+        return gettext("Yesterday")
+    return gettext("Last seven days") if day > today - timedelta(days=7) else gettext("Earlier")
 
 
 def grouped(conversations: Sequence[ConversationSummary], now: datetime) -> list[Group]:
@@ -43,7 +44,7 @@ def conversations_html(
     """The list; with `query`, what a search for it found, as one group. `all_changed`: also those of others may be
     renamed and deleted."""
     if query:
-        groups = [Group("Found", list(conversations))] if conversations else []
+        groups = [Group(gettext("Found"), list(conversations))] if conversations else []
     else:
         groups = grouped(conversations, datetime.now())
     return render("conversations.html", groups=groups, query=query, all_changed=all_changed)

@@ -19,6 +19,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.chat import Principal
+from text.languages import ENGLISH
+from text.translation import spoken
+from ui.templates import direction
 
 FILES = re.compile(r"/(?:assets|static|svelte)/[\w./@-]+|/theme\.css|/favicon\.ico|/manifest\.json|/robots\.txt")
 """Files of Gradio and of the page, the same for everybody."""
@@ -26,7 +29,7 @@ CALLS = frozenset({"/gradio_api/queue/join", "/gradio_api/component_server", "/g
 """Take JSON that names a session."""
 QUEUE = "/gradio_api/queue/data"
 HEARTBEAT = re.compile(r"/gradio_api/heartbeat/([\w-]{1,64})")
-SAME_FOR_ALL = frozenset({"/", "/config", "/gradio_api/app_id", "/gradio_api/startup-events", "/gradio_api/theme.css"})
+SAME_FOR_ALL = frozenset({"/config", "/gradio_api/app_id", "/gradio_api/startup-events", "/gradio_api/theme.css"})
 """The page's frame, without anybody's content."""
 SESSION = "session_hash"
 
@@ -55,6 +58,8 @@ class PageGate:
             await self._app({**scope, "query_string": urlencode(query).encode()}, receive, send)
         elif HEARTBEAT.fullmatch(path):
             await self._app({**scope, "path": path + own, "raw_path": (path + own).encode()}, receive, send)
+        elif path == "/":
+            await self._app({**scope, "query_string": b"", "headers": _uncompressed(scope)}, receive, _InLanguage(send))
         elif path in SAME_FOR_ALL or FILES.fullmatch(path):
             await self._app({**scope, "query_string": b""}, receive, send)
         else:
@@ -94,6 +99,35 @@ class PageGate:
             return {"type": "http.request", "body": body, "more_body": False}
 
         await self._app({**scope, "headers": headers}, again, send)
+
+
+class _InLanguage:
+    """Hands on the page's frame in the language that is spoken: what it is, which way it is written, its words."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message = {}
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        self._body += message.get("body", b"")
+        if message.get("more_body", False):
+            return
+        said = f'<html lang="{spoken()}" dir="{direction()}"'.encode()
+        body = re.sub(rb'<html\s+lang="en"', said, self._body, count=1)
+        if spoken() != ENGLISH:
+            body = body.replace(b"<head>", b'<head><script src="locale.js"></script>', 1)
+        headers = [(name, value) for name, value in self._start["headers"] if name.lower() != b"content-length"]
+        headers += [(b"content-length", str(len(body)).encode()), (b"vary", b"accept-language, cookie")]
+        await self._send({**self._start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _uncompressed(scope: Scope) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
 
 
 _REPLACED = frozenset({b"content-type", b"content-length", b"transfer-encoding"})

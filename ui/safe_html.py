@@ -22,6 +22,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from text.translation import gettext
 from text.unsafe import is_showable, masked
 from ui import admonitions, formulas, markup
 from ui.annotations import Annotation, Marked, annotate_plain
@@ -44,8 +45,9 @@ _CLASSES = {
 }
 _HOST = re.compile(r"[^\s%\\<>\"'`]+")
 _EMPTY = re.compile(r"<p>\s*</p>\n?")
-_COPY = 'type="button" class="pill" data-action="copy-code" aria-label="Copy this code"'
-_CODE = f'<div class="code"><button {_COPY}>Copy</button>'
+_CODE = (
+    '<div class="code"><button type="button" class="pill" data-action="copy-code" aria-label="{name}">{word}</button>'
+)
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 
 
@@ -162,9 +164,10 @@ def render_markdown(
     marked = Marked(shown, annotations)
     html = _markdown().render(marked.source, {"images": images, "links": links})
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    code = _CODE.format(name=gettext("Copy this code"), word=gettext("Copy"))
     html = (
         _EMPTY.sub("", clean(html, images=bool(images)))
-        .replace("<pre>", f"{_CODE}<pre>")
+        .replace("<pre>", f"{code}<pre>")
         .replace("</pre>", "</pre></div>")
     )
     return marked.apply(formulas.set_formulas(html)) + note

@@ -29,6 +29,7 @@ from server.chat import (
     StandaloneView,
     WhyView,
 )
+from text.translation import gettext, message
 from text.unsafe import masked
 from ui.annotations import Highlight, LinkMark, ReferenceMark
 from ui.safe_html import NO_LINKS, link_target, render_markdown, render_plain
@@ -45,16 +46,16 @@ ReaderMark: TypeAlias = Highlight | ReferenceMark | LinkMark
 _MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
 _TABLE = re.compile(r"^\|.*\|\n\|(?: --- \|)+(?:\n\|.*\|$)*", re.MULTILINE)
 _PICTURE_WIDTH = 1000
-_RANKINGS = {"bm25": "keywords", "dense": "meaning"}
-_OTHERS = {"rerank": "cross-encoder", "document": "document you talk about"}
+_RANKINGS = {"bm25": message("keywords"), "dense": message("meaning")}
+_OTHERS = {"rerank": message("cross-encoder"), "document": message("document you talk about")}
 _LEGS = {
-    "typed": "typed question",
-    "rewritten": "question in full",
-    "expanded": "question with words added",
-    "users": "your last questions",
-    "exchange": "previous exchange",
-    "opening": "your first question",
-    "conversation": "whole conversation",
+    "typed": message("typed question"),
+    "rewritten": message("question in full"),
+    "expanded": message("question with words added"),
+    "users": message("your last questions"),
+    "exchange": message("previous exchange"),
+    "opening": message("your first question"),
+    "conversation": message("whole conversation"),
 }
 
 
@@ -147,14 +148,15 @@ def _within(highlights: Sequence[ReaderMark], start: int, end: int) -> list[Read
 
 def leg_name(name: str) -> str:
     """A leg of the search in words; one this page does not know keeps its name."""
-    return _LEGS.get(name, name)
+    return gettext(_LEGS[name]) if name in _LEGS else name
 
 
 def ranking_name(label: str) -> str:
     """`typed/bm25` in words."""
     leg, _, ranking = label.partition("/")
-    leg = leg_name(leg)
-    return f"{leg}, {_RANKINGS.get(ranking, ranking)}" if ranking else _OTHERS.get(leg, leg)
+    if not ranking:
+        return gettext(_OTHERS[leg]) if leg in _OTHERS else leg_name(leg)
+    return f"{leg_name(leg)}, {gettext(_RANKINGS[ranking]) if ranking in _RANKINGS else ranking}"
 
 
 def document_link(collection: str, document_id: str, start: int = 0, end: int = 0, part: str = "") -> str:

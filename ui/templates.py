@@ -13,6 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from text.translation import RIGHT_TO_LEFT, form, gettext, spoken
+
 FOLDER = Path(__file__).parent
 
 
@@ -30,6 +32,11 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def direction() -> str:
+    """Which way the language that is spoken is written, as `dir` says it."""
+    return "rtl" if spoken() in RIGHT_TO_LEFT else "ltr"
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -38,8 +45,11 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
-    environment.filters |= {"duration": duration, "plural": plural}
+    environment.install_gettext_callables(gettext, form, newstyle=True)  # type: ignore[attr-defined]
+    environment.globals |= {"spoken": spoken, "direction": direction}
+    environment.filters |= {"duration": duration, "plural": plural, "number": "{:,}".format}
     return environment
 
 

@@ -28,18 +28,36 @@ from server.chat import (
     SupportEvent,
     TokenEvent,
 )
+from text.translation import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import render_markdown
 from ui.sources import leg_name, sources_html
 from ui.templates import render
 
 _MARKER = re.compile(r"\[(\d{1,3})\]")
-_UNSUPPORTED = "No source that this sentence cites clearly says so."
-_UNCITED = "This sentence cites no source."
+_UNSUPPORTED = message("No source that this sentence cites clearly says so.")
+_UNCITED = message("This sentence cites no source.")
+
+_STEPS = (
+    message("Rewrite"),
+    message("Search"),
+    message("Rerank"),
+    message("Generate"),
+    message("Part"),
+    message("First token"),
+    message("Total"),
+)
+"""Steps of a turn, whose seconds are shown."""
 
 REASONS = {
-    "up": ("Right", "Well explained", "Good sources"),
-    "down": ("Wrong", "Incomplete", "Wrong sources", "Should have known", "Hard to follow"),
+    "up": (message("Right"), message("Well explained"), message("Good sources")),
+    "down": (
+        message("Wrong"),
+        message("Incomplete"),
+        message("Wrong sources"),
+        message("Should have known"),
+        message("Hard to follow"),
+    ),
 }
 
 
@@ -70,30 +88,37 @@ class Reason:
 def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     """What was decided about the question, and why."""
     reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
-    sure = "" if rewrite.confidence is None else f" Confidence: {rewrite.confidence:.0%}."
-    by = "" if rewrite.rewriter in ("", "none") else f" Rewriter: {rewrite.rewriter}."
+    sure = by = ""
+    if rewrite.confidence is not None:
+        sure = " " + gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}")
+    if rewrite.rewriter not in ("", "none"):
+        by = " " + gettext("Rewriter: %(name)s.", name=rewrite.rewriter)
     if edited or rewrite.decision == "edited":
-        return Decision("your words", "The search used the words you chose instead of the question.")
+        said = gettext("The search used the words you chose instead of the question.")
+        return Decision(gettext("your words"), said)
     match rewrite.decision:
         case "rewrite":
-            said = "The question leans on the conversation, so it was rewritten to stand on its own."
-            return Decision("rewritten", said + sure + by)
+            said = gettext("The question leans on the conversation, so it was rewritten to stand on its own.")
+            return Decision(gettext("rewritten"), said + sure + by)
         case "expand":
-            said = "The question leans on the conversation, so words of it were added to the search: "
-            return Decision("words added", f"{said}{', '.join(rewrite.expansion)}.{sure}{by}")
+            said = gettext(
+                "The question leans on the conversation, so words of it were added to the search: %(words)s.",
+                words=", ".join(rewrite.expansion),
+            )
+            return Decision(gettext("words added"), said + sure + by)
         case "parts":
-            said = "The question asks for several things, so each was searched and answered alone."
-            return Decision("asked in parts", said)
+            said = gettext("The question asks for several things, so each was searched and answered alone.")
+            return Decision(gettext("asked in parts"), said)
         case "refused":
-            said = f"A rewrite was turned down{reason}; the typed question was searched."
-            return Decision("rewrite turned down", said + by)
+            said = gettext("A rewrite was turned down%(reason)s; the typed question was searched.", reason=reason)
+            return Decision(gettext("rewrite turned down"), said + by)
         case "failed":
-            return Decision("not rewritten", f"Rewriting failed{reason}; the typed question was searched.{by}")
+            said = gettext("Rewriting failed%(reason)s; the typed question was searched.", reason=reason)
+            return Decision(gettext("not rewritten"), said + by)
     if len(rewrite.legs) > 1:
-        label, said = "with the conversation", "The question was searched as typed, along with the turns before it."
-    else:
-        label, said = "", "The question was searched as typed."
-    return Decision(label, said + sure + by)
+        said = gettext("The question was searched as typed, along with the turns before it.")
+        return Decision(gettext("with the conversation"), said + sure + by)
+    return Decision("", gettext("The question was searched as typed.") + sure + by)
 
 
 class TurnView:
@@ -199,7 +224,7 @@ class TurnView:
         ]
         for sentence in self.support:
             if not sentence.supported:
-                note = _UNSUPPORTED if sentence.cited else _UNCITED
+                note = gettext(_UNSUPPORTED if sentence.cited else _UNCITED)
                 marks.append(Doubt(sentence.answer_start, sentence.answer_end, note))
         return marks
 
@@ -210,24 +235,28 @@ class TurnView:
         if self.error:
             notices.append(Notice("error", self.error.message))
         if self.state == "interrupted":
-            notices.append(Notice("", "Stopped before the end."))
+            notices.append(Notice("", gettext("Stopped before the end.")))
         if self.state == "refused":
-            notices.append(Notice("refused", "Other words in “Searched” may find better sources."))
+            notices.append(Notice("refused", gettext("Other words in “Searched” may find better sources.")))
         if self.done and self.done.alternatives:
-            notices.append(Notice("", "Choose one, or say more: what you say next is read as the answer."))
+            notices.append(Notice("", gettext("Choose one, or say more: what you say next is read as the answer.")))
         if self.done and self.done.finish_reason == "length":
-            notices.append(Notice("", "The answer reached the longest length that is set and was cut."))
+            notices.append(Notice("", gettext("The answer reached the longest length that is set and was cut.")))
         if self.done and self.done.warning:
             notices.append(Notice("warning", self.done.warning))
         if self.done and self.done.dropped_citations:
             many = self.done.dropped_citations
-            said = "1 citation" if many == 1 else f"{many} citations"
-            notices.append(Notice("", f"{said} of nothing in the sources {'was' if many == 1 else 'were'} removed."))
+            said = ngettext(
+                "%(num)s citation of nothing in the sources was removed.",
+                "%(num)s citations of nothing in the sources were removed.",
+                many,
+            )
+            notices.append(Notice("", said))
         return notices
 
     def _timings(self) -> list[tuple[str, float]]:
         seconds = self.done.seconds if self.done else self.error.seconds if self.error else {}
-        return [(name.replace("_", " ").capitalize(), value) for name, value in seconds.items()]
+        return [(gettext(name.replace("_", " ").capitalize()), value) for name, value in seconds.items()]
 
     def html(self) -> Markup:
         """The question, what was searched for, the answer so far and what can be done with it."""
@@ -290,9 +319,14 @@ class _Shown:
         self.legs = [(leg_name(leg.name), leg) for leg in view.rewrite.legs] if view.rewrite else []
         self.timings = view._timings()
         self.sources = len(view.passages)
-        self.stage = "Writing" if view.text else "Reading the sources" if view.evidence else "Searching"
+        self.stage = gettext("Searching")
+        if view.text or view.evidence:
+            self.stage = gettext("Writing") if view.text else gettext("Reading the sources")
         if view.step is not None and (not view.text or view.step.name == "part"):
-            self.stage = f"{view.step.text} ({view.step.done + (view.step.name == 'part')} of {view.step.of})"
+            done = view.step.done + (view.step.name == "part")
+            self.stage = gettext(
+                "%(step)s (%(done)s of %(of)s)", step=gettext(view.step.text), done=done, of=view.step.of
+            )
         self.ratable, self.own, self.traced = view.ratable, view.own, view.traced
         self.version = _version(view) if view.id in view.versions and len(view.versions) > 1 else None
         self.total = view.done.seconds.get("total") if view.done else None

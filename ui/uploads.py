@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from server.chat import Job
-from ui.templates import plural, render
+from text.translation import gettext, message, ngettext
+from ui.templates import render
 
-_STATES = {"queued": "waiting", "failed": "failed", "cancelled": "cancelled", "interrupted": "interrupted"}
+_STATES = {
+    "queued": message("waiting"),
+    "failed": message("failed"),
+    "cancelled": message("cancelled"),
+    "interrupted": message("interrupted"),
+}
+_STAGES = (message("reading"), message("embedding"), message("saving"), message("indexing"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +36,12 @@ class ShownJob:
 def shown(job: Job, name: str = "") -> ShownJob:
     """A job as the page shows it."""
     if job.finished:
-        words = _STATES.get(job.state) or _outcome(job)
+        words = gettext(_STATES[job.state]) if job.state in _STATES else _outcome(job)
     elif job.total:
-        words = f"{job.stage or 'indexing'}, {job.done:,} of {job.total:,}"
+        stage = gettext(job.stage or "indexing")
+        words = gettext("%(stage)s, %(done)s of %(total)s", stage=stage, done=f"{job.done:,}", total=f"{job.total:,}")
     else:
-        words = job.stage or _STATES.get(job.state, "indexing")
+        words = gettext(job.stage or _STATES.get(job.state, "indexing"))
     problems = [f"{file.document_id}: {file.message}" for file in job.files if file.status == "failed"]
     if job.message and job.state in ("failed", "interrupted"):
         problems.insert(0, job.message)
@@ -43,10 +51,12 @@ def shown(job: Job, name: str = "") -> ShownJob:
 def _outcome(job: Job) -> str:
     passages = sum(file.passages for file in job.files)
     if any(file.status == "failed" for file in job.files):
-        return "not indexed"
+        return gettext("not indexed")
     if job.files and all(file.status == "unchanged" for file in job.files):
-        return "already there"
-    return f"ready, {plural(passages, 'passage')}" if passages else "done"
+        return gettext("already there")
+    if not passages:
+        return gettext("done")
+    return ngettext("ready, %(count)s passage", "ready, %(count)s passages", passages, count=f"{passages:,}")
 
 
 def jobs_html(jobs: Sequence[tuple[Job, str]]) -> Markup:

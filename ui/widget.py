@@ -13,6 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from server.chat import ChatService
+from text.translation import spoken, words
 from ui.templates import render, static
 
 
@@ -39,6 +40,7 @@ def add_widget(app: FastAPI, service: ChatService) -> None:
             "widget.html",
             nonce=nonce,
             style=Markup(static("widget.css")),
+            words=words(spoken()),
             script=Markup(static("widget_frame.js")),
         )
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})

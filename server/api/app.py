@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -43,6 +44,7 @@ from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
 from server.tracing import Tracing
+from text.translation import speak, wanted
 
 _DESCRIPTION = """Chat over your own documentation, with follow-up questions that work.
 
@@ -65,6 +67,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         with_keys=settings.needs_sign_in,
         lifespan=lifespan,
         middleware=[
+            Middleware(RequestLanguage),
             Middleware(RequestCounter, metrics=core.metrics),
             Middleware(RequestSpans, tracing=core.tracing),
             *door(settings, core.database),
@@ -136,6 +139,19 @@ def _describe(app: FastAPI, *, with_keys: bool) -> None:
         return schema
 
     app.openapi = described  # type: ignore[method-assign]
+
+
+class RequestLanguage:
+    """Lets everything be said in the language that the request asks for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked = HTTPConnection(scope)
+            speak(wanted(asked.cookies, asked.headers.get("accept-language")))
+        await self._app(scope, receive, send)
 
 
 class RequestCounter:

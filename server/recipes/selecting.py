@@ -20,6 +20,7 @@ from server.recipes.base import (
     within_budget,
 )
 from server.turn.events import Evidence, StepEvent
+from text.translation import message
 
 ANSWER_TOKENS = 120
 BEST = 3
@@ -70,7 +71,7 @@ async def perplexity(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
     done = 0
     async for n, found in side_by_side(pool.passages, score, tools.at_once):
         scores[n], done = found, done + 1
-        yield StepEvent(name="perplexity", done=done, of=len(scores), text="Reading the passages one by one")
+        yield StepEvent(name="perplexity", done=done, of=len(scores), text=message("Reading the passages one by one"))
     order = sorted(range(len(scores)), key=lambda n: -scores[n])
     chosen = [n for n in order if tools.beyond and scores[n] >= tools.beyond] or order[:1]
     yield replace(pool, passages=within_budget([pool.passages[n] for n in chosen], tools.budget))
@@ -79,7 +80,7 @@ async def perplexity(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
 async def prune(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
     """Of the passages together those that a model says are needed; all where it names none."""
     if len(pool.passages) > 1:
-        yield StepEvent(name="prune", done=0, of=1, text="Leaving out what is not needed")
+        yield StepEvent(name="prune", done=0, of=1, text=message("Leaving out what is not needed"))
         excerpts = "\n\n".join(f"{n}. {one.text}" for n, one in enumerate(pool.passages, start=1))
         said = await tools.asker.ask("prune", {"question": pool.question, "excerpts": excerpts}, 30)
         named = {int(one) for one in _NUMBER.findall(said)}
@@ -100,7 +101,7 @@ async def rank(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
             wins = await _wins(pool, passage, best[middle], tools.asker)
             low, high = (low, middle) if wins else (middle + 1, high)
         best = [*best[:low], passage, *best[low:]][:BEST]
-        yield StepEvent(name="rank", done=done, of=most, text="Comparing the passages")
+        yield StepEvent(name="rank", done=done, of=most, text=message("Comparing the passages"))
     yield replace(pool, passages=within_budget(best, tools.budget))
 
 

@@ -11,6 +11,7 @@ import regex
 from server.recipes.base import RecipeEvents, RecipePool, RecipeTools, RecipeUnavailable, side_by_side
 from server.turn.events import Evidence, StepEvent
 from server.turn.kinds import asks_whether
+from text.translation import message
 
 REASON_TOKENS = 90
 Vote: TypeAlias = Literal["yes", "no", "unclear"]
@@ -48,7 +49,7 @@ async def vote(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
     async for n, text in side_by_side(pool.passages, asked, tools.at_once):
         done += 1
         said[n] = read_vote(text)
-        yield StepEvent(name="vote", done=done, of=len(said), text="Asking each passage")
+        yield StepEvent(name="vote", done=done, of=len(said), text=message("Asking each passage"))
     decided = verdict([one for _, one in said])
     voters = [(passage, reason) for passage, (reason, one) in zip(pool.passages, said, strict=True) if one == decided]
     lines = [f"{reason.rstrip('.')} [{passage.n}]." for passage, reason in voters if reason]

@@ -26,6 +26,7 @@ from rewriter.conversation import Conversation
 from server.settings import RetrievalSettings
 from server.turn.events import Alternative, Evidence
 from server.turn.search import SearchPlan
+from text.translation import everywhere, gettext, message
 from text.unsafe import showable_line
 from text.words import stems
 
@@ -170,18 +171,18 @@ def alternatives(evidence: Sequence[Evidence]) -> list[Alternative]:
     return shown if len(shown) > 1 else []
 
 
-_ASKS = "I cannot tell yet what you need. Which of these is it about, or what exactly happens?"
+_ASKS = message("I cannot tell yet what you need. Which of these is it about, or what exactly happens?")
 
 
 def asked_back(conversation: Conversation) -> bool:
     """Whether the newest message is such a question: what is said next answers it, and nothing is asked again."""
-    return bool(conversation) and conversation.messages[-1].text.startswith(_ASKS)
+    return bool(conversation) and conversation.messages[-1].text.startswith(everywhere(_ASKS))
 
 
 def question_back(shown: Sequence[Alternative]) -> str:
     """The question that asks which of them is meant."""
     lines = "\n".join(f"- {one.text}" for one in shown)
-    return f"{_ASKS}\n\n{lines}"
+    return f"{gettext(_ASKS)}\n\n{lines}"
 
 
 def _cue(cues: str, words: Sequence[str]) -> float:

@@ -6,6 +6,17 @@ from pathlib import Path
 
 from server.settings import IndexSettings
 from text.languages import AUTO, ENGLISH, NAMES, language_of
+from text.translation import gettext, message
+
+_SPOKEN = (
+    message("Arabic"),
+    message("Chinese"),
+    message("English"),
+    message("French"),
+    message("German"),
+    message("Spanish"),
+)
+"""Names of languages that are translated; others are said in English."""
 
 
 def understood(index: IndexSettings) -> tuple[str, ...]:
@@ -25,6 +36,12 @@ def foreign(question: str, index: IndexSettings) -> str:
     language = language_of(question)
     if not language or language in known:
         return ""
-    names = [NAMES.get(code, code) for code in known]
-    listed = ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
-    return f"This question seems to be in {NAMES[language]}; the search understands {listed}."
+    names = [gettext(NAMES.get(code, code)) for code in known]
+    listed = names[0]
+    if len(names) > 1:
+        listed = gettext("%(names)s and %(last)s", names=", ".join(names[:-1]), last=names[-1])
+    return gettext(
+        "This question seems to be in %(language)s; the search understands %(known)s.",
+        language=gettext(NAMES[language]),
+        known=listed,
+    )

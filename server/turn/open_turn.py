@@ -39,6 +39,7 @@ from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, in_thread
 from server.turn.support import Support
 from text.recorder import current
+from text.translation import gettext
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -178,7 +179,7 @@ class OpenTurn:
         """The reply where no model is asked: quotations, or a refusal."""
         near, selection = ready.near or [], ready.selection
         if not selection.passages:
-            nothing = f"{NOTHING_FOUND} {self._foreign}".strip()
+            nothing = f"{gettext(NOTHING_FOUND)} {self._foreign}".strip()
             return [*self.reader.say(nothing), self._done("refused")]
         if ready.alternatives:
             self._watch.first_token()
@@ -190,7 +191,7 @@ class OpenTurn:
             self._watch.first_token()
             # Said once, above the first part that is quoted.
             first = self._known is None or any(one.n == 1 for one in selection.passages)
-            introduction = INTRODUCTION if first else ""
+            introduction = gettext(INTRODUCTION) if first else ""
             events = self._said(introduction if near else self._no_answer(plan, selection), near)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
         return [*events, self._done("quoted" if near else "refused")]
@@ -265,7 +266,8 @@ class OpenTurn:
             near = await in_thread(lambda: self._nearest(plan, ready.selection), lambda: "generate")
         if refused:
             return self._refused(plan, ready.selection, near)
-        return [*(self._said(NEAREST_INSTEAD, near) if near else []), self._done("answered", UNSUPPORTED)]
+        instead = self._said(gettext(NEAREST_INSTEAD), near) if near else []
+        return [*instead, self._done("answered", gettext(UNSUPPORTED))]
 
     def failed(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
         """How the turn ends where it cannot go on."""

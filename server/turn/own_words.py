@@ -2,7 +2,8 @@
 
 Refusals, announcements of quotations and answers to "thanks!" are said to the person who reads them. As history they
 would mislead: "The documents do not seem to answer this" holds words that a rewriter, a leg of the search or a model
-would take for the subject. A question asked back stays, for what is said next answers it.
+would take for the subject. A question asked back stays, for what is said next answers it. They are said in the language
+of the request, and kept out in every one.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from collections.abc import Iterable
 import regex
 
 from rewriter.conversation import Conversation, Message
+from text.translation import everywhere, gettext, message, ngettext
 
-INTRODUCTION = "No language model is at work, so these are sentences from the documents, as they stand:"
-UNSUPPORTED = "Nothing in this answer could be matched with the documents: check it against the sources."
-NEAREST_INSTEAD = "What comes nearest in the documents:"
+INTRODUCTION = message("No language model is at work, so these are sentences from the documents, as they stand:")
+UNSUPPORTED = message("Nothing in this answer could be matched with the documents: check it against the sources.")
+NEAREST_INSTEAD = message("What comes nearest in the documents:")
 """Announces the sentences that are quoted below an answer nothing supports."""
-NOTHING_FOUND = "Nothing in the documents matches this question. Try other words, or another collection."
-WELCOME = "You are welcome."
-GREETING = "Hello. What would you like to know about these documents?"
+NOTHING_FOUND = message("Nothing in the documents matches this question. Try other words, or another collection.")
+WELCOME = message("You are welcome.")
+GREETING = message("Hello. What would you like to know about these documents?")
 
-_REFUSES = "The documents do not seem to answer this."
-_NEAREST, _NONE = "; this comes nearest:", "; none of them says it."
-_OWN = frozenset((INTRODUCTION, NEAREST_INSTEAD, WELCOME, GREETING))
+_REFUSES = message("The documents do not seem to answer this.")
+_NEAREST, _NONE = message("; this comes nearest:"), message("; none of them says it.")
+_OWN = (INTRODUCTION, NEAREST_INSTEAD, WELCOME, GREETING)
 
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")
 _LONGEST = 120
@@ -72,7 +74,7 @@ def courtesy(text: str) -> str:
     thanks = _THANKS | _BYE | _PRAISE
     if not words <= thanks | _HELLO | _BESIDE:
         return ""
-    return WELCOME if words & thanks else GREETING if words & _HELLO else ""
+    return gettext(WELCOME) if words & thanks else gettext(GREETING) if words & _HELLO else ""
 
 
 def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool = False, about: str = "") -> str:
@@ -81,11 +83,15 @@ def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool 
     With `nearest` it announces the sentences that come nearest, which are to follow. `about` is said between.
     """
     names = list(dict.fromkeys(" ".join(title.split()) for title in titles))
-    shown = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
-    passages = "1 passage" if read == 1 else f"{read} passages"
-    told = f"{about} " if about else ""
-    said = f"{_REFUSES} {told}I searched for “{' '.join(searched.split())}” and read {passages}, from {shown}"
-    return said + (_NEAREST if nearest else _NONE)
+    shown = ", ".join(names[:3])
+    did = gettext(
+        "I searched for “%(words)s” and read %(passages)s, from %(documents)s",
+        words=" ".join(searched.split()),
+        passages=ngettext("%(count)s passage", "%(count)s passages", read, count=read),
+        documents=gettext("%(names)s and others", names=shown) if len(names) > 3 else shown,
+    )
+    said = " ".join(filter(None, (gettext(_REFUSES), about, did)))
+    return said + gettext(_NEAREST if nearest else _NONE)
 
 
 def remembered(messages: Iterable[Message]) -> Conversation:
@@ -110,7 +116,7 @@ def _without(text: str) -> str:
 
 def _is_own(paragraph: str) -> bool:
     return (
-        paragraph in _OWN
-        or paragraph.startswith(NOTHING_FOUND)
-        or (paragraph.startswith(_REFUSES) and paragraph.endswith((_NEAREST, _NONE)))
+        any(paragraph in everywhere(text) for text in _OWN)
+        or paragraph.startswith(everywhere(NOTHING_FOUND))
+        or (paragraph.startswith(everywhere(_REFUSES)) and paragraph.endswith(everywhere(_NEAREST) + everywhere(_NONE)))
     )

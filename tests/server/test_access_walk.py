@@ -326,6 +326,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         of_a_row(403), at("/v1/conversations/{conversation}/shares", json={})
     ),
     "DELETE /v1/conversations/{conversation_id}/shares/{share_id}": (of_a_row(403), fresh_share),
+    "GET /locale.js": (EVERYBODY, at("/locale.js")),
     "GET /shared/{secret}": (dict.fromkeys(("nobody", *PEOPLE), 404), at("/shared/guessed")),
     "POST /v1/conversations/{conversation_id}/versions": (
         of_a_row(403),

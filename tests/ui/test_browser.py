@@ -321,6 +321,57 @@ def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Sit
     contexts[1].close()
 
 
+def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, site: Site) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+    from tests.ui.conftest import Visitor
+
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="de-AT")
+    person = Visitor(context, site.address)
+    page = person.page
+
+    def language() -> list[str]:
+        root: list[str] = page.evaluate("[document.documentElement.lang, document.documentElement.dir]")
+        return root
+
+    def at_left(selector: str) -> float:
+        box = page.locator(selector).first.bounding_box()
+        assert box
+        return box["x"]
+
+    assert language() == ["de", "ltr"]
+    assert page.locator(".welcome h1").inner_text() == "Was möchten Sie wissen?"
+    assert page.get_attribute("#question", "placeholder") == "Fragen Sie zu den Dokumenten"
+    assert "Neues Gespräch" in page.locator('[data-action="new"]').inner_text()
+    assert at_left(".rail") == 0
+    person.ask("Who walks the unicorn of the seventh moon?", "refused")
+    assert person.last(".answer").startswith("Die Dokumente scheinen das nicht zu beantworten. Gesucht wurde nach „Who")
+    person.ask("How often should I descale the kettle?")
+    page.wait_for_function("document.querySelectorAll('.turn:last-child .actions [data-action=sources]').length")
+    assert re.fullmatch(r"\d Quellen?", person.last('[data-action="sources"]'))
+    assert page.locator("#language").input_value() == "de"
+
+    with page.expect_navigation():
+        page.select_option("#language", "ar")
+    page.wait_for_selector(".turn .chip")
+    assert language() == ["ar", "rtl"]
+    assert "محادثة جديدة" in page.locator('[data-action="new"]').inner_text()
+    assert page.locator(".panel h2").inner_text() == "المصادر"
+    assert at_left(".panel") == 0 < at_left(".chat") < at_left(".rail"), "the three parts are mirrored"
+    assert "every three months" in person.last(".answer")
+    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
+
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.documentElement.scrollWidth === 390")
+    assert not page.locator(".rail").is_visible()
+    page.click('[data-action="toggle-rail"]')
+    page.wait_for_selector(".rail", state="visible")
+    page.wait_for_function("document.querySelector('.rail').getBoundingClientRect().right === 390")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert person.complaints == []
+    context.close()
+
+
 def test_a_phone_has_drawers_and_no_sideways_scrolling(browser: Browser, site: Site) -> None:
     from tests.ui.conftest import Visitor
 

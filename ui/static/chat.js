@@ -1,4 +1,6 @@
 // The conversation: asking, the running turn, and what can be done with a turn afterwards.
+const { t, tn } = anaphora;
+anaphora.translate(element);
 const part = (name) => element.querySelector(`[data-part="${name}"]`);
 const turns = part("turns"), scroll = part("scroll"), question = element.querySelector("#question");
 const sendButton = element.querySelector('[data-action="send"]');
@@ -62,13 +64,13 @@ anaphora.on("models", ({ names, sharing }) => {
   element.dataset.sharing = sharing ? "1" : "";
   part("share").hidden = !conversation || !sharing;
   model.hidden = !names.length;
-  model.replaceChildren(new Option("Usual model", ""), ...names.map((name) => new Option(name, name)));
+  model.replaceChildren(new Option(t("Usual model"), ""), ...names.map((name) => new Option(name, name)));
   answeredBy(model.dataset.chosen || "");
 });
 // Somebody else's conversation is read, not gone on with.
 function lend(own) {
   question.disabled = model.disabled = !own;
-  question.placeholder = own ? invitation : "Somebody else asked here; begin a new conversation to ask";
+  question.placeholder = own ? invitation : t("Somebody else asked here; begin a new conversation to ask");
 }
 function showSources(article, cite) {
   turns.querySelectorAll(".turn.shown").forEach((turn) => turn.classList.remove("shown"));
@@ -176,9 +178,8 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   const reached = await anaphora.reached();
   asking = false;
   if (!reached) {
-    const why = "The server cannot be reached.";
-    if (place) anaphora.toast(`${why} Nothing was changed; try again.`);
-    else hold(text, `${why} Your question is kept here.`);
+    if (place) anaphora.toast(t("The server cannot be reached. Nothing was changed; try again."));
+    else hold(text, t("The server cannot be reached. Your question is kept here."));
     return false;
   }
   hold();
@@ -232,7 +233,7 @@ async function attend(stream) {
     const asked = article.querySelector(".asked").textContent;
     article.remove();
     settle();
-    hold(asked, "The connection was lost while this was being answered. Your question is kept here.");
+    hold(asked, t("The connection was lost while this was being answered. Your question is kept here."));
   }
 }
 async function stop() {
@@ -277,7 +278,7 @@ function draw(picture) {
   if (!picture.kept && conversation && !picture.conversation) here(null, "");
   if (picture.kept) anaphora.share({ conversation });
   anaphora.reachable(article);
-  say(article.dataset.state === "failed" ? "The answer failed." : "The answer is complete.");
+  say(article.dataset.state === "failed" ? t("The answer failed.") : t("The answer is complete."));
   settle();
   anaphora.emit("changed");
   suggest();
@@ -289,19 +290,19 @@ function edit(article) {
   const area = document.createElement("textarea");
   area.className = "field edit";
   area.value = asked.textContent;
-  area.setAttribute("aria-label", "Edit the question");
+  area.setAttribute("aria-label", t("Edit the question"));
   const later = turns.children.length - [...turns.children].indexOf(article) - 1;
   const row = document.createElement("div");
   row.className = "row";
   const note = document.createElement("span");
   note.className = "note";
-  note.textContent = later ? `The ${later === 1 ? "turn" : later + " turns"} after this one will stay with the version above.` : "";
+  note.textContent = later ? tn("The turn after this one will stay with the version above.", "The %(num)s turns after this one will stay with the version above.", later) : "";
   const again = document.createElement("button"), leave = document.createElement("button");
   again.type = leave.type = "button";
   again.className = "button primary";
   leave.className = "button";
-  again.textContent = "Ask again";
-  leave.textContent = "Cancel";
+  again.textContent = t("Ask again");
+  leave.textContent = t("Cancel");
   row.append(note, leave, again);
   const editor = document.createElement("div");
   editor.className = "editor";
@@ -324,7 +325,7 @@ function edit(article) {
 async function rate(article, change) {
   const state = (article.rating ??= {
     rating: article.querySelector('[data-action="rate"][aria-pressed="true"]')?.dataset.rating || null,
-    reason: article.querySelector('[data-action="reason"][aria-pressed="true"]')?.textContent || "",
+    reason: article.querySelector('[data-action="reason"][aria-pressed="true"]')?.dataset.reason || "",
   });
   Object.assign(state, change);
   const box = article.querySelector(".feedback");
@@ -332,9 +333,9 @@ async function rate(article, change) {
     button.setAttribute("aria-pressed", String(button.dataset.rating === state.rating));
   for (const pill of box.querySelectorAll('[data-action="reason"]')) {
     pill.hidden = pill.dataset.rating !== state.rating;
-    pill.setAttribute("aria-pressed", String(pill.textContent === state.reason));
+    pill.setAttribute("aria-pressed", String(pill.dataset.reason === state.reason));
   }
-  box.querySelector(".feedback-title").textContent = state.rating === "up" ? "What was good?" : "What was wrong?";
+  box.querySelector(".feedback-title").textContent = state.rating === "up" ? t("What was good?") : t("What was wrong?");
   return anaphora.call(server, "rate", {
     turn: article.dataset.turn, rating: state.rating, reason: state.reason, comment: box.querySelector("textarea").value,
   });
@@ -345,10 +346,10 @@ const actions = {
     const id = conversation, answer = await anaphora.call(server, "share", { id });
     if (!answer) return;
     const link = new URL(answer.path, location.href).href;
-    const said = `Whoever has this link reads the conversation for ${answer.days} days: ${link}`;
+    const said = tn("Whoever has this link reads the conversation for %(num)s day: %(link)s", "Whoever has this link reads the conversation for %(num)s days: %(link)s", answer.days, { link });
     const copied = await Promise.resolve().then(() => navigator.clipboard.writeText(link)).then(() => true, () => false);
-    if (!copied) prompt("The browser did not allow copying; copy the link from here:", link);
-    anaphora.toast(copied ? `The link was copied. ${said}` : said, () => anaphora.call(server, "unshare", { id, turn: answer.share }));
+    if (!copied) prompt(t("The browser did not allow copying; copy the link from here:"), link);
+    anaphora.toast(copied ? t("The link was copied.") + " " + said : said, () => anaphora.call(server, "unshare", { id, turn: answer.share }));
   },
   send: () => send(),
   stop: () => stop(),
@@ -377,11 +378,11 @@ const actions = {
     copy.remove();
     try {
       await navigator.clipboard.writeText(text);
-      say("Copied.");
+      say(t("Copied."));
       target.classList.add("done");
       setTimeout(() => target.classList.remove("done"), 1200);
     } catch {
-      anaphora.toast("The browser did not allow copying; select the text instead.");
+      anaphora.toast(t("The browser did not allow copying; select the text instead."));
     }
   },
   rate: async (target, article) => {
@@ -389,16 +390,16 @@ const actions = {
     const rating = same ? null : target.dataset.rating;
     const box = article.querySelector(".feedback");
     box.hidden = !rating;
-    if (await rate(article, { rating, reason: "" })) say(rating ? "Thank you, noted." : "Taken back.");
+    if (await rate(article, { rating, reason: "" })) say(rating ? t("Thank you, noted.") : t("Taken back."));
   },
   reason: (target, article) => {
-    const reason = target.getAttribute("aria-pressed") === "true" ? "" : target.textContent;
+    const reason = target.getAttribute("aria-pressed") === "true" ? "" : target.dataset.reason;
     rate(article, { reason });
   },
   feedback: async (target, article) => {
     if (!(await rate(article, {}))) return;
     article.querySelector(".feedback").hidden = true;
-    say("Thank you, noted.");
+    say(t("Thank you, noted."));
   },
   "feedback-close": (target, article) => { article.querySelector(".feedback").hidden = true; },
 };

@@ -47,6 +47,32 @@
     morphChildren(old, fresh);
   }
 
+  // The page's words: English stands in the scripts, and `locale.js` brings the others. `%(name)s` stands for a value.
+  const words = window.anaphoraWords || {}, language = window.anaphoraLanguage || "en";
+  // The frame's program has its own idea of the language.
+  const named = () => { if (root.lang !== language) root.lang = language; };
+  named();
+  new MutationObserver(named).observe(root, { attributeFilter: ["lang"] });
+  const fill = (text, values) => text.replace(/%\((\w+)\)s/g, (_, name) => values[name]);
+  const t = (text, values = {}) => fill(words[text] || text, values);
+  const order = ["zero", "one", "two", "few", "many", "other"];
+  function tn(one, many, num, values = {}) {
+    const forms = words[one] || [one, many], kind = new Intl.PluralRules(language).select(num);
+    const form = forms.length === 6 ? order.indexOf(kind) : kind === "one" ? 0 : forms.length - 1;
+    return fill(forms[Math.min(form, forms.length - 1)], { num: num.toLocaleString(language), ...values });
+  }
+  // The frame of each part is the same for everybody, and English until it is here.
+  function translate(node) {
+    if (node.nodeType === Node.TEXT_NODE) {
+      const text = node.nodeValue.trim();
+      if (words[text]) node.nodeValue = node.nodeValue.replace(text, words[text]);
+      return;
+    }
+    for (const name of ["aria-label", "title", "placeholder"])
+      if (node.getAttribute?.(name)) node.setAttribute(name, t(node.getAttribute(name)));
+    for (const child of (node.content || node).childNodes) translate(child);
+  }
+
   // The other tabs of this browser hear what has changed: ids, never texts.
   const tabs = new BroadcastChannel("anaphora");
   tabs.onmessage = ({ data }) => window.anaphora.emit("elsewhere", data);
@@ -55,6 +81,12 @@
     element: (html) => parse(html).firstElementChild,
     emit: (name, detail) => document.dispatchEvent(new CustomEvent("anaphora:" + name, { detail })),
     on: (name, handler) => document.addEventListener("anaphora:" + name, (event) => handler(event.detail || {})),
+    language, t, tn, translate,
+    // The language that somebody chose stays chosen in this browser.
+    speak(language) {
+      document.cookie = `anaphora-language=${language}; path=/; max-age=31536000; samesite=lax`;
+      location.reload();
+    },
     share: (detail) => tabs.postMessage(detail),
     // Whether the server can be reached at all.
     async reached() {
@@ -78,10 +110,10 @@
       try {
         answer = await server[name](data);
       } catch {
-        answer = { error: "The server did not answer. Check that it is running, then try again." };
+        answer = { error: t("The server did not answer. Check that it is running, then try again.") };
       }
       if (!answer || answer.error) {
-        this.toast((answer && answer.error) || "The server did not answer. Try again.");
+        this.toast((answer && answer.error) || t("The server did not answer. Try again."));
         return null;
       }
       return answer;
@@ -92,7 +124,7 @@
       if (!toasts) {
         toasts = document.createElement("section");
         toasts.className = "toasts";
-        toasts.setAttribute("aria-label", "Messages");
+        toasts.setAttribute("aria-label", t("Messages"));
         document.body.appendChild(toasts);
       }
       [...toasts.children].filter((old) => !undo && old.textContent === text).forEach((old) => old.remove());
@@ -103,7 +135,7 @@
       if (undo) {
         const button = document.createElement("button");
         button.type = "button";
-        button.textContent = "Undo";
+        button.textContent = t("Undo");
         button.onclick = () => { toast.remove(); undo(); };
         toast.append(" ", button);
       }
@@ -142,8 +174,8 @@
     const action = event.target.closest?.("[data-action]")?.dataset.action;
     if (action === "copy-code") {
       const button = event.target.closest("button"), code = button.nextElementSibling.textContent.replace(/\n$/, "");
-      const done = (word) => { button.textContent = word; setTimeout(() => { button.textContent = "Copy"; }, 1500); };
-      navigator.clipboard.writeText(code).then(() => done("Copied"), () => done("Not allowed"));
+      const done = (word) => { button.textContent = word; setTimeout(() => { button.textContent = t("Copy"); }, 1500); };
+      navigator.clipboard.writeText(code).then(() => done(t("Copied")), () => done(t("Not allowed")));
     } else if (action === "skip") {
       event.preventDefault(); // the page's base address would make another page of it
       document.getElementById("question").focus();

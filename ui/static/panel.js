@@ -1,4 +1,6 @@
 // The sources of the turn that is looked at, and the reader of whole documents.
+const { t } = anaphora;
+anaphora.translate(element);
 const part = (name) => element.querySelector(`[data-part="${name}"]`);
 const body = part("sources"), reader = part("reader");
 const empty = body.innerHTML;
@@ -106,7 +108,7 @@ element.addEventListener("click", (event) => {
   const target = event.target.closest("[data-action]");
   if (target?.dataset.action === "readable") return makeReadable(target);
   if (target?.dataset.action === "copy-readable")
-    return navigator.clipboard.writeText(target.dataset.text).then(() => anaphora.toast("Copied."), () => anaphora.toast("The browser does not let this page copy."));
+    return navigator.clipboard.writeText(target.dataset.text).then(() => anaphora.toast(t("Copied.")), () => anaphora.toast(t("The browser does not let this page copy.")));
   if (target?.dataset.action === "original") {
     const box = target.closest(".readable-body"), shown = target.getAttribute("aria-pressed") === "true";
     target.setAttribute("aria-pressed", String(!shown));

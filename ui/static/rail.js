@@ -1,4 +1,6 @@
 // The conversations on the left, the choice of collection, and uploads.
+const { t } = anaphora;
+anaphora.translate(element);
 const part = (name) => element.querySelector(`[data-part="${name}"]`);
 const find = element.querySelector("#find");
 const collection = element.querySelector("#collection");
@@ -38,7 +40,7 @@ async function collections(chosen) {
   anaphora.emit("models", { names: answer.models, sharing: answer.sharing });
   const wanted = chosen || collection.value || answer.chosen;
   collection.replaceChildren(...answer.collections.map(({ name, documents, problem }) => {
-    const option = new Option(`${name} (${documents.toLocaleString()})`, name);
+    const option = new Option(`${name} (${documents.toLocaleString(anaphora.language)})`, name);
     option.dataset.problem = problem;
     return option;
   }));
@@ -62,7 +64,7 @@ function rename(row) {
   input.className = "field rename";
   input.value = link.querySelector(".title").textContent;
   input.maxLength = 200;
-  input.setAttribute("aria-label", "New title");
+  input.setAttribute("aria-label", t("New title"));
   link.hidden = true;
   row.prepend(input);
   input.select();
@@ -91,7 +93,7 @@ function remove(row) {
   leaving.set(id, setTimeout(() => removed(id), UNDONE_WITHIN));
   if (here) anaphora.emit("new");
   mark();
-  anaphora.toast("The conversation is deleted.", () => {
+  anaphora.toast(t("The conversation is deleted."), () => {
     clearTimeout(leaving.get(id));
     if (!leaving.delete(id)) return;
     mark();
@@ -123,7 +125,7 @@ function transfer(file, told) {
     request.open("POST", new URL(place, document.baseURI));
     request.responseType = "json";
     request.upload.onprogress = ({ loaded, total }) => total && told(loaded / total);
-    const refused = () => reject(new Error(request.response?.error?.message || "It may be larger than this server accepts."));
+    const refused = () => reject(new Error(request.response?.error?.message || t("It may be larger than this server accepts.")));
     request.onload = () => (request.status === 202 ? resolve(request.response.id) : refused());
     request.onerror = request.onabort = refused;
     request.send(form);
@@ -137,21 +139,21 @@ async function send(chosen) {
     name.className = "name";
     name.textContent = file.name;
     sent.className = "meta";
-    sent.textContent = "sending";
+    sent.textContent = t("sending");
     words.append(name, sent);
     const bar = document.createElement("progress");
     bar.max = 1;
-    bar.setAttribute("aria-label", `Sending ${file.name}`);
+    bar.setAttribute("aria-label", t("Sending %(name)s", { name: file.name }));
     row.append(words, bar);
     part("jobs").before(row);
     try {
       const job = await transfer(file, (share) => {
         bar.value = share;
-        sent.textContent = `sending, ${Math.floor(100 * share)} %`;
+        sent.textContent = t("sending, %(percent)s", { percent: `${Math.floor(100 * share)} %` });
       });
       jobs[job] = file.name;
     } catch (error) {
-      anaphora.toast(`${file.name} could not be sent. ${error.message}`);
+      anaphora.toast(t("%(name)s could not be sent.", { name: file.name }) + " " + error.message);
     }
     row.remove();
   }
@@ -205,6 +207,9 @@ files.addEventListener("change", () => {
   send([...files.files]);
   files.value = "";
 });
+const language = element.querySelector("#language");
+language.value = anaphora.language;
+language.addEventListener("change", () => anaphora.speak(language.value));
 collection.addEventListener("change", () => {
   warn();
   anaphora.emit("collection", { name: collection.value, chosen: true });

@@ -1,5 +1,6 @@
 // The page in the frame of a web site: whatever is said is written as text alone.
 const given = new URLSearchParams(location.hash.slice(1));
+const t = (text) => words[text] || text;
 const turns = document.getElementById("turns"), form = document.getElementById("form");
 const question = document.getElementById("question"), button = form.querySelector("button");
 const history = []; // what was said, for follow-ups; it lives as long as the frame
@@ -14,7 +15,7 @@ function add(parent, name, kind, text = "") {
 function sources(parent, done) {
   if (!done.citations.length) return;
   const box = add(parent, "details");
-  add(box, "summary", "", done.citations.length === 1 ? "1 source" : `${done.citations.length} sources`);
+  add(box, "summary", "", `${t("Sources")}: ${done.citations.length}`);
   for (const one of done.citations) {
     add(box, "p", "", `[${one.n}] ${[one.title, ...one.heading].filter(Boolean).join(" › ")}`);
     add(box, "blockquote", "", one.quote);
@@ -54,7 +55,7 @@ async function ask(text) {
     sources(turn, done);
   } else {
     answer.classList.add("failed");
-    answer.textContent = failed || "The connection was lost. Ask again.";
+    answer.textContent = failed || t("The connection was lost. Ask again.");
   }
   turn.dataset.state = done ? done.status : "failed";
   turns.scrollTop = turns.scrollHeight;

@@ -363,7 +363,7 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
 
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth === 390")
-    assert not page.locator(".rail").is_visible()
+    page.wait_for_selector(".rail", state="hidden")
     page.click('[data-action="toggle-rail"]')
     page.wait_for_selector(".rail", state="visible")
     page.wait_for_function("document.querySelector('.rail').getBoundingClientRect().right === 390")

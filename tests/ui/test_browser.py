@@ -323,6 +323,7 @@ def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Sit
 
 def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, site: Site) -> None:
     from axe_playwright_python.sync_playwright import Axe
+
     from tests.ui.conftest import Visitor
 
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="de-AT")

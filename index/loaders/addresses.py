@@ -23,8 +23,7 @@ _FILE = ".addresses.json"
 _WORDS = 4
 """So many words at each end of a long sentence tell where it stands."""
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_ESCAPED = re.compile(r"\\([^\w\s])")
-_MARKUP = re.compile(r"^\s*(?:#+|[-*+>]|\d+[.)])\s+|\*+|`+|~~|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
+_MARKUP = re.compile(r"\\([^\w\s]|_)|^\s*(?:#+|[-*+>]|\d+[.)])\s+|\*+|`+|~~|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
 
 About = Mapping[str, str]
 NOTHING: About = {}
@@ -77,7 +76,7 @@ def address_at(source: str, quote: str, page: int | None = None) -> str:
     url, mark = web_address(source).partition("#")[::2]
     if not url or page:
         return f"{url}#page={page}" if url else ""
-    plain = _MARKUP.sub("", _ESCAPED.sub(r"\1", _LINK.sub(r"\1", quote)))
+    plain = _MARKUP.sub(r"\1", _LINK.sub(r"\1", quote))
     lines = [max(line.split("|"), key=len).split() for line in plain.splitlines()]
     lines = [words for words in lines if any(map(str.isalnum, "".join(words)))]
     if not lines:

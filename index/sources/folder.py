@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from index.errors import SourceError
+from index.sources.guard import Guard
 from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
 from index.sources.source import Source
 
@@ -16,7 +17,7 @@ class FolderConnector:
 
     lists_all = True
 
-    def __init__(self, source: Source, max_bytes: int) -> None:
+    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
         self._source = source
         self._root = Path(source.location)
         self._max_bytes = max_bytes
@@ -56,3 +57,6 @@ class FolderConnector:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+connect = FolderConnector

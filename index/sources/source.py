@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
@@ -75,9 +76,12 @@ class Source(BaseModel):
         if self.path.startswith(("/", "-", ":")) or ".." in self.path.split("/"):
             raise ValueError("path is a folder of the repository, such as docs/en")
         web = [self.location] if self.kind in ("git", "web") else []
-        web += [one for one in (self.link, self.sitemap, self.prefix, self.endpoint) if one]
-        for address in web:
-            checked_address(address)
+        for address in (*web, *filter(None, (self.link, self.sitemap, self.prefix, self.endpoint))):
+            parts = urlsplit(address)
+            if parts.scheme not in ("http", "https") or not parts.hostname or not is_showable(address):
+                raise ValueError("it is no address that begins with https:// or http://")
+            if "@" in parts.netloc:
+                raise ValueError("leave user and password out of the address: docs/sources.md says where they go")
         return self
 
     @property
@@ -96,16 +100,6 @@ class Source(BaseModel):
         return os.environ.get(f"ANAPHORA_SOURCE_{re.sub(r'[^A-Z0-9]', '_', self.name.upper())}_{what}", "")
 
 
-def checked_address(address: str) -> str:
-    """`address` if it is an http(s) address without credentials. Raises ValueError."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not is_showable(address):
-        raise ValueError("it is no address that begins with https:// or http://")
-    if "@" in parts.netloc:
-        raise ValueError("leave user and password out of the address: docs/sources.md says where they go")
-    return address
-
-
 def guess(location: str) -> SourceKind:
     """The kind of a source, by where it lies."""
     if location.startswith("s3://"):
@@ -120,27 +114,14 @@ def guess(location: str) -> SourceKind:
 def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str], max_bytes: int) -> Connector:
     """What reads this source. `cache` is a folder of its own; only `private_hosts` may have private addresses.
 
-    Raises SourceError, for documents of `push` too: those are brought.
+    Raises SourceError, for a source that documents are pushed to as well.
     """
-    if source.kind == "folder":
-        from index.sources.folder import FolderConnector
+    from index.sources.guard import Guard
 
-        return FolderConnector(source, max_bytes)
     if source.kind == "push":
         raise SourceError(f"{source.name} is not read from anywhere: documents are pushed to it")
-    from index.sources.guard import Fetcher, Guard
-
+    if source.kind in ("web", "s3"):
+        need_extra("sources", f"A source of kind {source.kind}", "protego", "httpx_auth", error=SourceError)
     guard = Guard(frozenset(name.lower() for name in private_hosts))
-    if source.kind == "git":
-        from index.sources.git import GitConnector
-
-        return GitConnector(source, cache, guard, max_bytes)
-    need_extra("sources", f"A source of kind {source.kind}", "protego", "httpx_auth", error=SourceError)
-    fetcher = Fetcher(guard, max_bytes)
-    if source.kind == "web":
-        from index.sources.web import WebConnector
-
-        return WebConnector(source, fetcher)
-    from index.sources.bucket import BucketConnector
-
-    return BucketConnector(source, fetcher)
+    connector: Connector = import_module(f"index.sources.{source.kind}").connect(source, cache, guard, max_bytes)
+    return connector

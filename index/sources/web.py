@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from index.errors import SourceError
-from index.sources.guard import AGENT, Fetched, Fetcher
+from index.sources.guard import AGENT, Fetched, Fetcher, Guard
 from index.sources.protocol import Item, Known, Pause
 from index.sources.source import Source
 from text.unsafe import is_showable
@@ -63,9 +64,9 @@ class WebConnector:
 
     lists_all = False
 
-    def __init__(self, source: Source, fetcher: Fetcher) -> None:
+    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
         self._source = source
-        self._fetcher = fetcher
+        self._fetcher = Fetcher(guard, max_bytes)
         self._start = canonical(source.location)
         self._prefix = source.prefix or self._start[: self._start.rindex("/") + 1]
 
@@ -264,3 +265,6 @@ def _page(body: bytes, url: str, robots_header: str = "") -> _Page:
             links[canonical(href)] = None
     told = {rule.strip() for rule in rules.split(",")}
     return _Page(() if told & {"nofollow", "none"} else tuple(links), own, not told & {"noindex", "none"})
+
+
+connect = WebConnector

@@ -12,9 +12,11 @@ import pytest
 
 from index.errors import SourceError
 from index.sources import Connector, Mirror, Source, open_connector
+from index.sources.git import GitConnector
+from index.sources.guard import Guard
 from index.sources.source import guess
 from testing.connector import ConnectorContract, Place
-from tests.web_servers import FakeBucket, FakeSite, git_server
+from tests.web_servers import FakeBucket, FakeSite, answer, git_server, serving
 
 HERE = ("127.0.0.1",)
 
@@ -246,6 +248,29 @@ def test_git_sends_its_token_to_the_server_and_tells_it_nobody(tmp_path: Path, m
         with pytest.raises(SourceError, match="private address"):
             list(private.items({}, lambda _: None))
         assert len(asked) == before
+
+
+def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_path: Path) -> None:
+    place = GitPlace(tmp_path / "served" / "code")
+    place.root.mkdir(parents=True)
+    place.git("init", "-q")
+    place.put("one.md", "# One")
+
+    def names(url: str) -> list[str]:
+        source = Source(name="code", collection="docs", kind="git", location=url)
+        guard = Guard(frozenset({"code.example"}), lambda host, port: ["127.0.0.1"])
+        return [item.key for item in GitConnector(source, tmp_path / "cache", guard, 10_000).items({}, lambda _: None)]
+
+    with git_server(place.root.parent) as (url, asked):
+        port = url.rpartition(":")[2]
+        assert names(f"http://code.example:{port}/code/.git") == ["docs/one.md"]
+        asked.clear()
+        with (
+            serving(lambda request: answer(request, 302, b"", {"Location": f"{url}{request.path}"})) as other,
+            pytest.raises(SourceError, match="git fetch failed"),
+        ):
+            names(f"http://code.example:{other}/code/.git")
+        assert asked == []
 
 
 def test_the_kind_is_told_by_the_location() -> None:

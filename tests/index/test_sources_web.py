@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +279,26 @@ def test_a_name_that_means_another_machine_a_moment_later_gains_nothing(
     assert connected == ["93.184.216.34"]
     with pytest.raises(SourceError, match="private address"):
         fetcher(lambda host, port: ["93.184.216.34", "10.0.0.1"]).get("http://both.example/")
+
+
+def test_certificates_are_checked(fetcher: Fetch, tmp_path: Path) -> None:
+    made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
+    subprocess.run(
+        ["openssl", *made, "-keyout", tmp_path / "k", "-out", tmp_path / "c"], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "c", tmp_path / "k")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with suppress(OSError), context.wrap_socket(server.accept()[0], server_side=True):
+                pass
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        with pytest.raises(SourceError, match="certificate"):
+            fetcher(None, "127.0.0.1").get(f"https://127.0.0.1:{server.getsockname()[1]}/")
+        thread.join()
 
 
 def test_validators_depth_and_digest_are_what_a_version_is(mirror: Mirror, site: FakeSite) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,10 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
     (folder / "one.md").write_text("# One\n\nThe canteen opens at noon.\n", "utf-8")
     described = {"name": "notes", "collection": "docs", "kind": "folder", "location": str(folder), "watch": True}
     finished(running, ask(running, "POST", "/v1/sources", described, status=201)["busy"])
+    scheduled = {"name": "due", "collection": "other", "kind": "folder", "location": str(folder), "every": "1h"}
+    finished(running, ask(running, "POST", "/v1/sources", scheduled, status=201)["busy"])
+    state = running.service.settings.home / "sources" / "due" / "state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text("utf-8")), "due": 1.0}), "utf-8")
 
     async def follow() -> None:
         following = asyncio.create_task(keep_fresh(running.service, 0.1))
@@ -118,13 +124,19 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
                 # Whoever watches needs a moment to begin.
                 (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
                 await asyncio.sleep(0.1)
-                if any(one.id == "notes/two.md" for one in await running.service.documents("docs")):
+                found = [one.id for name in ("docs", "other") for one in await running.service.documents(name)]
+                if {"notes/two.md", "due/two.md"} <= set(found):
                     return
             raise AssertionError("the new file is not seen")
         finally:
             following.cancel()
 
     running.call(follow())
+    assert ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000
+    with running.client() as client:
+        while client.delete("/v1/collections/other").status_code != 204:
+            time.sleep(0.05)
+    ask(running, "GET", "/v1/sources/due", status=404)
 
 
 def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ the environment) the bucket is asked as anybody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import httpx
 
 from index.errors import SourceError
-from index.sources.guard import Fetched, Fetcher
+from index.sources.guard import Fetched, Fetcher, Guard
 from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
 from index.sources.source import Source
 from index.sources.web import parse_tree
@@ -23,12 +24,12 @@ class BucketConnector:
 
     lists_all = True
 
-    def __init__(self, source: Source, fetcher: Fetcher) -> None:
+    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
         bucket, _, self._prefix = source.location.removeprefix("s3://").partition("/")
         endpoint = source.endpoint or f"https://s3.{source.region}.amazonaws.com"
         self._place = f"{endpoint.rstrip('/')}/{bucket}"
         self._source = source
-        self._fetcher = fetcher
+        self._fetcher = Fetcher(guard, max_bytes)
         self._auth: httpx.Auth | None = None
         if key := source.secret("KEY"):
             from httpx_auth import AWS4Auth
@@ -72,3 +73,6 @@ class BucketConnector:
 
     def _get(self, url: str) -> Fetched:
         return self._fetcher.get(url, redirects=0, auth=self._auth)
+
+
+connect = BucketConnector

@@ -1,0 +1,71 @@
+"""Where a source is opened: its own address, at the sentence; nothing of a document becomes another address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from index.documents import Document, Section
+from index.indexer import index_paths
+from index.loaders.addresses import address_at, addressed, write_addresses
+from testing.encoder import WordEncoder
+
+PAGE = "https://docs.example.org/leave"
+LONG = "Parental leave lasts ten weeks and may be taken in two parts, or as [one](https://x.example/)."
+
+
+@pytest.mark.parametrize(
+    ("quote", "fragment"),
+    [
+        ("It costs *nothing*.", "It%20costs%20nothing."),
+        (LONG, "Parental%20leave%20lasts%20ten,parts%2C%20or%20as%20one."),
+        ("- Use `--no-cache`, always", "Use%20%2D%2Dno%2Dcache%2C%20always"),
+        ("| Kind | A rather long cell |", "A%20rather%20long%20cell"),
+        ("## Fees\n\nThe fee is 5 & more.", "Fees,is%205%20%26%20more."),
+        (r"snake_case and \_escaped\_ stay", "snake_case%20and%20_escaped_%20stay"),
+    ],
+)
+def test_the_words_of_a_sentence_are_looked_for_without_its_markup(quote: str, fragment: str) -> None:
+    assert address_at(PAGE, quote) == f"{PAGE}#:~:text={fragment}"
+
+
+def test_a_place_within_a_page_and_a_page_of_a_pdf_are_kept() -> None:
+    assert address_at(f"{PAGE}#fees", "It costs.") == f"{PAGE}#fees:~:text=It%20costs."
+    assert address_at(f"{PAGE}.pdf", "It costs.", 7) == f"{PAGE}.pdf#page=7"
+    assert address_at(f"{PAGE}#fees", "---") == f"{PAGE}#fees"
+
+
+@pytest.mark.parametrize(
+    "source", ["javascript:alert(1)", "guide.md", 'https://x.example/"><script>', "data:text/html,x"]
+)
+def test_what_is_no_web_address_is_no_link(source: str) -> None:
+    assert address_at(source, "It costs nothing.") == ""
+
+
+def document(form: str, source: str) -> Document:
+    return Document("a", "A", "Text.", (Section((), 0, 5),), {"source": source, "format": form})
+
+
+def test_the_address_of_the_source_goes_before_what_a_page_says_of_itself() -> None:
+    about = {"url": PAGE, "title": "Leave", "changed": "2026-11-22"}
+    told = addressed(document("html", "https://evil.example/"), about)
+    assert (told.metadata["source"], told.metadata["changed"], told.title) == (PAGE, "2026-11-22", "Leave")
+    assert addressed(document("markdown", "https://own.example/"), about).metadata["source"] == "https://own.example/"
+    assert addressed(document("markdown", "a.md"), {"url": "javascript:x"}).metadata["source"] == "a.md"
+
+
+def test_another_address_is_indexed_anew_and_a_damaged_note_is_none(tmp_path: Path, words: WordEncoder) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nIt costs nothing.\n", "utf-8")
+    write_addresses(folder, {"a.md": {"url": PAGE}})
+
+    def statuses() -> list[str]:
+        return [file.status for file in index_paths(tmp_path, "docs", [folder], words).files]
+
+    assert (statuses(), statuses()) == (["indexed"], ["unchanged"])
+    write_addresses(folder, {"a.md": {"url": f"{PAGE}/new"}})
+    assert statuses() == ["indexed"]
+    (folder / ".addresses.json").write_text('{"a.md": 5', "utf-8")
+    assert statuses() == ["indexed"]

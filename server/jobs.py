@@ -1,8 +1,8 @@
 """Work on collections in the background: one thread for each busy collection, so that its jobs follow one another.
 
-A job reports progress, can be cancelled, and is remembered in the database; one that its process did
-not outlive is marked there at the next start. Only unfinished jobs are held in memory. What the work is, is the
-caller's business.
+A job reports progress, can be cancelled, and is remembered in the database. There it is claimed before it runs, so that
+one at a time works on a collection, whichever of several servers was asked; there any of them cancels it, and marks it
+where its own has ended. Only unfinished jobs are held in memory. What the work is, is the caller's business.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 0.5
 """Progress is written to the database at most this often."""
+
+CLAIM_SECONDS = 0.3
+"""How often a job looks whether one of another server has ended."""
 
 UNSTORED = 20
 """So many finished jobs are held whose end the database did not take, as on a full disk; older ones are let go."""
@@ -107,7 +110,19 @@ class JobRunner:
                 task = queue.popleft()
             self._run(task)
 
+    def _claim(self, task: _Task) -> str:
+        """What `jobs.claim` says. A database that takes no writes stops no job."""
+        try:
+            return self._database.write_blocking(lambda connection: jobs.claim(connection, task.job))
+        except StoreError as error:
+            log.warning("job %s could not be claimed: %s", task.job.id, error)
+            return "running"
+
     def _run(self, task: _Task) -> None:
+        while not task.stop.is_set() and (state := self._claim(task)) != "running":
+            if state != "queued":
+                task.stop.set()
+            task.stop.wait(CLAIM_SECONDS)
         if task.stop.is_set():
             self._stopped(task, "Cancelled before it began.")
             return
@@ -145,17 +160,25 @@ class JobRunner:
         task.saved = now
         stored = True
         try:
-            self._database.write_blocking(lambda connection: jobs.save(connection, job))
+            if not self._database.write_blocking(lambda connection: jobs.save(connection, job)):
+                task.stop.set()
         except StoreError as error:
             stored = False
             log.warning("the state of job %s could not be stored: %s", job.id, error)
         if job.finished:
             with self._lock:
                 if stored:
-                    del self._tasks[job.id]
+                    self._tasks.pop(job.id, None)
                 ended = [key for key, other in self._tasks.items() if other.job.finished]
                 for key in ended[:-UNSTORED]:
                     del self._tasks[key]
+
+    def settle(self) -> None:
+        """Store the ends that the database did not take, for which other servers wait."""
+        with self._lock:
+            ended = [task for task in self._tasks.values() if task.job.finished]
+        for task in ended:
+            self._update(task, state=task.job.state)
 
     def find(self, job_id: str, seen: Seen) -> Job | None:
         """How a job stands now, also one that has finished or is of an earlier process."""
@@ -171,16 +194,20 @@ class JobRunner:
             return [self._tasks[job.id].job if job.id in self._tasks else job for job in stored]
 
     def busy(self, collection: str) -> str | None:
-        """The id of the job that is changing a collection or will next."""
+        """The id of the job that is changing a collection or will next, in whatever server. Raises StoreError."""
+        found = self._database.read_blocking(lambda connection: jobs.working_on(connection, collection))
         with self._lock:
-            unfinished = (task.job for task in self._tasks.values() if not task.job.finished)
-            return next((job.id for job in unfinished if job.collection == collection), None)
+            ended = {task.job.id for task in self._tasks.values() if task.job.finished}
+        return next((job_id for job_id in found if job_id not in ended), None)
 
     def cancel(self, job_id: str) -> None:
-        """Ask a job to stop; one that has finished stays as it is."""
+        """Ask a job to stop; one that has finished stays as it is. Raises StoreError."""
         with self._lock:
-            if task := self._tasks.get(job_id):
-                task.stop.set()
+            task = self._tasks.get(job_id)
+        if task:
+            task.stop.set()
+        else:
+            self._database.write_blocking(lambda connection: jobs.cancel(connection, job_id))
 
     def close(self) -> None:
         """Stop everything and wait until the threads have noticed."""

@@ -38,5 +38,6 @@ class JobMixin(Acting):
         """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
         job = await self.job(job_id)
         await self.account("job.cancel", job.id, collection=job.collection)
-        self.core.runner.cancel(job.id)
+        with store_errors():
+            await asyncio.to_thread(self.core.runner.cancel, job.id)
         return await self.job(job_id)

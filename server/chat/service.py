@@ -25,7 +25,7 @@ from server.chat.admission import Ticket
 from server.chat.auditing import AuditMixin
 from server.chat.conversations import clean
 from server.chat.core import ServiceCore
-from server.chat.errors import InvalidRequest, NotFound, Unavailable
+from server.chat.errors import ChatError, InvalidRequest, NotFound, Unavailable
 from server.chat.grants import GrantMixin
 from server.chat.jobs import JobMixin
 from server.chat.pictures import PictureMixin
@@ -41,7 +41,7 @@ from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.why import WhyMixin
 from server.settings import Settings
-from server.store import Database, Runner, StoreError, audit, turns
+from server.store import Database, Runner, StoreError, audit, jobs, turns
 from server.store.records import ConversationDetail
 from server.tracing import open_tracing
 from server.turn.events import Event
@@ -72,7 +72,33 @@ async def forget_old(database: Database, what: str, forget: Forget, days: int) -
         await asyncio.sleep(EVERY_SECONDS)
 
 
-log = logging.getLogger(__name__)
+TAKE_OVER_SECONDS = 5.0
+
+
+async def take_over(service: ChatService, runner: Runner) -> None:
+    """Until cancelled: mark what servers have begun that have ended since, and go on with their work on collections.
+
+    One of those that are left does it. A source that was being read is read again when it is due.
+    """
+
+    def mark(connection: Connection) -> list[tuple[str, str]]:
+        begun = jobs.begun_by(connection, runner.dead(connection))
+        runner.mark_interrupted(connection)
+        return begun
+
+    while True:
+        await asyncio.sleep(TAKE_OVER_SECONDS)
+        try:
+            await asyncio.to_thread(service.core.runner.settle)
+            if not await service.core.database.read(runner.dead):
+                continue
+            begun = await service.core.database.write(mark)
+            await service.resume_uploads()
+            for name in {collection for kind, collection in begun if kind in ("index", "reindex")}:
+                await service.reindex(name)
+        except (ChatError, StoreError) as error:
+            log.warning("what another server had begun could not be taken over: %s", error)
+
 
 MAX_FILTER_KEYS = 20
 MAX_FILTER_VALUES = 200
@@ -329,12 +355,14 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         tracing = await asyncio.to_thread(open_tracing, trace.otlp_endpoint, content=trace.content)
         core = ServiceCore(settings, database, runner, tracing)
         warming = asyncio.create_task(core.warm()) if warm else None
+        service = ChatService(core)
         forgetting = {
+            asyncio.create_task(take_over(service, runner)),
             asyncio.create_task(forget_old(database, "traces", turns.forget_traces, settings.trace.days)),
             asyncio.create_task(forget_old(database, "rows of the audit log", audit.trim, settings.audit.days)),
         }
         try:
-            yield ChatService(core)
+            yield service
         finally:
             for task in forgetting:
                 task.cancel()

@@ -80,7 +80,7 @@ class SourceMixin(DocumentMixin):
             failed=sum(1 for one in state.documents.values() if one.problem),
             due=state.due,
             last=state.last,
-            busy=self.core.runner.busy(source.collection),
+            busy=await self.busy(source.collection),
             items=state.documents,
         )
 

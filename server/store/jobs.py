@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,45 @@ def add(connection: Connection, job: Job, runner: str, whose: Whose) -> None:
     connection.execute(delete(JOBS).where(JOBS.c.state.not_in(UNFINISHED), JOBS.c.id.not_in(newest)))
 
 
-def save(connection: Connection, job: Job) -> None:
-    """Remember how a job stands."""
+def claim(connection: Connection, job: Job) -> str:
+    """The state of a job that is to begin: `running` from now on, `queued` while another server works on its own there.
+
+    Or how somebody has ended it meanwhile. In what order the jobs of one server follow is its own business.
+    """
+    state, runner = connection.execute(select(*JOBS.c["state", "runner"]).where(JOBS.c.id == job.id)).one()
+    its = JOBS.c.collection == job.collection, JOBS.c.state == "running", JOBS.c.runner != runner
+    if state != "queued" or connection.scalar(select(func.count()).where(*its)):
+        return str(state)
+    connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(state="running"))
+    return "running"
+
+
+def save(connection: Connection, job: Job) -> bool:
+    """Remember how a job stands; False where it goes on and somebody has ended it meanwhile."""
     stands = job.model_dump(include={"state", "stage", "done", "total", "message", "updated"})
     stands["files"] = json.dumps([result.model_dump() for result in job.files])
-    connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(stands))
+    its = update(JOBS).where(JOBS.c.id == job.id)
+    if not job.finished:
+        its = its.where(JOBS.c.state.in_(UNFINISHED))
+    return connection.execute(its.values(stands)).rowcount > 0
+
+
+def cancel(connection: Connection, job_id: str) -> None:
+    """End a job of another server, which notices that as it goes on."""
+    its = update(JOBS).where(JOBS.c.id == job_id, JOBS.c.state.in_(UNFINISHED))
+    connection.execute(its.values(state="cancelled", updated=time.time(), message="Cancelled."))
+
+
+def working_on(connection: Connection, collection: str) -> list[str]:
+    """The ids of the jobs on a collection that wait or run, oldest first."""
+    its = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.state.in_(UNFINISHED))
+    return list(connection.scalars(its.order_by(JOBS.c.created)))
+
+
+def begun_by(connection: Connection, runners: Collection[str]) -> list[tuple[str, str]]:
+    """Kind and collection of the unfinished jobs of these processes."""
+    its = select(*JOBS.c["kind", "collection"]).where(JOBS.c.runner.in_(runners), JOBS.c.state.in_(UNFINISHED))
+    return [(row.kind, row.collection) for row in connection.execute(its)]
 
 
 def find(connection: Connection, job_id: str, seen: Seen) -> Job | None:

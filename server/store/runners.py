@@ -36,14 +36,17 @@ class Runner:
         """Whether the process that bears this mark still runs."""
         return runner == self.id or _is_held(self.folder / f"{runner}.lock")
 
+    def dead(self, connection: Connection) -> list[str]:
+        """The processes that have ended before what they had begun."""
+        pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
+        begun = union(select(TURNS.c.runner).where(pending), select(JOBS.c.runner).where(unfinished))
+        return [runner for runner in connection.scalars(begun).all() if not self.is_alive(runner)]
+
     def mark_interrupted(self, connection: Connection) -> int:
         """Mark the unfinished turns and jobs of dead processes; returns how many there were."""
         now, marked = time.time(), 0
         pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
-        begun = union(select(TURNS.c.runner).where(pending), select(JOBS.c.runner).where(unfinished))
-        for runner in connection.scalars(begun).all():
-            if self.is_alive(runner):
-                continue
+        for runner in self.dead(connection):
             its_turns = update(TURNS).where(pending, TURNS.c.runner == runner)
             its_jobs = update(JOBS).where(unfinished, JOBS.c.runner == runner)
             for ended in (

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from index.errors import IndexingCancelled
 from server.jobs import UNSTORED, JobProgress, JobRunner
-from server.store import Database, Runner
+from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job
 from tests.rows import ALL, MINE
 
@@ -80,6 +81,66 @@ def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wa
     finished(runner, second)
     assert order == ["quick", "slow", "quick"]
     assert runner.busy("a") is None
+
+
+def test_servers_take_turns_at_a_collection_and_cancel_each_other_s_jobs(
+    database: Database, runner: JobRunner, tmp_path: Path
+) -> None:
+    mark = Runner(tmp_path / "run")
+    other = JobRunner(database, mark)
+    go, order = threading.Event(), list[str]()
+
+    def endless(progress: JobProgress) -> list[FileResult]:
+        order.append("first")
+        while not progress.cancelled():
+            progress.report("reading", len(order), 9)
+            go.wait(0.6)
+        raise IndexingCancelled("stopped")
+
+    def quick(_: JobProgress) -> list[FileResult]:
+        order.append("second")
+        return []
+
+    first = runner.submit("index", "a", endless, MINE)
+    while not order:
+        time.sleep(0.005)
+    second, never = other.submit("index", "a", quick, MINE), other.submit("index", "b", quick, MINE)
+    finished(other, never)
+    assert order == ["first", "second"], "another collection does not wait"
+    assert runner.busy("a") == other.busy("a") == first.id
+    dropped = other.submit("index", "a", quick, MINE)
+    runner.cancel(dropped.id)
+    other.cancel(first.id)
+    finished(other, second)
+    assert finished(runner, first).state == "cancelled"
+    assert finished(other, dropped).state == "cancelled"
+    assert order == ["first", "second", "second"]
+    other.close()
+    mark.close()
+
+
+def test_the_end_of_a_job_is_stored_once_the_database_takes_it(
+    database: Database, runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> None:
+        raise StoreError("The database is away.")
+
+    go = threading.Event()
+
+    def wait(progress: JobProgress) -> list[FileResult]:
+        go.wait(10)
+        return files(progress)
+
+    job = runner.submit("index", "a", wait, MINE)
+    with monkeypatch.context() as outage:
+        outage.setattr(database, "write_blocking", away)
+        go.set()
+        finished(runner, job)
+    runner.settle()
+    stored = database.read_blocking(lambda c: jobs.find(c, job.id, ALL))
+    assert stored is not None
+    assert stored.state == "done"
+    assert runner._tasks == {}
 
 
 def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(

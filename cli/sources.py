@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from cli.shared.state import InputError, State, state_of
 from text.unsafe import showable_line
 
 if TYPE_CHECKING:
-    from server.chat import ChatService, Job
+    from server.chat import ChatService, Job, SourceSummary
 
 app = typer.Typer(help="Follow folders, repositories, web sites and buckets, and documents that programs push.")
 
@@ -74,10 +74,7 @@ def add(
         said = "; ".join(f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in error.errors())
         raise InputError(f"This is no source: {said}.") from error
 
-    async def work(service: ChatService) -> str:
-        return (await service.add_source(source)).busy or ""
-
-    _run(state, work)
+    _run(state, lambda service: service.add_source(source))
 
 
 @app.command()
@@ -87,12 +84,7 @@ def sync(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has changed.")] = False,
 ) -> None:
     """Read a source now and bring its collection up to date."""
-    state = state_of(context)
-
-    async def work(service: ChatService) -> str:
-        return (await service.sync_source(name, dry_run=dry_run)).id
-
-    _run(state, work)
+    _run(state_of(context), lambda service: service.sync_source(name, dry_run=dry_run))
 
 
 @app.command()
@@ -102,25 +94,22 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove a source with its documents; the place it was read from is left alone."""
-    state = state_of(context)
     if not yes:
         typer.confirm(f"Remove {name} and its documents from the collection?", abort=True)
-
-    async def work(service: ChatService) -> str:
-        return (await service.remove_source(name)).id
-
-    _run(state, work)
+    _run(state_of(context), lambda service: service.remove_source(name))
 
 
-def _run(state: State, begin: Callable[[ChatService], Coroutine[Any, Any, str]]) -> None:
+def _run(state: State, begin: Callable[[ChatService], Awaitable[Job | SourceSummary]]) -> None:
     """Begin a job, wait for its end and say what became of it. Raises Exit where it failed."""
     from cli.serve import watch
     from cli.shared.resources import fetch_models
+    from server.chat import SourceSummary
 
     fetch_models(state.settings(), state, reranker=False)
 
     async def work(service: ChatService) -> Job | None:
-        job = await begin(service)
+        begun = await begin(service)
+        job = begun.busy if isinstance(begun, SourceSummary) else begun.id
         return await watch(service, state, await service.job(job)) if job else None
 
     job = with_service(state, work)

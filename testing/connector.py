@@ -50,7 +50,8 @@ class ConnectorContract:
         connector = place.connector(mirror.cache, max_bytes)
         try:
             with mirror.hold():
-                return mirror.sync(connector, dry_run=dry_run, pause=lambda _: None)
+                items = connector.items(mirror.known(), lambda _: None)
+                return mirror.take(items, whole=connector.lists_all, dry_run=dry_run)
         finally:
             connector.close()
 
@@ -116,7 +117,7 @@ class ConnectorContract:
 
         connector = place.connector(mirror.cache)
         with mirror.hold(), pytest.raises(IndexingCancelled):
-            mirror.sync(connector, pause=stop)
+            mirror.take(connector.items(mirror.known(), stop), whole=connector.lists_all)
         connector.close()
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 

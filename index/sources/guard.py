@@ -85,14 +85,6 @@ class _GuardedBackend(httpcore.SyncBackend):
         return super().connect_tcp(last, port, *more, **options)
 
 
-class _GuardedTransport(httpx.HTTPTransport):
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(verify=False, trust_env=False)
-        self._pool.close()
-        # Certificates are loaded with the first connection that needs them.
-        self._pool = httpcore.ConnectionPool(max_connections=4, network_backend=_GuardedBackend(guard))
-
-
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """An answer with its whole body, the address it came from, and whether every redirect to there was for good."""
@@ -109,7 +101,11 @@ class Fetcher:
 
     def __init__(self, guard: Guard, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        transport, headers = _GuardedTransport(guard), {"User-Agent": AGENT}
+        transport = httpx.HTTPTransport(verify=False, trust_env=False)
+        transport.close()
+        # This one checks certificates, which it loads with the first connection that needs them.
+        transport._pool = httpcore.ConnectionPool(max_connections=4, network_backend=_GuardedBackend(guard))
+        headers = {"User-Agent": AGENT}
         self._client = httpx.Client(transport=transport, timeout=_SECONDS, headers=headers, trust_env=False)
 
     def close(self) -> None:

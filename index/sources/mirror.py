@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from index.errors import SourceError
 from index.loaders.addresses import write_addresses
-from index.sources.protocol import Connector, Item, Known, Pause
+from index.sources.protocol import Item, Known
 from index.sources.source import Source
 from text.files import replacing, write_text
 
@@ -126,31 +126,26 @@ class Mirror:
         with self.hold():
             shutil.rmtree(self.folder)
 
-    def sync(
+    def known(self) -> dict[str, Known]:
+        """What is kept, as far as its file is there: what a connector is told."""
+        kept = {key: Known(one.version, self.files / one.path) for key, one in self.state.documents.items() if one.path}
+        return {key: one for key, one in kept.items() if one.path.is_file()}
+
+    def take(
         self,
-        connector: Connector,
+        items: Iterable[Item],
         *,
+        whole: bool = False,
         dry_run: bool = False,
-        pause: Pause = time.sleep,
         progress: Callable[[int, int], None] = lambda done, known: None,
     ) -> SyncReport:
-        """Bring the files up to date, or only say what that would do. Whoever calls this holds it.
+        """Bring the files up to date with what a source says, or only say what that would do. Whoever calls this holds
+        it. Where `items` are the `whole` of the source, what they do not name is deleted.
 
-        A source that cannot be read (on) is a `problem` of the report. Raises what `pause` raises, and OSError where
-        nothing can be written; what was read until then is kept.
+        A source that cannot be read (on) is a `problem` of the report. Passes on what else `items` raises, and raises
+        OSError where nothing can be written; what was read until then is kept.
         """
-        kept = {key: Known(one.version, self.files / one.path) for key, one in self.state.documents.items() if one.path}
-        known = {key: one for key, one in kept.items() if one.path.is_file()}
-        return self._run(connector.items(known, pause), connector.lists_all, self.source.seconds, dry_run, progress)
-
-    def put(self, item: Item) -> SyncReport:
-        """One document in place of what was there under its key, or `gone`. Whoever calls this holds it."""
-        return self._run([item], False, 0, False, lambda done, known: None)
-
-    def _run(
-        self, items: Iterable[Item], whole: bool, every: int, dry_run: bool, progress: Callable[[int, int], None]
-    ) -> SyncReport:
-        began, saved, problem = time.time(), time.monotonic(), "it was stopped"
+        began, saved, problem, every = time.time(), time.monotonic(), "it was stopped", self.source.seconds
         run = _MirrorRun(self, dry_run)
         try:
             for item in items:

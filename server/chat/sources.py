@@ -109,17 +109,13 @@ class SourceMixin(DocumentMixin):
             if source.kind == "push":
                 return []
             with mirror.hold():
-                connector = open_connector(
-                    source,
-                    mirror.cache,
-                    private_hosts=settings.sources.private_hosts,
-                    max_bytes=settings.index.max_file_mb << 20,
-                )
+                hosts, max_bytes = settings.sources.private_hosts, settings.index.max_file_mb << 20
+                connector = open_connector(source, mirror.cache, private_hosts=hosts, max_bytes=max_bytes)
                 try:
-                    report = mirror.sync(
-                        connector,
+                    report = mirror.take(
+                        connector.items(mirror.known(), progress.pause),
+                        whole=connector.lists_all,
                         dry_run=dry_run,
-                        pause=progress.pause,
                         progress=lambda done, known: progress.report("crawl", done, max(done, known)),
                     )
                 finally:
@@ -165,7 +161,7 @@ class SourceMixin(DocumentMixin):
 
         def put() -> None:
             with mirror.hold():
-                mirror.put(item)
+                mirror.take([item])
 
         await self.account("source.push", key, collection=source.collection, group=whose.group)
         try:

@@ -45,7 +45,7 @@ def crawl(mirror: Mirror, site: FakeSite, **options: Any) -> SyncReport:
     connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=100_000)
     pauses.clear()
     try:
-        return mirror.sync(connector, pause=pauses.append)
+        return mirror.take(connector.items(mirror.known(), pauses.append), whole=connector.lists_all)
     finally:
         connector.close()
 

@@ -11,7 +11,7 @@ from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent
 from server.chat.types import LinkView
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
-from ui.sources import anchored, document_link, ranking_name, reader_html
+from ui.sources import anchored, document_link, ranking_name, reader_html, sources_html
 from ui.turns import TurnView, describe
 
 TEXTS = [
@@ -47,6 +47,22 @@ def test_citations_become_chips_and_highlight_what_they_cite() -> None:
     assert '<mark data-citation="0">Boil it twice</mark>' in sources
     assert sources.count("unmarked") == 2
     assert "p. 4" in sources
+
+
+def test_a_source_is_opened_at_its_own_address_too_where_that_is_one() -> None:
+    view = played(Answer("Boil it twice [1]."))
+    assert view.done is not None
+    assert view.evidence is not None
+
+    def shown(url: str) -> str:
+        return sources_html("k", "docs", view.evidence, [view.done.citations[0].model_copy(update={"url": url})])
+
+    html = shown("https://x.example/?a=1&b=2#:~:text=Boil")
+    link = 'href="https://x.example/?a=1&amp;b=2#:~:text=Boil" target="_blank" rel="noopener noreferrer nofollow"'
+    assert html.count("Open at its source") == html.count(link) == 1
+    assert "<img>" not in shown('https://x.example/"><img>')
+    for hostile in ("javascript:alert(1)", "mailto:a@x.example", ""):
+        assert "Open at its source" not in shown(hostile)
 
 
 def test_what_may_be_meant_is_offered_to_whoever_may_ask() -> None:

@@ -100,13 +100,14 @@ class SourceMixin(DocumentMixin):
 
     @acting("documents")
     @making_a_job
-    async def sync_source(self, name: str, *, dry_run: bool = False) -> Job:
-        """Read a source now; with `dry_run` the job only says what has changed. Raises NotFound."""
+    async def sync_source(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
+        """Read a source now; with `dry_run` the job only says what has changed, with `if_due` it does nothing where
+        another server has read the source meanwhile. Raises NotFound."""
         mirror, source, whose = await self._mirror(name)
 
         def read(progress: JobProgress) -> list[FileResult]:
             settings = self.core.settings
-            if source.kind == "push":
+            if source.kind == "push" or (if_due and time.time() < mirror.state.due):
                 return []
             with mirror.hold():
                 hosts, max_bytes = settings.sources.private_hosts, settings.index.max_file_mb << 20
@@ -181,7 +182,7 @@ class SourceMixin(DocumentMixin):
             due = source.seconds and now >= one.due and now - asked > max(_LEAST_SECONDS, 0.5 * source.seconds)
             if (due or source.name in changed) and not one.busy:
                 self.core.asked[source.name] = now
-                await self.sync_source(source.name)
+                await self.sync_source(source.name, if_due=source.name not in changed)
         return watched
 
     async def _mirror(self, name: str) -> tuple[Mirror, Source, Whose]:

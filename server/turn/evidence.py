@@ -23,7 +23,7 @@ from index.query import Hit, Passage
 from server.turn.answer_type import fits
 from server.turn.events import Evidence, PageBox
 from server.turn.prompt import count_tokens
-from server.turn.sequel import ITEM, LEADS_IN, item_around, sequel_end
+from server.turn.sequel import ITEM, LEADS_IN, block_around, sequel_end
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows
 
@@ -141,6 +141,9 @@ READS = -0.8
 """Its score (a logit), with the cue, from which a sentence is quoted; chosen in `docs/citations.md`."""
 READS_IN_CONTEXT = 1.2
 """The same where a follow-up is read with what it leans on, which everything near the last exchange fits."""
+DOUBT = 4.0
+"""Where no sentence scores so much, the nearest are quoted with their doubt if the best lacks at most this; chosen in
+`docs/citations.md`."""
 CUE = 1.2
 """What it counts, up or down, that a sentence holds what is asked for."""
 CLOSE_READ = 2.5
@@ -228,16 +231,25 @@ def _header(passage: Evidence) -> int:
 
 
 def best_sentences(
+    question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None, read: Read | None = None
+) -> list[Support]:
+    """As `nearest_sentences`; empty where none matches well."""
+    found, sure = nearest_sentences(question, evidence, scorer, read)
+    return found if sure else []
+
+
+def nearest_sentences(
     question: str,
     evidence: Sequence[Evidence],
     scorer: SupportScorer | None = None,
     read: Read | None = None,
     reads: float = READS,
-) -> list[Support]:
-    """Up to three sentences that speak to `question`, best first; empty where none matches well.
+) -> tuple[list[Support], bool]:
+    """Up to three sentences that speak to `question`, best first, and whether one matches well; empty where none may.
 
     `scorer` is one of the same evidence. `read` is a cross-encoder's opinion of sentences, which also knows an answer
-    in other words than the question's, from a score of `reads` on; without it only words are compared.
+    in other words than the question's, from a score of `reads` on; without it only words are compared. Where it comes
+    near that score, the likeliest sentences' paragraphs are given.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone. Passages found earlier count a little more.
@@ -249,8 +261,8 @@ def best_sentences(
     if read is not None and found:
         found, least = _read(question, found[:READ], rows, read), reads
         close = found[0][0] - CLOSE_READ if found else 0.0
-    if not found or found[0][0] < least:
-        return []
+    if not found or found[0][0] < least - (DOUBT if read else 0.0):
+        return [], False
     chosen: list[Support] = []
     for score, quote in found:
         taken = sum(one.n == quote.n for one in chosen)
@@ -259,7 +271,11 @@ def best_sentences(
             chosen.append(quote)
         if len(chosen) == QUOTES:
             break
-    return chosen
+    if sure := found[0][0] >= least:
+        return chosen, sure
+    places = {passage.n: passage for passage in evidence}
+    whole = (_whole(quote, places[quote.n]) for quote in chosen)
+    return list({(one.n, one.start): one for one in whole}.values()), sure
 
 
 def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
@@ -291,7 +307,7 @@ def _quotable(
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            quote = _whole_item(quote, passage)
+            quote = _whole(quote, passage, items=True)
             frame = _is_frame(match.quote) and (match.n, match.start) not in rows
             if len(match.quote) <= LONGEST and not frame and not _ASKS.search(quote.quote):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
@@ -301,9 +317,9 @@ def _quotable(
     return sorted(found.values(), key=lambda one: (-one[0], one[1].n, one[1].start))
 
 
-def _whole_item(match: Support, passage: Evidence) -> Support:
-    """With the rest of the item of a list that it lies in: what an option is for, and its default beside that."""
-    start, end = item_around(passage.text, match.start - passage.start, match.end - passage.start)
+def _whole(match: Support, passage: Evidence, *, items: bool = False) -> Support:
+    """With the rest of the paragraph that it lies in; of `items` alone: what an option is for, and its default."""
+    start, end = block_around(passage.text, match.start - passage.start, match.end - passage.start, items=items)
     if end - start > LONGEST or (start, end) == (match.start - passage.start, match.end - passage.start):
         return match
     return replace(match, quote=passage.text[start:end], start=passage.start + start, end=passage.start + end)

@@ -28,12 +28,20 @@ from server.turn.events import (
     EvidenceEvent,
     RewriteEvent,
 )
-from server.turn.evidence import READS_IN_CONTEXT, Selection, best_sentences, excerpts, renumbered, select_evidence
+from server.turn.evidence import (
+    READS_IN_CONTEXT,
+    Selection,
+    best_sentences,
+    excerpts,
+    nearest_sentences,
+    renumbered,
+    select_evidence,
+)
 from server.turn.generate import GeneratedText, GenerationError, TokenUsage, generate
 from server.turn.kinds import AnswerKind, answer_kind
 from server.turn.languages import foreign
 from server.turn.models import TurnModels
-from server.turn.own_words import INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, no_answer
+from server.turn.own_words import DOUBTFUL, INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, UNSUPPORTED, no_answer
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, in_thread
@@ -91,6 +99,8 @@ class OpenTurn:
         self._texts: list[str] = []
         self._foreign = ""
         """What to say of a question in a language that the search does not understand."""
+        self._doubtful = False
+        """Whether what is quoted comes nearest, and may not answer."""
         self._usage = TokenUsage()
         self.reader = AnswerReader(())
 
@@ -191,7 +201,7 @@ class OpenTurn:
             self._watch.first_token()
             # Said once, above the first part that is quoted.
             first = self._known is None or any(one.n == 1 for one in selection.passages)
-            introduction = gettext(INTRODUCTION) if first else ""
+            introduction = gettext(DOUBTFUL if self._doubtful else INTRODUCTION) if first or self._doubtful else ""
             events = self._said(introduction if near else self._no_answer(plan, selection), near)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
         return [*events, self._done("quoted" if near else "refused")]
@@ -289,17 +299,18 @@ class OpenTurn:
 
     def _nearest(self, plan: SearchPlan, selection: Selection, search: TurnSearch | None = None) -> list[Support]:
         """The sentences that come nearest to the question, by what the cross-encoder of `search` says of them."""
-        scorer, passages = self.reader.scorer, selection.passages
-        if search is not None and plan.context.asked and search.reranker and search.reranker.reads_conversations:
+        passages, scorer = selection.passages, self.reader.scorer
+        if search and plan.context.asked and search.reranker and search.reranker.reads_conversations:
             # Where much is left out, words alone say little: what they lean on is read with them.
-            read = partial(search.read, context=plan.context)
-            return best_sentences(
-                plan.matching, passages, scorer, lambda _, texts: read(plan.asked, texts), READS_IN_CONTEXT
-            )
-        found = best_sentences(plan.meaning, passages, scorer, search.read if search else None)
-        if found or (search and plan.matching == plan.meaning):
-            return found
-        return best_sentences(plan.matching, passages, scorer)
+            known = partial(search.read, plan.asked, context=plan.context)
+            read, question = lambda _, texts: known(texts), plan.matching
+            found, sure = nearest_sentences(question, passages, scorer, read, READS_IN_CONTEXT)
+        else:
+            question = plan.meaning
+            found, sure = nearest_sentences(question, passages, scorer, search.read if search else None)
+        by_words = [] if sure or question == plan.matching else best_sentences(plan.matching, passages, scorer)
+        self._doubtful = bool(found) and not (sure or by_words)
+        return by_words or found
 
     def _refused(self, plan: SearchPlan, selection: Selection, near: Sequence[Support]) -> list[Event]:
         """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""

@@ -16,6 +16,7 @@ from rewriter.conversation import Conversation, Message
 from text.translation import everywhere, gettext, message, ngettext
 
 INTRODUCTION = message("No language model is at work, so these are sentences from the documents, as they stand:")
+DOUBTFUL = message("No sentence of the documents surely answers this. These come nearest:")
 UNSUPPORTED = message("Nothing in this answer could be matched with the documents: check it against the sources.")
 NEAREST_INSTEAD = message("What comes nearest in the documents:")
 """Announces the sentences that are quoted below an answer nothing supports."""
@@ -25,7 +26,7 @@ GREETING = message("Hello. What would you like to know about these documents?")
 
 _REFUSES = message("The documents do not seem to answer this.")
 _NEAREST, _NONE = message("; this comes nearest:"), message("; none of them says it.")
-_OWN = (INTRODUCTION, NEAREST_INSTEAD, WELCOME, GREETING)
+_OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, WELCOME, GREETING)
 
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")
 _LONGEST = 120

@@ -44,10 +44,10 @@ def sequel_end(text: str, end: int) -> int:
     return last.end if last.end - end <= LONGEST else _cut(text, end, following)
 
 
-def item_around(text: str, start: int, end: int) -> tuple[int, int]:
-    """The item of a list that `text[start:end]` lies in; the same where it lies in none."""
+def block_around(text: str, start: int, end: int, *, items: bool) -> tuple[int, int]:
+    """The paragraph or item that `text[start:end]` lies in (with `items` only an item); the same in none."""
     for block in _blocks(text):
-        if block.start <= start and end <= block.end and ITEM.match(_words(text, block)):
+        if block.start <= start and end <= block.end and (not items or ITEM.match(_words(text, block))):
             return trim(text, block.start, block.end)
     return start, end
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from index.query import Hit
+from rewriter.conversation import Message
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences
-from tests.server.turn_fakes import FAX, LEAVE, Reversing, evidence
-from tests.server.turn_playing import FOLLOW_UP, engine, play
+from server.turn.own_words import DOUBTFUL, INTRODUCTION, remembered
+from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, evidence
+from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 
 OTHER = "Train tickets are refunded in full. Taxi rides are refunded only after ten in the evening."
 
@@ -144,6 +149,29 @@ def test_a_row_is_read_as_a_sentence_and_quoted_below_its_header() -> None:
     assert quote.quote == PRICES[quote.start : quote.end] == "| large | 9 | 200 |"
     assert shown.answer().text == "> | Plan | Price | Users |\n> |---|---|---|\n> | large | 9 | 200 |\n>\n> [1]"
     assert all("|" not in one.quote for one in best_sentences("How many users has the large plan?", passages))
+
+
+class Unsure(Reversing):
+    """Finds every text as relevant as it is told."""
+
+    relevance = -3.0
+
+    def rerank(self, question: str, hits: Sequence[Hit], *args: Any, **options: Any) -> list[Hit]:
+        return [replace(hit, relevance=self.relevance) for hit in hits]
+
+
+@pytest.mark.parametrize(("relevance", "status"), [(2.0, "quoted"), (-3.0, "quoted"), (-9.0, "refused")])
+def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(relevance: float, status: str) -> None:
+    reranker = Unsure()
+    reranker.relevance = relevance
+    paragraph = "The office is upstairs. Mrs Okafor runs it. Ring twice."
+    found = FakeCollection(texts=(f"# Office\n\n{paragraph}\n\nNothing else.",))
+    end = done(play(engine(reranker=reranker, collection=found), "Who is the boss there?"))
+
+    assert end.status == status
+    assert (DOUBTFUL in end.answer) == (f"> {paragraph} [1]" in end.answer) == (relevance == -3.0)
+    assert (INTRODUCTION in end.answer) == (relevance == 2.0)
+    assert not remembered([Message("assistant", DOUBTFUL)])
 
 
 def test_sentences_are_read_beside_what_a_follow_up_leans_on() -> None:

@@ -18,7 +18,7 @@ from cli import audit, collections, config, erase, feedback, keys, models, sessi
 from cli import eval as evaluate
 from cli.adapt import adapt
 from cli.ask import ask
-from cli.backup import backup, restore
+from cli.backup import backup, move, restore
 from cli.calibrate import calibrate
 from cli.diagnose import diagnose
 from cli.doctor import doctor
@@ -100,6 +100,7 @@ app.command()(diagnose)
 app.command()(calibrate)
 app.command()(backup)
 app.command()(restore)
+app.command()(move)
 app.add_typer(erase.app, name="erase")
 app.command()(doctor)
 

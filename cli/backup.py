@@ -1,4 +1,4 @@
-"""`anaphora backup` and `anaphora restore`: a home in one file, and back."""
+"""`anaphora backup` and `anaphora restore`: a home in one file, and back; `anaphora move`: its database to a server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ def backup(
 
     state = state_of(context)
     file = file.expanduser().absolute()
-    home = state.settings().home
-    back_up(home, file, models=models, warn=lambda problem: state.err.print(problem, markup=False))
-    write_down(home, "home.backup", detail={"file": str(file)})
+    settings = state.settings()
+    back_up(settings.home, file, models=models, warn=lambda problem: state.err.print(problem, markup=False))
+    write_down(settings.database_at, "home.backup", detail={"file": str(file)})
     state.err.print(
         f"Wrote {file} ({file.stat().st_size / 1e6:.1f} MB). Keep it private: it holds conversations and settings.",
         markup=False,
     )
+    if url := settings.database.url.get_secret_value():
+        from server.store.postgres import dump_command
+
+        said = f"The database is not in it: save that with `{dump_command(url)}`, at the same time."
+        state.err.print(said, markup=False, soft_wrap=True)
 
 
 def restore(
@@ -47,11 +52,33 @@ def restore(
     from server.store.backup import restore as restore_home
 
     state = state_of(context)
-    home = state.settings().home
+    settings = state.settings()
+    home = settings.home
     if not yes:
         typer.confirm(f"Replace what is in {home}?", abort=True)
     manifest = restore_home(home, file.expanduser().absolute(), without=without)
     made = datetime.fromtimestamp(manifest.created).astimezone()
     # The log is the one of then, too; its chain goes on with this.
-    write_down(home, "home.restore", detail={"file": str(file), "made": f"{made:%Y-%m-%dT%H:%M:%S%z}"})
+    detail: dict[str, object] = {"file": str(file), "made": f"{made:%Y-%m-%dT%H:%M:%S%z}"}
+    write_down(settings.database_at, "home.restore", detail=detail)
     state.err.print(f"{home} is as it was on {made:%Y-%m-%d %H:%M:%S %Z}.", markup=False)
+    if settings.database.url.get_secret_value():
+        state.err.print("The database is not: put the dump of that time back with `pg_restore --clean`.", markup=False)
+
+
+def move(context: typer.Context) -> None:
+    """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
+    from server.access.audit import write_down
+    from server.store.errors import StoreError
+    from server.store.home import hold_home
+    from server.store.moving import copy_database
+
+    state = state_of(context)
+    settings = state.settings()
+    file, url = settings.home / "anaphora.db", settings.database.url.get_secret_value()
+    if not url:
+        raise StoreError("Say in database.url (or ANAPHORA_DATABASE__URL) to which PostgreSQL database.")
+    with hold_home(settings.home, doing="anaphora move"):
+        rows = copy_database(file, url)
+    write_down(url, "home.move", detail={"rows": rows})
+    state.err.print(f"Copied {rows:,} rows. {file} is no longer used: keep it until all is well, then delete it.")

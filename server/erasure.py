@@ -131,8 +131,8 @@ def _report(
     sentences: Sequence[str],
     advice: list[str],
 ) -> ErasureReport:
-    if not database.compact():
-        advice.append("Another process still reads the database; end it and look again with `anaphora erase find`.")
+    if kept := database.compact():
+        advice.append(kept)
     return ErasureReport(erased, tuple(documents), len(sentences), remnants(home, sentences), tuple(advice))
 
 

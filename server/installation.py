@@ -73,9 +73,20 @@ def check_home(settings: Settings) -> Iterator[Finding]:
 
 def check_database(settings: Settings) -> Iterator[Finding]:
     """The database, where there is one, can be read from its first page to its last."""
-    from server.store.database import find_damage
+    from server.store import StoreError
+    from server.store.database import read_only
+    from server.store.sqlite import find_damage
 
-    path = settings.home / "anaphora.db"
+    path = settings.database_at
+    if isinstance(path, str):
+        try:
+            with read_only(path) as connection:
+                version = ".".join(map(str, connection.dialect.server_version_info or ()))
+        except StoreError as error:
+            yield Finding("database", "fail", str(error))
+        else:
+            yield Finding("database", "ok", f"PostgreSQL {version}, {connection.engine.url.database}")
+        return
     if not path.exists():
         return
     if problem := find_damage(path):
@@ -93,8 +104,8 @@ def check_audit(settings: Settings) -> Iterator[Finding]:
     from server.store import StoreError, audit
     from server.store.database import read_only
 
-    path = settings.home / "anaphora.db"
-    if not path.exists():
+    path = settings.database_at
+    if isinstance(path, Path) and not path.exists():
         return
     try:
         # Read only: an older database is not brought up to date here, and an empty one not made.

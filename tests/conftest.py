@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from server.engines import Engine
 
 pytest.register_assert_rewrite("testing.vector_store")
-pytest_plugins = ["tests.door", "tests.parallel", "tests.serving", "tests.towns"]
+pytest_plugins = ["tests.databases", "tests.door", "tests.parallel", "tests.serving", "tests.towns"]
 
 Declare = Callable[..., Path]
 

@@ -70,7 +70,7 @@ def opened(home: Path, **groups: Any) -> Iterator[Door]:
     from server.store import Database
 
     settings = Settings(home=home, **groups)
-    database = Database(home / "anaphora.db")
+    database = Database(settings.database_at)
     routes = [Route("/{path:path}", _whoami, methods=["GET", "POST"])]
     app = Starlette(routes=routes, middleware=door(settings, database))
     # Where a test has the server listen for all, it does so on this machine all the same.

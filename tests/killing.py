@@ -323,7 +323,7 @@ class Home:
         path = self.folder / "old.db"
         for end in ("", "-wal", "-shm"):
             path.with_name(path.name + end).unlink(missing_ok=True)
-        first = (resources.files("server.store") / "migrations" / "0001_initial.sql").read_text("utf-8")
+        first = (resources.files("server.store") / "migrations" / "scripts" / "0001_initial.sql").read_text("utf-8")
         with closing(sqlite3.connect(path)) as old:
             old.executescript(f"{first}; PRAGMA user_version = 1;")
             old.executemany(

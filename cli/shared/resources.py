@@ -96,10 +96,10 @@ def demand_collection(settings: Settings) -> None:
 
 @contextmanager
 def open_database(settings: Settings) -> Iterator[Database]:
-    """The home's database. Raises StoreError."""
+    """The database. Raises StoreError."""
     from server.store import Database
 
-    database = Database(settings.home / "anaphora.db")
+    database = Database(settings.database_at)
     try:
         yield database
     finally:

@@ -67,9 +67,9 @@ class AuditLog:
         await self._database.write(lambda connection: audit.append(connection, made))
 
 
-def write_down(home: Path, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
-    """What a command does to a home whose database it has not open. Raises StoreError."""
-    database = Database(home / "anaphora.db")
+def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+    """What a command does that has not the database (a path or a URL) open. Raises StoreError."""
+    database = Database(place)
     try:
         made = entry(at_terminal(), action, about, **more)
         database.write_blocking(lambda connection: audit.append(connection, made))

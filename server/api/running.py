@@ -34,7 +34,7 @@ def demand_key(settings: Settings) -> None:
     """Refuse to serve others where there is neither a key nor a way to sign in. Raises KeyNeeded or StoreError."""
     if not settings.needs_sign_in or settings.oidc.issuer or settings.proxy.user_header:
         return
-    database = Database(settings.home / "anaphora.db")
+    database = Database(settings.database_at)
     try:
         if not database.read_blocking(keys.any_active):
             why = (

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import Connection
-
 from index.errors import IndexingError
 from index.query import Query
 from server.chat.collections import Collections
@@ -51,13 +49,8 @@ class Probe:
 def database_problem(database: Database) -> str:
     """Why the database takes no writes, though its disk may; empty where it does."""
 
-    def write(connection: Connection) -> None:
-        # What it was already, which is written all the same: some kB, without waiting for the disk.
-        version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA user_version = {version}")
-
     try:
-        database.write_blocking(write)
+        database.write_blocking(database.kind.write_nothing)
     except StoreError as error:
         return str(error)
     return ""

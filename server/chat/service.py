@@ -346,7 +346,7 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
     database cannot be opened.
     """
     with store_errors():
-        database = await asyncio.to_thread(Database, settings.home / "anaphora.db")
+        database = await asyncio.to_thread(Database, settings.database_at)
     runner = await asyncio.to_thread(Runner, settings.home / "run")
     try:
         with store_errors():

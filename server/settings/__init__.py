@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from platformdirs import user_data_path
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -282,6 +282,23 @@ class LimitsSettings(SettingsGroup):
         }
 
 
+class DatabaseSettings(SettingsGroup):
+    """Where conversations, jobs, keys and what people think of answers are kept."""
+
+    url: SecretStr = Field(
+        SecretStr(""),
+        description="A PostgreSQL database that several servers share: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` "
+        "(extra `postgres`); empty keeps a SQLite file, `anaphora.db`, in the home.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _of_postgres(cls, url: SecretStr) -> SecretStr:
+        if url.get_secret_value() and not url.get_secret_value().startswith(("postgresql://", "postgresql+psycopg://")):
+            raise ValueError("it begins with postgresql://; without it, a SQLite file in the home is used")
+        return url
+
+
 class AuditSettings(SettingsGroup):
     """What the audit log holds, and for how long."""
 
@@ -318,6 +335,12 @@ class Settings(BaseSettings):
     limits: LimitsSettings = LimitsSettings()
     audit: AuditSettings = AuditSettings()
     sources: SourcesSettings = SourcesSettings()
+    database: DatabaseSettings = DatabaseSettings()
+
+    @property
+    def database_at(self) -> Path | str:
+        """What `Database` opens: a file of the home, or a URL."""
+        return self.database.url.get_secret_value() or self.home / "anaphora.db"
 
     @property
     def needs_sign_in(self) -> bool:

@@ -1,6 +1,7 @@
-"""What the server remembers: conversations, turns, feedback, traces, keys and jobs, in one SQLite file.
+"""What the server remembers: conversations, turns, feedback, traces, keys and jobs, in a SQLite
+file or a PostgreSQL database.
 
-`Database` runs work on the file; the modules beside it are functions of a connection, and
+`Database` runs work on it; the modules beside it are functions of a connection, and
 `server.store.records` names what they return.
 """
 

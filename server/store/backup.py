@@ -25,10 +25,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from index.errors import CollectionCorrupt, InvalidName
 from index.versions import CollectionFolder
-from server.store.database import Database, find_damage
+from server.store.database import Database
 from server.store.errors import BackupError
 from server.store.home import hold_home
 from server.store.runners import any_alive
+from server.store.sqlite import find_damage
 from text.files import replacing
 from text.names import is_name
 

@@ -55,7 +55,7 @@ def test_a_home_that_cannot_be_written_to_is_not_ready(ready: Any) -> None:
 
 def test_a_database_that_takes_no_writes_is_not_ready(ready: Any) -> None:
     def refuse(refused: bool) -> None:
-        with ready.service.core.database._raw() as connection:
+        with ready.service.core.database.kind.raw() as connection:
             connection.execute(f"PRAGMA query_only = {refused}")
 
     refuse(True)

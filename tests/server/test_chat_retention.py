@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from server.chat.service import AT_ONCE, forget_old
 from server.store import Database, audit, conversations, feedback, turns
 from server.store.records import Trace
+from server.store.schema import TURNS
 from tests.rows import ALL, MINE
 
 DAY = 86_400.0
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "anaphora.db")
+def database(place: Path | str) -> Iterator[Database]:
+    database = Database(place)
     yield database
     database.close()
 
@@ -64,9 +65,8 @@ def keep(database: Database, turn_id: str, days: float, conversation_id: str | N
         )
 
     database.write_blocking(write)
-    database.write_blocking(
-        lambda c: c.exec_driver_sql("UPDATE turns SET created = ? WHERE id = ?", (trace.created, turn_id))
-    )
+    earlier = update(TURNS).where(TURNS.c.id == turn_id).values(created=trace.created)
+    database.write_blocking(lambda c: c.execute(earlier))
 
 
 def forget(database: Database, days: int) -> None:

@@ -17,8 +17,8 @@ from tests.rows import ALL, MINE
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "anaphora.db")
+def database(place: Path | str) -> Iterator[Database]:
+    database = Database(place)
     yield database
     database.close()
 
@@ -144,8 +144,9 @@ def test_the_end_of_a_job_is_stored_once_the_database_takes_it(
 
 
 def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
-    database: Database, runner: JobRunner
+    database: Database, runner: JobRunner, place: Path | str
 ) -> None:
+    refuse = "PRAGMA query_only = 1" if isinstance(place, Path) else "SET default_transaction_read_only = on"
     go = threading.Event()
 
     def wait(progress: JobProgress) -> list[FileResult]:
@@ -153,7 +154,7 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
         return files(progress)
 
     made = [runner.submit("index", "a", wait, MINE) for _ in range(UNSTORED + 5)]
-    database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA query_only = 1"))
+    database.write_blocking(lambda c: c.exec_driver_sql(refuse))
     go.set()
     assert finished(runner, made[-1]).state == "done"
     assert runner.listing(ALL)[0].state == "done"

@@ -16,8 +16,8 @@ from tests.rows import ALL, MINE
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "home" / "anaphora.db")
+def database(place: Path | str) -> Iterator[Database]:
+    database = Database(place)
     yield database
     database.close()
 

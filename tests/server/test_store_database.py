@@ -14,12 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from server.access import Principal, Seen
-from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
-from server.store.database import _migrations
+from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, sqlite, turns
 from server.store.records import FileResult, Job
+from server.store.schema import KEYS
 from tests.rows import ALL, MINE
 
 WRITER = """
@@ -75,8 +75,8 @@ def test_a_killed_writer_loses_no_acknowledged_turn(tmp_path: Path) -> None:
     database.close()
 
 
-def test_what_a_living_process_has_begun_is_left_alone(tmp_path: Path) -> None:
-    database, mine, other = Database(tmp_path / "anaphora.db"), Runner(tmp_path / "run"), Runner(tmp_path / "run")
+def test_what_a_living_process_has_begun_is_left_alone(place: Path | str, tmp_path: Path) -> None:
+    database, mine, other = Database(place), Runner(tmp_path / "run"), Runner(tmp_path / "run")
     conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
     for turn_id, runner in (("a", other.id), ("b", "dead"), ("c", mine.id)):
         database.write_blocking(
@@ -126,10 +126,10 @@ def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
     database.close()
 
 
-def test_opening_twice_keeps_what_is_there(tmp_path: Path) -> None:
-    first = Database(tmp_path / "anaphora.db")
+def test_opening_twice_keeps_what_is_there(place: Path | str) -> None:
+    first = Database(place)
     first.write_blocking(lambda c: conversations.create(c, "docs", MINE, "here"))
-    second = Database(tmp_path / "anaphora.db")
+    second = Database(place)
     assert [c.title for c in second.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))] == ["here"]
     second.write_blocking(lambda c: conversations.create(c, "docs", MINE, "there"))
     assert len(first.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 2
@@ -150,8 +150,8 @@ def test_a_newer_or_damaged_file_is_refused_with_a_remedy(tmp_path: Path) -> Non
         Database(tmp_path / "broken.db")
 
 
-def test_a_failed_write_leaves_nothing_half_done(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_a_failed_write_leaves_nothing_half_done(place: Path | str) -> None:
+    database = Database(place)
 
     def half(connection: Connection) -> None:
         conversations.create(connection, "docs", MINE, "half")
@@ -163,8 +163,8 @@ def test_a_failed_write_leaves_nothing_half_done(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_cancelled_wait_still_commits(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_a_cancelled_wait_still_commits(place: Path | str) -> None:
+    database = Database(place)
 
     def slow(connection: Connection) -> None:
         conversations.create(connection, "docs", MINE, "slow")
@@ -181,13 +181,13 @@ def test_a_cancelled_wait_still_commits(tmp_path: Path) -> None:
 
     asyncio.run(main())
     database.close()
-    again = Database(tmp_path / "anaphora.db")
+    again = Database(place)
     assert len(again.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 3
     again.close()
 
 
-def test_a_key_opens_until_it_is_revoked_and_is_not_kept(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_a_key_opens_until_it_is_revoked_and_is_not_kept(place: Path | str, tmp_path: Path) -> None:
+    database = Database(place)
     assert not database.read_blocking(keys.any_active)
     made, secret = database.write_blocking(lambda c: keys.create(c, "laptop"))
     assert database.read_blocking(lambda c: keys.check(c, secret)) == made
@@ -206,8 +206,8 @@ def test_a_key_opens_until_it_is_revoked_and_is_not_kept(tmp_path: Path) -> None
     assert secret.split("_", 2)[2].encode() not in stored
 
 
-def test_a_key_has_a_role_groups_and_an_end(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_a_key_has_a_role_groups_and_an_end(place: Path | str) -> None:
+    database = Database(place)
     made, secret = database.write_blocking(
         lambda c: keys.create(c, "desk", "agent", frozenset({"support"}), time.time() + 60)
     )
@@ -222,9 +222,7 @@ def test_a_key_has_a_role_groups_and_an_end(tmp_path: Path) -> None:
     assert not principal.in_group("sales")
     session = database.write_blocking(lambda c: sessions.begin(c, principal, 60, made.id))
     assert database.read_blocking(lambda c: sessions.find(c, session)) == principal
-    database.write_blocking(
-        lambda c: c.exec_driver_sql("UPDATE keys SET expires = ? WHERE id = ?", (time.time() - 1, made.id))
-    )
+    database.write_blocking(lambda c: c.execute(update(KEYS).values(expires=time.time() - 1)))
     assert database.read_blocking(lambda c: keys.check(c, secret)) is None
     assert database.read_blocking(lambda c: sessions.find(c, session)) is None
     assert not database.read_blocking(keys.any_active)
@@ -245,8 +243,8 @@ def test_a_mark_taken_in_one_thread_is_let_go_of_in_another(tmp_path: Path) -> N
     assert not any(mine.id in name for name in held)
 
 
-def test_a_job_is_remembered_and_marked_when_its_process_died(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_a_job_is_remembered_and_marked_when_its_process_died(place: Path | str, tmp_path: Path) -> None:
+    database = Database(place)
     job = Job(id="j", kind="index", collection="docs", state="queued", created=1.0, updated=1.0)
     database.write_blocking(lambda c: jobs.add(c, job, "dead", MINE))
     running = job.model_copy(
@@ -263,8 +261,8 @@ def test_a_job_is_remembered_and_marked_when_its_process_died(tmp_path: Path) ->
     database.close()
 
 
-def test_sources_are_remembered_in_order_without_doubles(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_sources_are_remembered_in_order_without_doubles(place: Path | str) -> None:
+    database = Database(place)
     database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/a/b"), Path("/c")]))
     database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/c")]))
     assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == [Path("/a/b"), Path("/c")]
@@ -275,7 +273,7 @@ def test_sources_are_remembered_in_order_without_doubles(tmp_path: Path) -> None
 
 def test_what_older_versions_wrote_is_kept_and_seen_by_operators(tmp_path: Path) -> None:
     path = tmp_path / "anaphora.db"
-    scripts = [script for number, script in _migrations() if number <= 2]
+    scripts = [script for number, script in sqlite.scripts() if number <= 2]
     assert len(scripts) == 2
     with closing(sqlite3.connect(path)) as old:
         for script in scripts:
@@ -321,7 +319,7 @@ def test_what_was_replaced_before_there_were_versions_is_a_version(tmp_path: Pat
         ("f", "four?", 0),
     ]  # fmt: skip
     with closing(sqlite3.connect(path)) as old:
-        for number, script in _migrations():
+        for number, script in sqlite.scripts():
             if number <= 6:
                 old.executescript(script)
         old.executescript(
@@ -348,8 +346,8 @@ def test_what_was_replaced_before_there_were_versions_is_a_version(tmp_path: Pat
         database.close()
 
 
-def test_a_read_sees_one_state_whatever_is_written_meanwhile(tmp_path: Path) -> None:
-    database = Database(tmp_path / "anaphora.db")
+def test_a_read_sees_one_state_whatever_is_written_meanwhile(place: Path | str) -> None:
+    database = Database(place)
     made = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
 
     def work(connection: Connection) -> list[str]:

@@ -1,0 +1,124 @@
+"""Both kinds of database for tests of the store: a SQLite file, and a database of a real PostgreSQL server.
+
+The server is started once by the system's own programs, as another user where the tests run as root, listens on a Unix
+socket alone, and waits for no disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from server.store import Database
+
+USER = 65534
+"""`nobody`: PostgreSQL does not run as root."""
+
+
+class PostgresPrograms:
+    """A PostgreSQL server of the tests' own; `url(name)` is the address of one of its databases."""
+
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
+        self.folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+        self._user = {"user": USER, "group": USER, "extra_groups": []} if os.getuid() == 0 else {}
+        if self._user:
+            os.chown(self.folder, USER, USER)
+        how = ("--auth=trust", "--username=anaphora", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
+        self._run("initdb", *how)
+        self.start()
+
+    def _run(self, program: str, *options: str) -> None:
+        command = [str(self._programs / program), "-D", str(self.folder / "data"), *options]
+        subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=self.folder, **self._user)  # type: ignore[call-overload]
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = f"-k {self.folder} -c listen_addresses= -c fsync=off -c full_page_writes=off -c shared_buffers=32MB"
+        self._run("pg_ctl", "start", "-w", "-o", options, "-l", str(self.folder / "log"))
+
+    def stop(self) -> None:
+        """End it at once, whoever is connected."""
+        self._run("pg_ctl", "stop", "-m", "immediate")
+
+    def url(self, name: str) -> str:
+        return f"postgresql://anaphora@/{name}?host={self.folder}"
+
+    def execute(self, statement: str) -> None:
+        """Run a statement outside of any transaction."""
+        engine = create_engine(self.url("postgres").replace("postgresql", "postgresql+psycopg"))
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(statement)
+        engine.dispose()
+
+
+def _programs() -> Path | None:
+    found = shutil.which("initdb")
+    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresPrograms]:
+    """A running PostgreSQL server with a template of the newest tables."""
+    pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+    programs = _programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: no `initdb` on the path or in /usr/lib/postgresql")
+    server = PostgresPrograms(programs)
+    try:
+        server.execute("CREATE DATABASE newest")
+        Database(server.url("newest")).close()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder)
+
+
+@pytest.fixture
+def postgres_place(postgres: PostgresPrograms) -> Iterator[str]:
+    """The address of a database with empty tables."""
+    name = f"t{uuid.uuid4().hex}"
+    postgres.execute(f"CREATE DATABASE {name} TEMPLATE newest STRATEGY file_copy")
+    yield postgres.url(name)
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where a new database is: each test runs on both kinds."""
+    if request.param == "sqlite":
+        return tmp_path / "anaphora.db"
+    found: str = request.getfixturevalue("postgres_place")
+    return found
+
+
+@pytest.fixture
+def open_database(place: Path | str) -> Iterator[Callable[[], Database]]:
+    """Opens that database, as one process after the other does."""
+    opened: list[Database] = []
+
+    def one_more() -> Database:
+        opened.append(Database(place))
+        return opened[-1]
+
+    yield one_more
+    for database in opened:
+        database.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Until it holds; fails after so long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

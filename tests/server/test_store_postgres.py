@@ -1,0 +1,195 @@
+"""What only a database on a server does: it goes away and comes back, is shared, and is moved to."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from server.access import LOCAL
+from server.chat import open_service
+from server.chat.errors import Unavailable
+from server.settings import Settings
+from server.store import Database, StoreError, audit, conversations, erasing, keys, turns
+from server.store.audit import AuditEntry
+from server.store.moving import copy_database
+from server.store.postgres import dump_command
+from testing.openai_server import FakeOpenAIServer
+from tests.databases import PostgresPrograms
+from tests.rows import ALL, MINE
+from tests.server.test_api_conversations import ask, begin
+from tests.serving import MakeSettings, Serve
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    with pytest.raises(StoreError, match=r"anaphora at 127\.0\.0\.1:1 cannot be reached") as refused:
+        Database("postgresql://me:geheim@127.0.0.1:1/anaphora")
+    assert "geheim" not in str(refused.value)
+    assert "geheim" not in dump_command("postgresql://me:geheim@127.0.0.1:1/anaphora?password=geheim")
+    assert "geheim" not in repr(Settings(database={"url": "postgresql://me:geheim@127.0.0.1:1/anaphora"}))
+    with pytest.raises(StoreError, match="written postgresql://"):
+        Database("postgresql://me@host:port/anaphora")
+    with pytest.raises(ValueError, match="begins with postgresql"):
+        Settings(database={"url": "mysql://me@127.0.0.1/anaphora"})
+
+
+def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *_: None)
+    monkeypatch.delitem(sys.modules, "psycopg", raising=False)
+    with pytest.raises(StoreError, match="EXTRAS=postgres"):
+        Database("postgresql://me@127.0.0.1:1/anaphora")
+
+
+def test_a_database_that_is_not_there_is_named(postgres: PostgresPrograms) -> None:
+    with pytest.raises(StoreError, match=r"nothing at .* cannot be reached .*does not exist"):
+        Database(postgres.url("nothing"))
+
+
+def test_texts_with_nul_are_kept_without_it(postgres_place: str) -> None:
+    database = Database(postgres_place)
+    made = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Ket\0tles"))
+    found = database.read_blocking(lambda c: conversations.summary(c, made.id, ALL))
+    database.close()
+    assert found is not None
+    assert found.title == "Ket\ufffdtles"
+
+
+def test_the_audit_log_cannot_be_emptied_at_once(postgres_place: str) -> None:
+    database = Database(postgres_place)
+    database.write_blocking(lambda c: audit.append(c, AuditEntry("local", "key.create")))
+    with pytest.raises(IntegrityError, match="only added to"):
+        database.write_blocking(lambda c: c.exec_driver_sql("TRUNCATE audit"))
+    database.close()
+
+
+def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_place: str) -> None:
+    servers = [Database(postgres_place) for _ in range(3)]
+    talk = servers[0].write_blocking(lambda c: conversations.create(c, "docs", MINE))
+
+    def asks(number: int) -> None:
+        for n in range(10):
+            key = f"{number}-{n}"
+            servers[number].write_blocking(
+                lambda c, key=key: (  # type: ignore[misc]
+                    turns.begin(
+                        c,
+                        turn_id=key,
+                        conversation_id=talk.id,
+                        collection="docs",
+                        question=key,
+                        search_for=None,
+                        regenerate_of=None,
+                        title=key,
+                        runner="r",
+                        whose=MINE,
+                    ),
+                    audit.append(c, AuditEntry("local", "turn.ask", key)),
+                )
+            )
+
+    threads = [threading.Thread(target=asks, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = servers[0].read_blocking(lambda c: turns.of_conversation(c, talk.id, ALL))
+    # One line: each follows the one that was begun before it, whichever process began that.
+    assert [turn.parent for turn in found] == [None, *(turn.id for turn in found[:-1])]
+    assert len(found) == 30
+    report = servers[1].read_blocking(audit.verify)
+    assert (report.n, report.problem) == (30, "")
+    for server in servers:
+        server.close()
+
+
+def test_a_real_server_answers_from_it_and_outlives_its_going_away(
+    postgres: PostgresPrograms, postgres_place: str, serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+) -> None:
+    running = serve(settings_for(llm.url, database={"url": postgres_place}))
+    with running.client() as client:
+        talk = begin(client)
+        first = ask(client, talk, "How long is parental leave?")[-1]
+        old = ask(client, talk, "And by fax?")[-1]["turn_id"]
+        new = ask(client, talk, "And by fax?", regenerate_of=old)[-1]["turn_id"]
+        assert client.get(f"/v1/conversations/{talk}").json()["messages"][1]["versions"] == [old, new]
+        shown = client.post(f"/v1/conversations/{talk}/versions", json={"turn_id": old}).json()
+        assert shown["messages"][-1]["id"] == old
+        rating = {"turn_id": first["turn_id"], "rating": "up", "comment": "Thanks."}
+        assert client.post("/v1/feedback", json=rating).status_code in (200, 201)
+        assert len(client.get("/v1/conversations", params={"query": "PARENTAL"}).json()["data"]) == 1
+        assert client.get("/v1/statistics").status_code == 200
+        undone = [
+            client.post(f"/v1/reviews/{old}{then}", json=said).status_code
+            for then, said in (
+                ("", {"verdict": "corrected", "rewrite": "Can it be sent by fax?"}),
+                ("/undo", {}),
+            )
+        ]
+        assert undone == [201, 201]
+        doubtful = client.get("/v1/reviews", params={"query": "FAX"}).json()["data"]
+        assert [one["turn_id"] for one in doubtful] == [old]
+
+        postgres.stop()
+        try:
+            refused = client.post("/v1/conversations", json={})
+            assert refused.status_code == 503
+            assert "cannot be reached" in refused.json()["error"]["message"]
+            assert client.get("/ready").status_code == 503
+        finally:
+            postgres.start()
+        assert client.get(f"/v1/conversations/{talk}").json()["messages"][-1]["id"] == old
+
+        # A server that goes while a turn is answered does not stop the answer.
+        llm.pieces, llm.pace = ["word "] * 60, 0.02
+        with client.stream("POST", f"/v1/conversations/{talk}/turns", json={"question": "And by mail?"}) as answer:
+            lines = answer.iter_lines()
+            next(line for line in lines if '"token"' in line)
+            postgres.stop()
+            rest = list(lines)
+        postgres.start()
+        assert "not saved" in rest[-1] or "not saved" in "".join(rest[-3:])
+
+        _, secret = running.call(running.service.core.database.write(lambda c: keys.create(c, "desk")))
+        assert client.get("/v1/conversations").status_code == 401
+        assert client.post("/login", data={"key": secret}).status_code == 303
+        assert client.delete(f"/v1/conversations/{talk}").status_code == 204
+        assert client.get(f"/v1/conversations/{talk}").status_code == 404
+
+
+def test_a_service_does_not_start_without_it() -> None:
+    settings = Settings(database={"url": "postgresql://me:geheim@127.0.0.1:1/anaphora"})
+
+    async def start() -> None:
+        async with open_service(settings, warm=False):
+            raise AssertionError
+
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        asyncio.run(start())
+
+
+def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgres_place: str) -> None:
+    file = tmp_path / "anaphora.db"
+    old = Database(file)
+    made = old.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
+    old.write_blocking(lambda c: audit.append(c, *(AuditEntry("local", "key.create", at=float(n)) for n in range(9))))
+    old.write_blocking(lambda c: audit.trim(c, 5.0, 100))
+    _, secret = old.write_blocking(lambda c: keys.create(c, "desk"))
+    before = old.read_blocking(audit.verify)
+    old.close()
+    assert copy_database(file, postgres_place) == 1 + before.rows + 1
+    with pytest.raises(StoreError, match="not empty: there are"):
+        copy_database(file, postgres_place)
+    new = Database(postgres_place)
+    assert new.read_blocking(audit.verify) == before
+    assert new.read_blocking(lambda c: keys.check(c, secret)) is not None
+    new.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Pots"))
+    found = new.read_blocking(lambda c: conversations.listing(c, 9, 0, ALL))
+    assert [one.title for one in found] == ["Pots", "Kettles"]
+    assert [one.id for one in new.read_blocking(lambda c: conversations.search(c, "kett", 9, 0, ALL))] == [made.id]
+    assert new.write_blocking(lambda c: erasing.erase_person(c, LOCAL.id)).conversations == 2
+    assert "write-ahead log" in new.compact()
+    new.close()

@@ -21,10 +21,13 @@ class FolderConnector:
         self._source = source
         self._root = Path(source.location)
         self._max_bytes = max_bytes
+        self._cache = cache
 
     def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. A folder that cannot be listed ends it: what is in it is not deleted."""
         real_root = os.path.realpath(self._root)
+        if Path(os.path.realpath(self._cache)).is_relative_to(real_root):
+            raise SourceError(f"{self._root} holds Anaphora's own home, and would be copied into itself: name another")
 
         def unreadable(error: OSError) -> None:
             raise SourceError(f"{error.filename} cannot be listed ({error.strerror}): mount it, or give access to it")

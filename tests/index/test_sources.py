@@ -146,6 +146,11 @@ class TestFolder(ConnectorContract):
         self.run(place, mirror)
         assert set(mirror.state.documents) == {"one.md", "guide/two.md", "logo.png"}
 
+    def test_a_folder_that_holds_the_mirror_is_not_copied_into_itself(self, place: FolderPlace, mirror: Mirror) -> None:
+        place.root = mirror.folder.parent.parent
+        assert "own home" in self.run(place, mirror).problem
+        assert not mirror.state.documents
+
     def test_a_folder_below_that_cannot_be_listed_deletes_nothing(
         self, place: FolderPlace, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -21,7 +21,7 @@ from server.turn.sequel import LEADS_IN
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from server.turn.tables import head_above
 from text.unsafe import showable
-from text.words import stems
+from text.words import stems, words
 
 LED = 2
 """Blocks that are added to an answer at most."""
@@ -81,7 +81,8 @@ class AnswerReader:
     @property
     def refused(self) -> bool:
         """Whether the model declined before it said anything of substance: nothing more is worth reading."""
-        token = self._refusal.found and not self._citations and len(self._shown.split()) < 6
+        said = self._shown.split() if self._shown.isascii() else words(self._shown)
+        token = self._refusal.found and not self._citations and len(said) < 6
         return token or self._preamble.refused
 
     @property

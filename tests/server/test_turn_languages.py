@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index.query import Hit, Passage
+from rewriter.conversation import Message
 from server.settings import IndexSettings
+from server.turn.answer import AnswerReader
+from server.turn.evidence import best_sentences, numbered
 from server.turn.languages import foreign
+from server.turn.own_words import GREETING, INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, no_answer, remembered
 from testing.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 from text.languages import language_of
+from text.translation import LANGUAGES, gettext, speak
 
 ENGLISH = IndexSettings()
 MEANINGS = [
@@ -87,14 +93,21 @@ def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encode
     asked = {"messages": [{"role": "user", "content": "Wie lange dauert die Garantie?"}]}
     llm.pieces = ("<cannot_answer>",)
 
-    def told(running: Running, collection: str) -> tuple[str, Any]:
+    def told(running: Running, collection: str, accepted: str = "") -> tuple[str, Any]:
         with running.client() as client:
-            answer = client.post("/v1/chat/completions", json={**asked, "model": collection}).json()
+            headers = {"Accept-Language": accepted}
+            answer = client.post("/v1/chat/completions", json={**asked, "model": collection}, headers=headers).json()
         return answer["choices"][0]["message"]["content"], answer["anaphora"]
 
-    said, details = told(serve(settings_for(llm.url)), "docs")
+    running = serve(settings_for(llm.url))
+    said, details = told(running, "docs")
     assert details["status"] == "refused"
     assert "This question seems to be in German; the search understands English." in said
+    said, _ = told(running, "docs", "de-CH, en;q=0.5")
+    assert said.startswith(
+        "Die Dokumente scheinen das nicht zu beantworten. Diese Frage scheint auf Deutsch gestellt zu"
+    )
+    assert not remembered([Message("assistant", said)]).messages
 
     encoder = multilingual(tmp_path / "multilingual")
     running = serve(settings_for(llm.url, index={"encoder": str(encoder)}))
@@ -104,3 +117,46 @@ def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encode
     assert "seems to be in" not in said
     llm.pieces = ("Zwei Jahre. ", "[1]")
     assert told(running, "many")[0].startswith("Zwei Jahre.")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_the_server_says_is_history_for_nobody_in_any_language(language: str) -> None:
+    def said() -> list[str]:
+        texts = [gettext(one) for one in (INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, GREETING)]
+        return [*texts, *(no_answer("5 %", ["A", "B", "C", "D"], 4, nearest=near) for near in (True, False))]
+
+    try:
+        speak(language)
+        own = said()
+    finally:
+        speak("en")
+    assert len({*own}) == 6
+    assert (language == "en") == (own == said())
+    kept = "Two years."
+    for text in own:
+        assert [one.text for one in remembered([Message("assistant", f"{text}\n\n{kept}")]).messages] == [kept]
+
+
+def test_chinese_sentences_are_quoted_cited_and_checked_without_spaces() -> None:
+    texts = ["主机保修两年，磨豆刀盘保修一年。请保存好发票。", "橙灯闪烁时需要除垢。全程约二十五分钟。"]
+    passages = [
+        numbered(n, Hit(Passage(str(n), str(n), "", text, "section", 0, len(text)), 1.0))
+        for n, text in enumerate(texts, 1)
+    ]
+    assert [one.quote for one in best_sentences("磨豆刀盘保修多久？", passages)] == ["主机保修两年，磨豆刀盘保修一年。"]
+
+    reader = AnswerReader(passages)
+    for piece in ("橙灯闪烁时需要除垢[2]。", "主机保修两年[2]。"):
+        reader.feed(piece)
+    reader.complete()
+    answer = reader.answer()
+    assert answer.text == "橙灯闪烁时需要除垢[2]。主机保修两年[1]。", "the passage that says so is cited instead"
+    assert [(one.n, one.quote) for one in answer.citations] == [
+        (2, "橙灯闪烁时需要除垢。"),
+        (1, "主机保修两年，磨豆刀盘保修一年。"),
+    ]
+    assert answer.support[0].supported
+
+    reader = AnswerReader(passages)
+    reader.feed("橙灯闪烁时需要除垢，请把除垢粉溶于一升水再倒入水箱。<cannot_answer>")
+    assert not reader.refused, "a whole sentence was said, though it holds no space"

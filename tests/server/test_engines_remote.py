@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -9,9 +10,9 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from openai import APIConnectionError
 from pydantic import SecretStr
 
 from server.engines import EngineUnreachable, RemoteEngine, nearby, open_engine
@@ -20,9 +21,8 @@ from server.engines.remote import demand_listed
 from server.installation import check_llm, check_nearby
 from server.registry import resolve
 from server.settings import LLMSettings, Settings
-
-if TYPE_CHECKING:
-    from testing.openai_server import FakeOpenAIServer
+from testing.openai_server import FakeOpenAIServer
+from tests.several import Balancer
 
 KEY = "a key of our own"
 
@@ -117,6 +117,41 @@ def test_extra_fields_reach_the_server(llm: FakeOpenAIServer, tmp_path: Path) ->
     assert salted["structured_outputs"] == {"choice": ["yes", "no"]}
     assert "cache_salt" not in plain
     assert configured["cache_salt"] == "tenant-8"
+
+
+def test_of_several_replicas_another_answers_where_one_dies_before_its_first_token(tmp_path: Path) -> None:
+    async def ask(engine: RemoteEngine) -> str:
+        try:
+            return "".join([piece.text async for piece in engine.chat_model().astream("How long?")])
+        finally:
+            await engine.aclose()
+
+    with FakeOpenAIServer() as sound, FakeOpenAIServer(die_after=0) as dying:
+        balancer = Balancer([one.url.removesuffix("/v1") for one in (dying, sound)])
+        try:
+            engine = RemoteEngine(Settings(home=tmp_path, llm={"model": f"{balancer.url}/v1"}))
+            for _ in range(3):
+                engine.start()
+                assert asyncio.run(ask(engine)) == "Parental leave lasts ten weeks. [1]"
+                engine.stop()
+            assert dying.requests, "the dying one was never asked"
+            # In the middle of an answer nobody can go on with it: the error is told.
+            sound.die_after = dying.die_after = 2
+            engine.start()
+            with pytest.raises(APIConnectionError):
+                asyncio.run(ask(engine))
+            assert len(sound.requests) + len(dying.requests) <= 8
+            engine.stop()
+            # One that is not there is not asked.
+            balancer.replace(dying.url.removesuffix("/v1"), "http://127.0.0.1:9")
+            sound.die_after = None
+            for _ in range(2):
+                engine.start()
+                assert engine.healthy()
+                assert asyncio.run(ask(engine)) == "Parental leave lasts ten weeks. [1]"
+                engine.stop()
+        finally:
+            balancer.close()
 
 
 def test_ollama_is_asked_by_the_names_it_lists(llm: FakeOpenAIServer, tmp_path: Path) -> None:

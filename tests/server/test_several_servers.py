@@ -1,0 +1,75 @@
+"""Several servers on one home and one database: nothing is lost when some of them are killed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.settings import Settings
+from server.store import jobs
+from server.store.records import Job
+from tests.rows import MINE
+from tests.several import fleet
+
+
+@pytest.mark.slow
+def test_killed_servers_lose_no_acknowledged_turn_and_others_take_over(
+    tmp_path: Path, documents: Path, llm: Any
+) -> None:
+    from index.indexer import index_paths
+    from testing.encoder import WordEncoder
+
+    llm.pace = 0.02
+    settings = Settings(
+        home=tmp_path / "home",
+        index={"encoder": "words"},
+        retrieval={"rerank": "never"},
+        rewriter={"kind": "none"},
+        llm={"model": llm.url},
+        server={"port": 0, "concurrent_turns": 16},
+    )
+    index_paths(settings.home / "collections", "docs", [documents], WordEncoder())
+    with fleet(settings, 3) as servers:
+        for _ in range(5):
+            servers.run(2.5, people=4, kill_every=1.0)
+            if servers.broken and servers.answers:
+                break
+        assert servers.kills
+        assert servers.answers
+        assert servers.silent == []
+        assert servers.lost() == []
+        assert servers.ask_again() == []
+        assert servers.broken, "no stream was cut off"
+
+
+def test_what_a_killed_server_had_begun_on_collections_is_gone_on_with(
+    serve: Any, settings_for: Any, documents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.chat.service.TAKE_OVER_SECONDS", 0.1)
+    running = serve(settings_for("none"))
+    core = running.service.core
+    uploaded = core.uploads.root("box") / "uploads" / "fax.md"
+    uploaded.parent.mkdir(parents=True)
+    uploaded.write_text("# Fax\n\nThe fax number is 555-0142.\n", "utf-8")
+    (documents / "new.md").write_text("# New\n\nA page that came later.\n", "utf-8")
+    now = time.time()
+    try:
+        for kind, collection in (("upload", "box"), ("reindex", "docs")):
+            job = Job(id=f"{kind}-1", kind=kind, collection=collection, state="running", created=now, updated=now)  # type: ignore[arg-type]
+            core.database.write_blocking(lambda c, job=job: jobs.add(c, job, "a-killed-server", MINE))
+        with running.client() as client:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                states = {(job["kind"], job["state"]) for job in client.get("/v1/jobs").json()["data"]}
+                if {("upload", "done"), ("reindex", "done")} <= states:
+                    break
+                time.sleep(0.05)
+            assert {("upload", "interrupted"), ("reindex", "interrupted")} <= states
+            found = client.get("/v1/collections/box/documents").json()["data"]
+            assert [one["id"] for one in found] == ["uploads/fax.md"]
+            assert client.get("/v1/collections/docs/documents/new.md").status_code == 200
+    finally:
+        (documents / "new.md").unlink()

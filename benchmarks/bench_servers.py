@@ -3,8 +3,8 @@
     python benchmarks/bench_servers.py [--url postgresql://…] [--servers 3] [--people 8] [--seconds 60] [--kill-every 3]
 
 Without `--url` the servers share a SQLite file. Says how many turns were acknowledged, how many of these are lost, and
-what became of the streams that broke: what the servers say of each, how soon, and whether it is answered when it is asked
-again by its id. The language model is a stand-in that writes a token each 20 ms, the encoder one that needs no model.
+what became of the streams that broke: what the servers say of each, how soon, and whether it is answered when it is
+asked again by its id. The language model is a stand-in that writes a token each 20 ms, the encoder needs no model.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
             servers.run(args.seconds, args.people, args.kill_every)
             failed = servers.ask_again()
             seconds = servers.seconds or [0.0]
-            print("| servers | kills | turns acknowledged | lost | streams cut off | told, and answered when asked again "
+            print("| servers | kills | turns acknowledged | lost | streams cut off | answered when asked again "
                   "| connections refused | p50 s | p95 s | longest wait for the mark s |")  # fmt: skip
             print(f"|{'---|' * 10}")
             cells = [args.servers, servers.kills, len(servers.answers), len(servers.lost()), len(servers.broken)]

@@ -34,7 +34,7 @@ def add(connection: Connection, job: Job, runner: str, whose: Whose) -> None:
 
 
 def claim(connection: Connection, job: Job) -> str:
-    """The state of a job that is to begin: `running` from now on, `queued` while another server works on its own there.
+    """The state of a job that is to begin: `running` from now on, `queued` while another server works there.
 
     Or how somebody has ended it meanwhile. In what order the jobs of one server follow is its own business.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.chat.errors import ChatError
@@ -22,16 +23,12 @@ async def keep_fresh(service: ChatService, tick: float = TICK) -> None:
     """Submit a job for each source that is due or has changed, until cancelled."""
     from watchfiles import awatch
 
-    for one in await service.sources():
-        if one.source.kind == "push":
-            # What was pushed when the server before this one ended.
-            await service.sync_source(one.source.name)
-    folders = dict[str, str]()
+    folders, changed = dict[str, str](), set[str]()
     while True:
         watching = awatch(*folders, rust_timeout=int(1000 * tick), yield_on_timeout=True) if folders else _ticks(tick)
         async for changes in watching:
-            paths = [path for _, path in changes]
-            changed = {name for folder, name in folders.items() if any(path.startswith(folder) for path in paths)}
+            paths = [Path(path) for _, path in changes]
+            changed |= {name for folder, name in folders.items() if any(path.is_relative_to(folder) for path in paths)}
             try:
                 watched = await service.sync_due(changed)
             except ChatError as error:

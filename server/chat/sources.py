@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +27,6 @@ from server.store.records import FileResult, Job
 from text.names import is_name
 
 MAX_KEY_CHARS = 500
-_LEAST_SECONDS = 60.0
-"""A source that could not even be tried is not tried again sooner."""
 _SUFFIXES = {"markdown": ".md", "html": ".html", "text": ".txt"}
 
 
@@ -172,17 +170,20 @@ class SourceMixin(DocumentMixin):
         return await self._follow(mirror, source, whose, lambda progress: [])
 
     @acting("server")
-    async def sync_due(self, changed: Collection[str] = ()) -> dict[str, str]:
-        """Read what is due, and the sources `changed`. Gives the folders to watch, and whose each is."""
+    async def sync_due(self, changed: set[str]) -> dict[str, str]:
+        """Read what is due, and the sources `changed`, each of which is taken out of there once its job is made. Gives
+        the folders to watch, and whose each is."""
         now, watched = time.time(), dict[str, str]()
         for one in await self.sources():
             source, asked = one.source, self.core.asked.get(one.source.name, 0.0)
             if source.watch and await asyncio.to_thread(Path(source.location).is_dir):
                 watched[source.location] = source.name
-            due = source.seconds and now >= one.due and now - asked > max(_LEAST_SECONDS, 0.5 * source.seconds)
+            # What was pushed may be indexed no more than a server before this one came to.
+            due = (source.kind == "push" and not asked) or (0 < source.seconds < 2 * (now - asked) and now >= one.due)
             if (due or source.name in changed) and not one.busy:
                 self.core.asked[source.name] = now
                 await self.sync_source(source.name, if_due=source.name not in changed)
+                changed.discard(source.name)
         return watched
 
     async def _mirror(self, name: str) -> tuple[Mirror, Source, Whose]:

@@ -59,7 +59,7 @@ describe: $(VENV)/.installed ## Write docs/configuration.md and docs/openapi.jso
 	@$(BIN)/anaphora config openapi
 
 messages: $(VENV)/.installed-dev ## Bring the translations' catalogues up to date with the code; new messages are empty there
-	@$(BIN)/pybabel -q extract -F text/locale/babel.cfg -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui
+	@$(BIN)/pybabel -q extract -F pyproject.toml -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui
 	@$(BIN)/pybabel -q update -D anaphora -d text/locale -i text/locale/anaphora.pot -w 120 --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date
 	@rm text/locale/anaphora.pot
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -10,7 +11,6 @@ from typing import TypeAlias
 import polib
 import pytest
 from babel.messages.extract import extract_from_dir
-from babel.messages.frontend import parse_mapping_cfg
 
 from text.translation import LANGUAGES, LOCALE, everywhere, gettext, ngettext, speak, wanted
 
@@ -25,8 +25,10 @@ KEYWORDS = {"_": None, "gettext": None, "message": None, "t": None, "ngettext": 
 @cache
 def messages() -> list[Message]:
     """What the code says in its own words, as `make messages` finds it."""
-    with (LOCALE / "babel.cfg").open("r", encoding="utf-8") as file:
-        methods, options = parse_mapping_cfg(file)
+    mappings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["babel"]["mappings"]
+    patterns = [(one["pattern"], one) for one in mappings]
+    methods = [(pattern, one["method"]) for pattern, one in patterns]
+    options = {pattern: {"newstyle_gettext": "true"} for pattern, one in patterns if "newstyle_gettext" in one}
     found = [
         entry[2] for room in ("server", "ui") for entry in extract_from_dir(ROOT / room, methods, options, KEYWORDS)
     ]

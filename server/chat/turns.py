@@ -256,7 +256,7 @@ class RunningTurn(AsyncIterator[Event]):
             return
         self._checkpointed = now
         answer = "".join(self._answer)
-        self._context.database.write_later(lambda connection: turns.checkpoint(connection, self.id, answer))
+        self._context.database.write_later(lambda c: turns.checkpoint(c, self.id, answer), alone=False)
 
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
         self._end_steps()

@@ -59,8 +59,9 @@ class Database:
             self.close()
             raise
 
-    def _run_write(self, work: Callable[[Connection], T]) -> T:
-        with _translated(self.kind), self.kind.writing.begin() as connection:
+    def _run_write(self, work: Callable[[Connection], T], *, alone: bool = True) -> T:
+        writing = self.kind.writing if alone else self.kind.writing.execution_options(alone=False)
+        with _translated(self.kind), writing.begin() as connection:
             return work(connection)
 
     def _run_read(self, work: Callable[[Connection], T]) -> T:
@@ -78,9 +79,13 @@ class Database:
         """Run `work` on a reading connection. Raises StoreError."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_read, work)
 
-    def write_later(self, work: Callable[[Connection], T]) -> None:
-        """`write` that nobody waits for; if it fails, the log says so."""
-        self._writer.submit(self._run_write, work).add_done_callback(_log_failure)
+    def write_later(self, work: Callable[[Connection], T], *, alone: bool = True) -> None:
+        """`write` that nobody waits for; if it fails, the log says so.
+
+        One statement on one row, which depends on nothing that was read, need not be `alone`: on a server it does not
+        wait for the writes of other processes.
+        """
+        self._writer.submit(self._run_write, work, alone=alone).add_done_callback(_log_failure)
 
     def write_blocking(self, work: Callable[[Connection], T]) -> T:
         """`write` for code that runs in a thread or a terminal command."""

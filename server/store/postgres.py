@@ -117,7 +117,8 @@ def dump_command(url: str) -> str:
 
 
 def _alone(connection: Connection) -> None:
-    if connection.get_isolation_level() != "AUTOCOMMIT":
+    options = connection.get_execution_options()
+    if options.get("alone", True) and options.get("isolation_level") != "AUTOCOMMIT":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
 
 

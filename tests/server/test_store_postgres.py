@@ -133,6 +133,14 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         doubtful = client.get("/v1/reviews", params={"query": "FAX"}).json()["data"]
         assert [one["turn_id"] for one in doubtful] == [old]
 
+        assert len(client.get("/v1/reviews/export").text.splitlines()) == 0
+        assert client.post(f"/v1/reviews/{old}", json={"verdict": "approved"}).status_code == 201
+        assert len(client.get("/v1/reviews/export").text.splitlines()) == 1
+        assert client.get("/v1/feedback").status_code == 200
+        traced = running.service.core.database.read_blocking(lambda c: turns.traced(c, ALL, "docs", 9))
+        assert len(traced) == 3
+        assert all(one.seconds > 0 for one in traced)
+
         postgres.stop()
         try:
             refused = client.post("/v1/conversations", json={})
@@ -158,6 +166,26 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         assert client.post("/login", data={"key": secret}).status_code == 303
         assert client.delete(f"/v1/conversations/{talk}").status_code == 204
         assert client.get(f"/v1/conversations/{talk}").status_code == 404
+
+
+def test_a_write_of_one_row_waits_for_no_other_process(postgres_place: str) -> None:
+    one, other = Database(postgres_place), Database(postgres_place)
+    held, go, done = threading.Event(), threading.Event(), threading.Event()
+    holding = threading.Thread(target=lambda: one.write_blocking(lambda _: (held.set(), go.wait(30))))
+    holding.start()
+    assert held.wait(30)
+    other.write_later(lambda c: (turns.checkpoint(c, "t", "so far"), done.set()), alone=False)
+    assert done.wait(30)
+    later = threading.Thread(target=lambda: other.write_blocking(lambda _: done.clear()))
+    later.start()
+    later.join(0.2)
+    assert done.is_set(), "others wait until it is committed"
+    go.set()
+    holding.join(30)
+    later.join(30)
+    assert not done.is_set()
+    one.close()
+    other.close()
 
 
 def test_a_service_does_not_start_without_it() -> None:

@@ -108,9 +108,12 @@ def _run(state: State, begin: Callable[[ChatService], Awaitable[Job | SourceSumm
     fetch_models(state.settings(), state, reranker=False)
 
     async def work(service: ChatService) -> Job | None:
-        begun = await begin(service)
-        job = begun.busy if isinstance(begun, SourceSummary) else begun.id
-        return await watch(service, state, await service.job(job)) if job else None
+        job = await begin(service)
+        if isinstance(job, SourceSummary):
+            if job.source.kind == "push":
+                return None
+            job = (await service.jobs(job.source.collection))[0]
+        return await watch(service, state, job)
 
     job = with_service(state, work)
     if job is None:

@@ -61,7 +61,8 @@ def serve(
             raise InputError(f"There is no file or folder {path}; correct --docs.")
     # Before anything is fetched: another server on this home and a taken port are known at once.
     with contextlib.ExitStack() as held:
-        held.enter_context(hold_home(settings.home))
+        if not settings.database.url:
+            held.enter_context(hold_home(settings.home))
         if unfinished(settings.home):
             raise InputError(f"Restoring {settings.home} was cut short; run `anaphora restore FILE` again first.")
         demand_key(settings)

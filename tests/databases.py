@@ -61,7 +61,7 @@ class PostgresPrograms:
         engine.dispose()
 
 
-def _programs() -> Path | None:
+def programs() -> Path | None:
     found = shutil.which("initdb")
     folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return next((folder for folder in folders if (folder / "initdb").exists()), None)
@@ -71,10 +71,10 @@ def _programs() -> Path | None:
 def postgres() -> Iterator[PostgresPrograms]:
     """A running PostgreSQL server with a template of the newest tables."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
-    programs = _programs()
-    if programs is None:
+    found = programs()
+    if found is None:
         pytest.skip("PostgreSQL is not installed: no `initdb` on the path or in /usr/lib/postgresql")
-    server = PostgresPrograms(programs)
+    server = PostgresPrograms(found)
     try:
         server.execute("CREATE DATABASE newest")
         Database(server.url("newest")).close()

@@ -104,7 +104,9 @@ class Fleet:
     """So many servers with the same settings. `answers` are those acknowledged by turn, `broken` the turns cut off."""
 
     def __init__(self, settings: Settings, count: int, stack: ExitStack, seed: int = 1) -> None:
-        self._settings = settings.model_dump_json()
+        url = settings.database.url.get_secret_value()
+        # Secrets are dumped as asterisks.
+        self._settings = json.dumps({**settings.model_dump(mode="json"), "database": {"url": url}})
         self._stack = stack
         self._choose = random.Random(seed)
         self._lock = threading.Lock()

@@ -122,6 +122,9 @@ def test_a_home_has_one_server_and_commands_beside_it(tmp_path: Path) -> None:
         assert f"`anaphora serve`, process {os.getpid()}, since" in second.stderr
         assert "--home" in second.stderr
         assert "Traceback" not in second.stderr
+        elsewhere = {"ANAPHORA_DATABASE__URL": "postgresql://me@127.0.0.1:9/none"}
+        several = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", "--model", "none", **elsewhere)
+        assert "127.0.0.1:9" in several.stderr, "servers with one database share a home"
         assert run(tmp_path, "keys", "list").returncode == 0
         assert run(tmp_path, "backup", str(tmp_path / "b.tar")).returncode == 0
         refused = run(tmp_path, "restore", "--yes", str(tmp_path / "b.tar"))

@@ -16,8 +16,8 @@ from tests.several import fleet
 
 
 @pytest.mark.slow
-def test_killed_servers_lose_no_acknowledged_turn_and_others_take_over(
-    tmp_path: Path, documents: Path, llm: Any
+def test_killed_servers_lose_no_acknowledged_turn(
+    tmp_path: Path, documents: Path, llm: Any, postgres_place: str
 ) -> None:
     from index.indexer import index_paths
     from testing.encoder import WordEncoder
@@ -30,11 +30,12 @@ def test_killed_servers_lose_no_acknowledged_turn_and_others_take_over(
         rewriter={"kind": "none"},
         llm={"model": llm.url},
         server={"port": 0, "concurrent_turns": 16},
+        database={"url": postgres_place},
     )
     index_paths(settings.home / "collections", "docs", [documents], WordEncoder())
     with fleet(settings, 3) as servers:
         for _ in range(5):
-            servers.run(2.5, people=4, kill_every=1.0)
+            servers.run(1.6, people=3, kill_every=0.8)
             if servers.broken and servers.answers:
                 break
         assert servers.kills

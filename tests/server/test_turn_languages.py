@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.query import Hit, Passage
+from index.query import Hit, Passage, Query
 from rewriter.conversation import Message
+from server.chat.collections import Collections
 from server.settings import IndexSettings
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences, numbered
@@ -110,11 +111,18 @@ def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encode
     assert not remembered([Message("assistant", said)]).messages
 
     encoder = multilingual(tmp_path / "multilingual")
-    running = serve(settings_for(llm.url, index={"encoder": str(encoder)}))
+    settings = settings_for(llm.url, index={"encoder": str(encoder), "language": "auto"})
+    running = serve(settings)
     running.finished(running.call(running.service.index_paths("many", [tmp_path / "pages"])).id)
     said, details = told(running, "many")
     assert details["evidence"][0]["document_id"].endswith("repair.md"), details["evidence"]
     assert "seems to be in" not in said
+    assert not running.service.core.opened.outdated("many")
+    changed = settings.model_copy(update={"index": settings.index.model_copy(update={"language": "de"})})
+    collections = Collections(changed, running.service.core.models)
+    assert collections.get("many").search([Query("warranty")]), "it answers as before until then"
+    assert "stemmed by `index.language` 'auto', and the settings say 'de': index it" in collections.outdated("many")
+    collections.close()
     llm.pieces = ("Zwei Jahre. ", "[1]")
     assert told(running, "many")[0].startswith("Zwei Jahre.")
 

@@ -362,9 +362,13 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
     found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
     assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
 
+    page.click(".turn:last-child .searched > summary")
+    page.click(".turn:last-child .legs > summary")
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth === 390")
     page.wait_for_selector(".rail", state="hidden")
+    wide = "[...document.querySelectorAll('.chat .bar, .scroll, .dock')].map((one) => one.scrollWidth - one.clientWidth)"
+    assert page.evaluate(wide) == [0, 0, 0]
     page.click('[data-action="toggle-rail"]')
     page.wait_for_selector(".rail", state="visible")
     page.wait_for_function("document.querySelector('.rail').getBoundingClientRect().right === 390")

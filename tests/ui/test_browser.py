@@ -367,7 +367,8 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth === 390")
     page.wait_for_selector(".rail", state="hidden")
-    wide = "[...document.querySelectorAll('.chat .bar, .scroll, .dock')].map((one) => one.scrollWidth - one.clientWidth)"
+    parts = "[...document.querySelectorAll('.chat .bar, .scroll, .dock')]"
+    wide = f"{parts}.map((one) => one.scrollWidth - one.clientWidth)"
     assert page.evaluate(wide) == [0, 0, 0]
     page.click('[data-action="toggle-rail"]')
     page.wait_for_selector(".rail", state="visible")

@@ -141,6 +141,9 @@ def _describe(app: FastAPI, *, with_keys: bool) -> None:
     app.openapi = described  # type: ignore[method-assign]
 
 
+ENGLISH_PAGES = ("/workbench", "/traces")
+
+
 class RequestLanguage:
     """Lets everything be said in the language that the request asks for."""
 
@@ -148,7 +151,7 @@ class RequestLanguage:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == "http" and not scope["path"].startswith(ENGLISH_PAGES):
             asked = HTTPConnection(scope)
             speak(wanted(asked.cookies, asked.headers.get("accept-language")))
         await self._app(scope, receive, send)

@@ -350,6 +350,8 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
     page.wait_for_function("document.querySelectorAll('.turn:last-child .actions [data-action=sources]').length")
     assert re.fullmatch(r"\d Quellen?", person.last('[data-action="sources"]'))
     assert page.locator("#language").input_value() == "de"
+    bench = page.request.get(site.address + "/workbench").text()
+    assert "Light or dark" in bench, "a page that is English is English throughout"
 
     with page.expect_navigation():
         page.select_option("#language", "ar")

@@ -36,7 +36,7 @@ class PostgresServer:
     """How to open and compact a database of a server, and what its errors mean. Raises StoreError."""
 
     def __init__(self, url: str, readers: int) -> None:
-        need_extra("postgres", "database.url", "psycopg", error=StoreError)
+        need_extra("postgres", "PostgreSQL", "psycopg", error=StoreError)
         try:
             self.url = make_url(url).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError) as error:

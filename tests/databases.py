@@ -53,18 +53,20 @@ class PostgresPrograms:
     def url(self, name: str) -> str:
         return f"postgresql://anaphora@/{name}?host={self.folder}"
 
-    def execute(self, statement: str) -> None:
-        """Run a statement outside of any transaction."""
-        engine = create_engine(self.url("postgres").replace("postgresql", "postgresql+psycopg"))
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run statements outside of any transaction."""
+        engine = create_engine(self.url(database).replace("postgresql", "postgresql+psycopg"))
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql(statement)
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            driver.execute(statement)
         engine.dispose()
 
 
 def programs() -> Path | None:
     found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+    folders = [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((folder for folder in folders if (folder / "pg_ctl").exists()), None)
 
 
 @pytest.fixture(scope="session")

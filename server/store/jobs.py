@@ -15,21 +15,21 @@ from server.store.dialects import put
 from server.store.records import Job
 from server.store.schema import JOBS, SOURCES, visible
 
-_HIDDEN = ("runner", "files", "owner", "group_name")
+_HIDDEN = ("n", "runner", "files", "owner", "group_name")
 
 KEPT = 500
 """Older finished jobs are forgotten."""
 
 UNFINISHED = ("queued", "running")
-_NEWEST = (JOBS.c.created.desc(), JOBS.c.id)
 
 
 def add(connection: Connection, job: Job, runner: str, whose: Whose) -> None:
     """Remember a new job."""
     row = job.model_dump(include={"id", "kind", "collection", "state", "created", "updated"})
-    belongs = {"runner": runner, "owner": whose.owner, "group_name": whose.group}
+    n = 1 + (connection.scalar(select(func.max(JOBS.c.n))) or 0)
+    belongs = {"n": n, "runner": runner, "owner": whose.owner, "group_name": whose.group}
     connection.execute(insert(JOBS), {**row, **belongs})
-    newest = select(JOBS.c.id).order_by(*_NEWEST).limit(KEPT)
+    newest = select(JOBS.c.id).order_by(JOBS.c.n.desc()).limit(KEPT)
     connection.execute(delete(JOBS).where(JOBS.c.state.not_in(UNFINISHED), JOBS.c.id.not_in(newest)))
 
 
@@ -65,7 +65,7 @@ def cancel(connection: Connection, job_id: str) -> None:
 def working_on(connection: Connection, collection: str) -> list[str]:
     """The ids of the jobs on a collection that wait or run, oldest first."""
     its = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.state.in_(UNFINISHED))
-    return list(connection.scalars(its.order_by(JOBS.c.created)))
+    return list(connection.scalars(its.order_by(JOBS.c.n)))
 
 
 def begun_by(connection: Connection, runners: Collection[str]) -> list[tuple[str, str]]:
@@ -88,7 +88,7 @@ def unfinished(connection: Connection, owner: str) -> int:
 
 def listing(connection: Connection, collection: str | None, seen: Seen, limit: int = 100) -> list[Job]:
     """Newest first."""
-    wanted = select(JOBS).where(visible(JOBS, seen)).order_by(*_NEWEST).limit(limit)
+    wanted = select(JOBS).where(visible(JOBS, seen)).order_by(JOBS.c.n.desc()).limit(limit)
     if collection is not None:
         wanted = wanted.where(JOBS.c.collection == collection)
     return [_job(row) for row in connection.execute(wanted).mappings()]
@@ -96,7 +96,7 @@ def listing(connection: Connection, collection: str | None, seen: Seen, limit: i
 
 def cut_short(connection: Connection) -> list[str]:
     """The collections whose last upload or deletion of one was interrupted."""
-    rows = select(*JOBS.c["collection", "state"]).where(JOBS.c.kind.in_(("upload", "delete"))).order_by(JOBS.c.created)
+    rows = select(*JOBS.c["collection", "state"]).where(JOBS.c.kind.in_(("upload", "delete"))).order_by(JOBS.c.n)
     last: dict[str, str] = {row.collection: row.state for row in connection.execute(rows)}
     return [collection for collection, state in last.items() if state == "interrupted"]
 

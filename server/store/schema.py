@@ -47,69 +47,72 @@ def _table(name: str, *parts: Column[Any] | CheckConstraint) -> Table:
     return Table(name, METADATA, *parts, sqlite_strict=True)
 
 
-def _text(name: str, default: str | None = None, *, key: bool = False, unique: bool | None = None) -> Column[str]:
-    """A text that is always there."""
+def _texts(*names: str, default: str | None = None) -> list[Column[Any]]:
+    """Texts that are always there."""
     filled = None if default is None else text(f"'{default}'")
-    return Column(name, Text, primary_key=key, unique=unique, nullable=False, server_default=filled)
+    return [Column(name, Text, nullable=False, server_default=filled) for name in names]
 
 
-def _time(name: str, *, nullable: bool = False) -> Column[float]:
-    return Column(name, SECONDS, nullable=nullable)
+def _times(*names: str, nullable: bool = False) -> list[Column[Any]]:
+    return [Column(name, SECONDS, nullable=nullable) for name in names]
 
 
-def _count(name: str) -> Column[int]:
-    return Column(name, NUMBER, nullable=False, server_default=text("0"))
+def _keys(*names: str) -> list[Column[Any]]:
+    return [Column(name, Text, primary_key=True) for name in names]
 
 
-def _of(table: str, name: str, *, key: bool = False, nullable: bool = False) -> Column[str]:
+def _number(*, counted: bool = True) -> Column[Any]:
+    """The row's number; counted by the database, or said by whoever inserts it."""
+    return Column("n", NUMBER, primary_key=True, autoincrement="auto" if counted else False)
+
+
+def _one_of(name: str, *values: str) -> CheckConstraint:
+    return CheckConstraint(f"{name} IN ({', '.join(map(repr, values))})")
+
+
+def _of(table: str, name: str, *, key: bool = False, nullable: bool = False) -> Column[Any]:
     """The id of a row with which this one goes."""
     goes = ForeignKey(f"{table}.id", ondelete="CASCADE")
     return Column(name, Text, goes, primary_key=key, nullable=nullable)
 
 
+def _whose() -> list[Column[Any]]:
+    """Whose a row is: a principal's id ('' for rows of before there were any), and a group."""
+    return [*_texts("owner", default=""), *_texts("group_name", default="default")]
+
+
 CONVERSATIONS = _table(
     "conversations",
-    Column("n", NUMBER, primary_key=True),
-    _text("id", unique=True),
-    _text("title"),
-    _text("collection"),
-    _time("created"),
-    _time("updated"),
-    # Whose a row is: a principal's id ('' for rows of before there were any), and a group.
-    _text("owner", ""),
-    _text("group_name", "default"),
+    _number(),
+    Column("id", Text, unique=True, nullable=False),
+    *_texts("title", "collection"),
+    *_times("created", "updated"),
+    *_whose(),
     # The one of llm.choices by which it is answered; empty: the server's own model.
-    _text("model", ""),
+    *_texts("model", default=""),
 )
 Index("conversations_by_update", CONVERSATIONS.c.updated.desc())
 Index("conversations_by_owner", CONVERSATIONS.c.owner, CONVERSATIONS.c.updated.desc())
 
 TURNS = _table(
     "turns",
-    Column("n", NUMBER, primary_key=True),
-    _text("id", unique=True),
+    _number(),
+    Column("id", Text, unique=True, nullable=False),
     # A turn without a conversation comes from a client that keeps its own history.
     _of("conversations", "conversation_id", nullable=True),
-    _text("collection"),
-    _text("question"),
-    Column("search_for", Text),
-    _text("status"),
-    _text("answer", ""),
-    Column("rewrite", Text),
-    Column("evidence", Text),
-    Column("ending", Text),
-    _time("created"),
-    _time("finished", nullable=True),
-    # Follows from the next two: whether it lies beside what is shown.
-    Column("replaced", FLAG, nullable=False, server_default=false()),
-    _text("runner"),
-    _text("owner", ""),
-    _text("group_name", "default"),
+    *_texts("collection", "question", "status", "runner"),
+    *_texts("answer", default=""),
+    *(Column(name, Text) for name in ("search_for", "rewrite", "evidence", "ending")),
+    *_times("created"),
+    *_times("finished", nullable=True),
+    *_whose(),
     # The turn that it follows; turns that follow the same one are versions of each other. None: it begins one.
     Column("parent", Text),
     # Of the versions the one with the highest number is shown, of equals the newest.
-    _count("chosen"),
-    CheckConstraint("status IN ('pending', 'answered', 'quoted', 'refused', 'failed', 'interrupted')"),
+    Column("chosen", NUMBER, nullable=False, server_default=text("0")),
+    # Follows from these two: whether it lies beside what is shown.
+    Column("replaced", FLAG, nullable=False, server_default=false()),
+    _one_of("status", "pending", "answered", "quoted", "refused", "failed", "interrupted"),
 )
 Index("turns_by_conversation", TURNS.c.conversation_id, TURNS.c.n)
 Index("turns_by_owner", TURNS.c.owner)
@@ -120,89 +123,72 @@ Index("turns_pending", TURNS.c.runner, sqlite_where=_PENDING, postgresql_where=_
 FEEDBACK = _table(
     "feedback",
     _of("turns", "turn_id", key=True),
-    _text("rating"),
-    _text("reason"),
-    _text("comment"),
-    _time("created"),
-    _text("owner", ""),
-    CheckConstraint("rating IN ('up', 'down')"),
+    *_texts("rating", "reason", "comment"),
+    *_times("created"),
+    *_texts("owner", default=""),
+    _one_of("rating", "up", "down"),
 )
 
-TRACES = _table("traces", _of("turns", "turn_id", key=True), _text("trace"))
+TRACES = _table("traces", _of("turns", "turn_id", key=True), *_texts("trace"))
 
 KEYS = _table(
     "keys",
-    _text("id", key=True),
-    _text("name"),
-    _text("hash", unique=True),
-    _time("created"),
-    _time("used", nullable=True),
-    _time("revoked", nullable=True),
-    _text("role", "operator"),
-    _text("groups", '["*"]'),
-    _time("expires", nullable=True),
-    CheckConstraint("role IN ('reader', 'agent', 'operator')"),
+    *_keys("id"),
+    *_texts("name"),
+    Column("hash", Text, unique=True, nullable=False),
+    *_times("created"),
+    *_times("used", "revoked", "expires", nullable=True),
+    *_texts("role", default="operator"),
+    *_texts("groups", default='["*"]'),
+    _one_of("role", "reader", "agent", "operator"),
 )
 
 SESSIONS = _table(
     "sessions",
-    _text("hash", key=True),
-    _text("principal"),
+    *_keys("hash"),
+    *_texts("principal"),
     _of("keys", "key_id", nullable=True),
-    _time("expires"),
+    *_times("expires"),
     # What the provider said about a person when the session began: it is shown to it when the person leaves.
-    _text("id_token", ""),
+    *_texts("id_token", default=""),
 )
 
-GRANTS = _table("grants", _text("collection", key=True), _text("group_name", key=True), _time("created"))
+GRANTS = _table("grants", *_keys("collection", "group_name"), *_times("created"))
 """Which groups may use a collection; one without any row belongs to the group `default`."""
 
 JOBS = _table(
     "jobs",
-    _text("id", key=True),
-    _text("kind"),
-    _text("collection"),
-    _text("state"),
-    _text("stage", ""),
-    _count("done"),
-    _count("total"),
-    _text("message", ""),
-    _text("files", "[]"),
-    _time("created"),
-    _time("updated"),
-    _text("runner"),
-    _text("owner", ""),
-    _text("group_name", "default"),
+    *_keys("id"),
+    *_texts("kind", "collection", "state", "runner"),
+    *_texts("stage", "message", default=""),
+    *_texts("files", default="[]"),
+    # The first two say how far it is, the last the order in which jobs were added: clocks go back.
+    *(Column(name, NUMBER, nullable=False, server_default=text("0")) for name in ("done", "total", "n")),
+    *_times("created", "updated"),
+    *_whose(),
 )
 Index("jobs_by_creation", JOBS.c.created.desc())
 
-SOURCES = _table("sources", _text("collection", key=True), _text("path", key=True), _time("added"))
+SOURCES = _table("sources", *_keys("collection", "path"), *_times("added"))
 """Where a collection's documents came from, so that it can be indexed again."""
 
 UPLOADS = _table(
     "uploads",
-    _text("collection", key=True),
-    _text("name", key=True),
-    _text("owner"),
-    _text("group_name"),
+    *_keys("collection", "name"),
+    *_texts("owner", "group_name"),
     Column("bytes", NUMBER, nullable=False),
-    _time("created"),
+    *_times("created"),
 )
 """Files that people handed in: `name` is the file's below the collection's uploads."""
 
 AUDIT = _table(
     "audit",
-    Column("n", NUMBER, primary_key=True, autoincrement=False),
-    _time("at"),
-    _text("principal"),
-    _text("action"),
-    _text("about", ""),
-    _text("collection", ""),
-    _text("group_name", ""),
-    _text("origin", ""),
-    _text("outcome", "done"),
-    _text("detail", "{}"),
-    _text("chain", ""),
+    _number(counted=False),
+    *_times("at"),
+    *_texts("principal", "action"),
+    *_texts("about", "collection", "group_name", "origin", "chain", default=""),
+    *_texts("outcome", default="done"),
+    *_texts("detail", default="{}"),
 )
 Index("audit_by_time", AUDIT.c.at)
 
@@ -210,47 +196,39 @@ AUDIT_ANCHOR = _table(
     "audit_anchor",
     Column("id", NUMBER, primary_key=True, autoincrement=False),
     Column("n", NUMBER, nullable=False),
-    _text("chain"),
+    *_texts("chain"),
     CheckConstraint("id = 0"),
 )
 """Up to where the audit log was cut off: it can be deleted to there and no further, and its chain begins there."""
 
 STANDALONE = _table(
     "standalone",
-    _text("key", key=True),
-    _text("collection"),
-    _text("version"),
-    _text("document_id"),
-    _text("owner"),
-    _time("created"),
-    _text("made"),
+    *_keys("key"),
+    *_texts("collection", "version", "document_id", "owner", "made"),
+    *_times("created"),
 )
 Index("standalone_by_document", STANDALONE.c.collection, STANDALONE.c.document_id)
 
 REVIEWS = _table(
     "reviews",
-    Column("n", NUMBER, primary_key=True),
+    _number(),
     _of("turns", "turn_id"),
-    _text("owner"),
-    _time("at"),
-    _text("verdict"),
-    Column("rewrite", Text),
-    Column("passages", Text),
-    Column("answer", Text),
+    *_texts("owner", "verdict"),
+    *_times("at"),
+    *(Column(name, Text) for name in ("rewrite", "passages", "answer")),
     Column("undoes", NUMBER, ForeignKey("reviews.n", ondelete="CASCADE")),
-    CheckConstraint("verdict IN ('corrected', 'approved', 'rejected', 'undone')"),
+    _one_of("verdict", "corrected", "approved", "rejected", "undone"),
 )
 Index("reviews_by_turn", REVIEWS.c.turn_id)
 Index("reviews_undoing", REVIEWS.c.undoes)
 
 SHARES = _table(
     "shares",
-    _text("id", key=True),
-    _text("hash", unique=True),
+    *_keys("id"),
+    Column("hash", Text, unique=True, nullable=False),
     _of("conversations", "conversation_id"),
-    _text("principal"),
-    _time("created"),
-    _time("expires"),
+    *_texts("principal"),
+    *_times("created", "expires"),
 )
 Index("shares_by_conversation", SHARES.c.conversation_id)
 

@@ -1,4 +1,8 @@
-"""Older databases: each schema there ever was has a file in `schemas`, as that version left it, with rows in it."""
+"""Older databases: each schema there ever was has a file in `schemas`, as that version left it, with rows in it.
+
+Up to 10 their number is SQLite's `user_version`; 11 is the first that Alembic keeps (revision 0010), of which there is
+a PostgreSQL dump too. Later ones are named by the revision.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,22 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import IntegrityError
 
 from server.access import Principal
-from server.store import Database, StoreError, audit, conversations, database, sessions, statistics, turns
+from server.store import Database, StoreError, audit, conversations, database, jobs, sessions, statistics, turns
 from server.store.schema import METADATA
+from tests.databases import PostgresPrograms
 from tests.rows import ALL, MINE
 
 SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.db.gz"))
+DUMPS = sorted((Path(__file__).parent / "schemas").glob("*.postgresql.sql.gz"))
+NEWEST = max(path.name[:4] for path in (database.MIGRATIONS / "versions").glob("*.py"))
+
+EXPRESSIONS = pytest.mark.filterwarnings(
+    "ignore:Skipped unsupported reflection of expression-based index",
+    "ignore:autogenerate skipping metadata-specified expression-based index",
+)
 
 
 def schema_of(connection: Connection) -> dict[str, Any]:
@@ -55,7 +68,7 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def test_every_schema_has_a_file() -> None:
-    assert [path.name[:2] for path in SCHEMAS] == [f"{number:02}" for number in range(1, 11)]
+    assert [path.name[:2] for path in SCHEMAS] == [f"{number:02}" for number in range(1, 12)]
 
 
 @pytest.mark.parametrize("old", SCHEMAS, ids=lambda path: path.name[:2])
@@ -89,29 +102,47 @@ def test_an_older_file_becomes_what_a_new_one_is_and_keeps_its_rows(old: Path, t
     }
 
 
-@pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
-@pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index")
+def differences(connection: Connection) -> list[object]:
+    """Between a database's tables and what `schema.py` says of them."""
+
+    def ours(name: str | None, kind: str, _: object) -> bool:
+        # The searched texts and their indexes are of one kind of database alone.
+        return not str(name).startswith("texts") and name not in ("turns_by_text", "conversations_by_title")
+
+    found: list[object] = compare_metadata(
+        MigrationContext.configure(connection, opts={"include_name": ours}), METADATA
+    )
+    return found
+
+
+@EXPRESSIONS
+@pytest.mark.parametrize("old", DUMPS, ids=lambda path: path.name[:4])
+def test_an_older_database_of_a_server_becomes_what_a_new_one_is_and_keeps_its_rows(
+    old: Path, postgres: PostgresPrograms
+) -> None:
+    name = f"old{old.name[:4]}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    postgres.execute(gzip.decompress(old.read_bytes()).decode(), name)
+    older = Database(postgres.url(name))
+    try:
+        assert older.read_blocking(differences) == []
+        found = older.read_blocking(lambda c: conversations.search(c, "fathers SIX", 5, 0, ALL))
+        assert [one.turns for one in found] == [2]
+        assert [one.id for one in older.read_blocking(lambda c: jobs.listing(c, None, ALL))] == ["j"]
+        assert older.read_blocking(audit.verify).n == 3
+        with pytest.raises(IntegrityError, match="only added to"):
+            older.write_blocking(lambda c: c.exec_driver_sql("DELETE FROM audit"))
+    finally:
+        older.close()
+    postgres.execute(f"DROP DATABASE {name}")
+
+
+@EXPRESSIONS
 def test_a_new_database_is_what_the_tables_say(place: Path | str) -> None:
     made = Database(place)
-    try:
-        differences = made.read_blocking(
-            lambda c: compare_metadata(
-                MigrationContext.configure(
-                    c,
-                    opts={
-                        # The searched texts and their indexes are of one kind of database alone.
-                        "include_name": lambda name, kind, _: (
-                            not str(name).startswith("texts")
-                            and name not in ("turns_by_text", "conversations_by_title")
-                        )
-                    },
-                ),
-                METADATA,
-            )
-        )
-    finally:
-        made.close()
-    assert differences == []
+    found = made.read_blocking(differences)
+    made.close()
+    assert found == []
 
 
 @pytest.fixture
@@ -120,7 +151,7 @@ def with_one_more(tmp_path: Path) -> Path:
     folder = tmp_path / "migrations"
     shutil.copytree(database.MIGRATIONS, folder)
     (folder / "versions" / "0099_later.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision = '0099'\ndown_revision = '0010'\n"
+        f"import sqlalchemy as sa\nfrom alembic import op\nrevision = '0099'\ndown_revision = {NEWEST!r}\n"
         "def upgrade():\n    op.add_column('conversations', sa.Column('colour', sa.Text))\n"
         "    op.execute(\"UPDATE conversations SET colour = 'red'\")\n",
         "utf-8",

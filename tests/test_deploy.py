@@ -169,6 +169,17 @@ def test_secrets_lie_in_secrets_alone(rendered: dict[str, Any]) -> None:
     assert settings["ANAPHORA_LLM__ANSWER_TOKENS"] == "900"
 
 
+def test_variables_that_are_set_are_settings(rendered: dict[str, Any]) -> None:
+    objects = manifests(rendered, "bundled")
+    told = {*objects["ConfigMap", "settings"]["data"], *objects["Secret", "secrets"]["stringData"]}
+    for file in ("Dockerfile", "compose.yaml", "compose.gpu.yaml"):
+        told |= set(re.findall(r"^ +(?:ENV )?(ANAPHORA_\w+)[=:]", (DEPLOY / file).read_text("utf-8"), re.MULTILINE))
+    described = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    known = {*re.findall(r"^- Environment: `(ANAPHORA_\w+)`", described, re.MULTILINE), "ANAPHORA_HOME"}
+    assert told > {"ANAPHORA_HOME", "ANAPHORA_LLM__MODEL", "ANAPHORA_DATABASE__URL", "ANAPHORA_LLM__CACHE_SALT"}
+    assert told <= known
+
+
 def component_of(selector: dict[str, Any]) -> str:
     """The component that a policy's selector means: of this release, and nobody else's."""
     labels = selector["matchLabels"]

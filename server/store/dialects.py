@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Table, Text, literal_column, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
@@ -60,8 +60,8 @@ for _function in _FORMS:
 
 def put(connection: Connection, table: Table, *rows: dict[str, object], keep: bool = False) -> None:
     """Insert rows in place of those with the same primary key; with `keep` a row that is there stays."""
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table)
+    # Loading the one that is not needed takes its time.
+    statement = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
     if keep:
         connection.execute(statement.on_conflict_do_nothing(), rows)
     else:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
-from server.store import Database, conversations, export, feedback, turns
+from server.store import Database, conversations, erasing, export, feedback, turns
 from server.store.records import ConversationSummary, Trace
+from server.store.schema import TURNS
 from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
 from tests.rows import ALL, MINE
 
@@ -270,3 +272,12 @@ def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
     assert "_No answer: The model stopped._" in markdown
     assert "_Rated up (clear)._" in markdown
     assert json.loads(export.as_json(found))["messages"][1]["error"]["code"] == "llm_died"
+
+
+def test_what_followed_turns_that_went_together_follows_the_one_before_them(database: Database) -> None:
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
+    first, *gone, last = [say(database, conversation, f"Question {n}?", "Yes.") for n in range(5)]
+    database.write_blocking(lambda c: c.execute(update(TURNS).where(TURNS.c.id.in_(gone)).values(owner="key:other")))
+    database.write_blocking(lambda c: erasing.erase_person(c, "key:other"))
+    left = database.read_blocking(lambda c: turns.of_conversation(c, conversation.id, ALL))
+    assert [(turn.id, turn.parent) for turn in left] == [(first, None), (last, first)]

@@ -218,6 +218,7 @@ def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgr
     found = new.read_blocking(lambda c: conversations.listing(c, 9, 0, ALL))
     assert [one.title for one in found] == ["Pots", "Kettles"]
     assert [one.id for one in new.read_blocking(lambda c: conversations.search(c, "kett", 9, 0, ALL))] == [made.id]
+    assert new.write_blocking(lambda c: erasing.erase_document(c, "docs", "a.md", ["Kettles"])).conversations == 1
     assert new.write_blocking(lambda c: erasing.erase_person(c, LOCAL.id)).conversations == 2
     assert "write-ahead log" in new.compact()
     new.close()

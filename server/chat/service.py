@@ -90,9 +90,9 @@ async def take_over(service: ChatService, runner: Runner) -> None:
         await asyncio.sleep(TAKE_OVER_SECONDS)
         try:
             await asyncio.to_thread(service.core.runner.settle)
-            if not await service.core.database.read(runner.dead):
-                continue
-            begun = await service.core.database.write(mark)
+            dead = await service.core.database.read(runner.dead)
+            begun = await service.core.database.write(mark) if dead else []
+            # One that was stopped has marked its own.
             await service.resume_uploads()
             for name in {collection for kind, collection in begun if kind in ("index", "reindex")}:
                 await service.reindex(name)

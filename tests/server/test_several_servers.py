@@ -46,7 +46,7 @@ def test_killed_servers_lose_no_acknowledged_turn(
         assert servers.broken, "no stream was cut off"
 
 
-def test_what_a_killed_server_had_begun_on_collections_is_gone_on_with(
+def test_what_a_server_that_ended_had_begun_on_collections_is_gone_on_with(
     serve: Any, settings_for: Any, documents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.chat.service.TAKE_OVER_SECONDS", 0.1)
@@ -58,9 +58,10 @@ def test_what_a_killed_server_had_begun_on_collections_is_gone_on_with(
     (documents / "new.md").write_text("# New\n\nA page that came later.\n", "utf-8")
     now = time.time()
     try:
-        for kind, collection in (("upload", "box"), ("reindex", "docs")):
-            job = Job(id=f"{kind}-1", kind=kind, collection=collection, state="running", created=now, updated=now)  # type: ignore[arg-type]
-            core.database.write_blocking(lambda c, job=job: jobs.add(c, job, "a-killed-server", MINE))
+        # One was killed, the other was stopped and has said so itself.
+        for kind, collection, state in (("reindex", "docs", "running"), ("upload", "box", "interrupted")):
+            job = Job(id=f"{kind}-1", kind=kind, collection=collection, state=state, created=now, updated=now)  # type: ignore[arg-type]
+            core.database.write_blocking(lambda c, job=job: jobs.add(c, job, "another-server", MINE))
         with running.client() as client:
             deadline = time.monotonic() + 20
             while time.monotonic() < deadline:

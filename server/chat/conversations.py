@@ -57,7 +57,7 @@ class ConversationMixin(Acting):
         """
         name = checked_name(collection or await self.default_collection())
         cleaned = clean(title, MAX_TITLE_CHARS, "title")
-        whose, chosen = await self.existing(name), self.demand_choice(model)
+        whose, chosen = await self.existing(name), self._demand_choice(model)
         with store_errors():
             return await self.core.database.write(
                 lambda connection: conversations.create(connection, name, whose, cleaned, chosen)
@@ -113,7 +113,7 @@ class ConversationMixin(Acting):
     @acting("change")
     async def choose_model(self, conversation_id: str, model: str) -> ConversationSummary:
         """Have one of `llm.choices` answer from now on, or with an empty name the usual model. Raises NotFound."""
-        key, chosen = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id"), self.demand_choice(model)
+        key, chosen = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id"), self._demand_choice(model)
         await self.demand_change(key)
         with store_errors():
             found = await self.core.database.write(
@@ -121,7 +121,7 @@ class ConversationMixin(Acting):
             )
         return found_or_missing(found, "conversation", conversation_id)
 
-    def demand_choice(self, model: str) -> str:
+    def _demand_choice(self, model: str) -> str:
         """`model`, which is empty or one of `llm.choices`; raises NotFound for any other."""
         choices = self.core.settings.llm.choices
         if model and model not in choices:

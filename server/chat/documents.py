@@ -62,9 +62,9 @@ class DocumentMixin(DocumentTextMixin):
         found = await self.listed()
         if not self.may("documents"):
             return [info.model_copy(update={"problem": _UNUSABLE if info.problem else ""}) for info in found]
-        return [info.model_copy(update={"busy": await self.busy(info.name)}) for info in found]
+        return [info.model_copy(update={"busy": await self._busy(info.name)}) for info in found]
 
-    async def busy(self, collection: str) -> str | None:
+    async def _busy(self, collection: str) -> str | None:
         """The job that works on a collection or will next."""
         with store_errors():
             return await asyncio.to_thread(self.core.runner.busy, collection)
@@ -212,7 +212,7 @@ class DocumentMixin(DocumentTextMixin):
         if others := [group for group in granted if not self.principal.in_group(group)]:
             words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
             raise self.refusal("documents", name, Forbidden(words))
-        if busy := await self.busy(name):
+        if busy := await self._busy(name):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
         await self.account("collection.delete", name, collection=name, group=whose.group)
         try:

@@ -293,7 +293,7 @@ class ChatService(
                 )
             limit = server.max_question_chars * HISTORY_CHARS_PER_TURN
             history = tuple(Message(turn.role, clean(turn.text, limit, "history")) for turn in history)
-        collection, model = request.collection, self.demand_choice(request.model)
+        collection, model = request.collection, self._demand_choice(request.model)
         if request.conversation_id is not None:
             conversation = await self._of_conversation(request.conversation_id, request.regenerate_of)
             collection, model = collection or conversation.collection, model or conversation.model

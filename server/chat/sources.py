@@ -78,7 +78,7 @@ class SourceMixin(DocumentMixin):
             failed=sum(1 for one in state.documents.values() if one.problem),
             due=state.due,
             last=state.last,
-            busy=await self.busy(source.collection),
+            busy=await self._busy(source.collection),
             items=state.documents,
         )
 

@@ -94,7 +94,7 @@ class TraceMixin(ConversationMixin):
 
         if model:
             changes = replace(changes, another_model=True)
-        chosen = core.models if model in ("", NO_MODEL) else core.chosen[self.demand_choice(model)]
+        chosen = core.models if model in ("", NO_MODEL) else core.chosen[self._demand_choice(model)]
 
         async def models() -> TurnModels:
             if model == NO_MODEL:

@@ -14,11 +14,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import create_engine
 
 from server.store import Database
+
+if TYPE_CHECKING:
+    from server.settings import Settings
+    from tests.serving import MakeSettings
 
 USER = 65534
 """`nobody`: PostgreSQL does not run as root."""
@@ -102,6 +107,16 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
         return tmp_path / "anaphora.db"
     found: str = request.getfixturevalue("postgres_place")
     return found
+
+
+def on_either(settings_for: MakeSettings, place: Path | str) -> MakeSettings:
+    """`settings_for` with the database at `place`, for a fixture of that name: the tests' servers run on both kinds."""
+    group = {"database": {"url": place}} if isinstance(place, str) else {}
+
+    def make(model: str = "none", **groups: dict[str, object]) -> Settings:
+        return settings_for(model, **group, **groups)
+
+    return make
 
 
 @pytest.fixture

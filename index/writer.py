@@ -20,7 +20,8 @@ from index.errors import CollectionCorrupt, IndexingCancelled, StorageError, Sto
 from index.journal import VectorJournal, VectorSource
 from index.lexical import Bm25s
 from index.manifest import FORMAT, Manifest, write_manifest
-from index.records import Records, RecordsWriter
+from index.records import Records
+from index.records_writer import RecordsWriter
 from index.stores import Earlier, OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.versions import CollectionFolder, Version, failed_write, storage_errors
 from index.workers import Workers

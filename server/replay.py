@@ -1,43 +1,33 @@
 """Playing a recorded turn again: what is asked the same comes from the record, what is asked anew is done.
 
-Each thing a turn asks (the rewriter, the search, the cross-encoder, the model) stands behind a stand-in that knows what
-it was given then. Given the same, it gives what was recorded; else it asks the real one. So a change runs on exactly as
-far as it changes anything. What decides in between (evidence, refusal, prompt, citations) is cheap and done again.
+What a turn asks stands behind the stand-ins of `server.recorded`, so a change runs on exactly as far as it changes
+anything. What decides in between (evidence, refusal, prompt, citations) is cheap and done again.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from index.documents import Document
-from index.query import Hit, Passage, Query, Where
+from index.query import Hit, Passage, Where
 from rewriter.conversation import Conversation, Message
-from rewriter.protocol import Rewrite, Term
+from server.recorded import RecordedModels, RecordedSearch, ReplayError, history_of, passages_of, step_of
 from server.settings import LegsSettings, Settings
-from server.store.records import Trace, TraceStep
+from server.store.records import Trace
 from server.turn.events import Event, EvidenceEvent
 from server.turn.models import TurnModels
 from server.turn.pipeline import TurnEngine
 from server.turn.prompt import PromptMessage, TurnPrompt
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence
-from server.turn.style import AnswerStyle
 from text.asking import QuestionContext
-from text.recorder import current, plain
+from text.recorder import current
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessageChunk, BaseMessage
-
     from index.rerank import Reranker
-
-
-class ReplayError(Exception):
-    """A record from which a turn cannot be played again, or a change that cannot be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +49,13 @@ def demand_record(trace: Trace) -> None:
     """Raise ReplayError where the turn cannot be played from its trace."""
     if not trace.question:
         raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
-    rewrite = _step(trace, "rewrite")
+    rewrite = step_of(trace, "rewrite")
     if trace.attributes.get("recipe") not in (None, "parts"):
         raise ReplayError(
             f"Turn {trace.turn_id} was answered by the recipe {trace.attributes['recipe']}, whose requests are not "
             "played again; ask its question again."
         )
-    if rewrite is None or not all(isinstance(one, dict) for one in _history(rewrite)):
+    if rewrite is None or not all(isinstance(one, dict) for one in history_of(rewrite)):
         raise ReplayError(f"The trace of turn {trace.turn_id} was kept by an older version; ask its question again.")
 
 
@@ -83,15 +73,14 @@ async def replay(
     `reranker` (which may block) and `models` are asked only where something must be done anew. Raises ReplayError.
     """
     demand_record(trace)
-    stands = _Stands(trace, changes, reranker, models)
     engine = _ReplayEngine(
-        collection=lambda name: cast("Searchable", _RecordedSearch(trace, collection(name))),
-        models=stands,
+        collection=lambda name: cast("Searchable", RecordedSearch(trace, collection(name))),
+        models=RecordedModels(trace, changes.rewrite, changes.another_model, reranker, models),
         settings=_weighed(settings, changes.legs),
     )
-    engine.stands = stands
+    engine.trace, engine.changes = trace, changes
     request: Mapping[str, Any] = trace.request
-    history = _history(_step(trace, "rewrite"))
+    history = history_of(step_of(trace, "rewrite"))
     events = list[Event]()
     async for event in engine.run(
         trace.question,
@@ -126,33 +115,11 @@ def _weighed(settings: Settings, weights: Mapping[str, float]) -> Settings:
     return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": other})})
 
 
-def _step(trace: Trace, name: str, asked: object = None) -> TraceStep | None:
-    """The first step of that name, or the one that was given just that."""
-    return next((step for step in _steps(trace.steps, name) if asked is None or plain(asked) == step.inputs), None)
-
-
-def _steps(steps: Sequence[TraceStep], name: str) -> Iterator[TraceStep]:
-    """Every step of that name that went well, those of parts too."""
-    for step in steps:
-        if step.name == name and not step.error:
-            yield step
-        yield from _steps(step.calls, name)
-
-
-def _history(rewrite: TraceStep | None) -> list[dict[str, Any]]:
-    found: Any = rewrite.inputs.get("history", []) if rewrite else []
-    return list(found)
-
-
-def _passages(step: TraceStep) -> list[dict[str, Any]]:
-    found: Any = step.outputs["passages"]
-    return list(found)
-
-
 class _ReplayEngine(TurnEngine):
     """A turn whose evidence and prompt may be changed on the way."""
 
-    stands: _Stands
+    trace: Trace
+    changes: ReplayChanges
 
     def _search(self, models: TurnModels) -> TurnSearch:
         found = super()._search(models)
@@ -161,11 +128,12 @@ class _ReplayEngine(TurnEngine):
             rewriter=found.rewriter,
             settings=found.settings,
             reranker=found.reranker,
-            stands=self.stands,
+            trace=self.trace,
+            changes=self.changes,
         )
 
     def prompted(self, prompt: TurnPrompt) -> TurnPrompt:
-        told = self.stands.changes.prompt
+        told = self.changes.prompt
         if not told:
             return prompt
         return replace(prompt, messages=(PromptMessage("system", told), *prompt.messages[1:]), version="replay")
@@ -175,14 +143,15 @@ class _ReplayEngine(TurnEngine):
 class _ReplaySearch(TurnSearch):
     """A search whose hits may be changed."""
 
-    stands: _Stands = field(repr=False)
+    trace: Trace = field(repr=False)
+    changes: ReplayChanges = field(repr=False)
 
     def hits(
         self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
     ) -> tuple[list[Hit], bool]:
         found, reranked = TurnSearch.hits(self, searched, plan, watch, k=k, where=where)
-        shown, changes = _step(self.stands.trace, "evidence"), self.stands.changes
-        evidence = [one["passage_id"] for one in _passages(shown)] if shown else []
+        shown, changes = step_of(self.trace, "evidence"), self.changes
+        evidence = [one["passage_id"] for one in passages_of(shown)] if shown else []
         for number in changes.drop:
             if not 1 <= number <= len(evidence):
                 raise ReplayError(f"There is no source {number}: the turn had {len(evidence)}.")
@@ -200,9 +169,9 @@ class _ReplaySearch(TurnSearch):
     def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
         asked = {"question": question, "texts": texts}
         # Older traces know of no context.
-        step = _step(self.stands.trace, "read", {**asked, "context": context})
+        step = step_of(self.trace, "read", {**asked, "context": context})
         if step is None and context is None:
-            step = _step(self.stands.trace, "read", asked)
+            step = step_of(self.trace, "read", asked)
         if step is None:
             return TurnSearch.read(self, question, texts, context)
         with current().begin("read", step.source) as this:
@@ -225,183 +194,3 @@ def _named(name: str, found: Sequence[Hit], searched: Searchable) -> list[Passag
     if not of_document:
         raise ReplayError(f"There is no passage and no document {name!r} in the collection.")
     return of_document
-
-
-class _Stands:
-    """What stands in for the models of one replay; a `ModelSource`."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        changes: ReplayChanges,
-        reranker: Callable[[], Reranker | None],
-        models: Callable[[], Awaitable[TurnModels]],
-    ) -> None:
-        self.trace, self.changes, self.reranker, self.models = trace, changes, reranker, models
-
-    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
-        """The stand-ins; another model is at work at once."""
-        name, model = self.trace.engine, None
-        if self.changes.another_model:
-            now = await self.models()
-            name, model = now.name, now.chat_model
-        elif name != "none":
-            model = cast("BaseChatModel", _RecordedModel(self))
-        reranker = _RecordedReranker(self) if self.trace.attributes.get("reranker") else None
-        style: AnswerStyle = "full" if self.trace.attributes.get("style") == "full" else "short"
-        return TurnModels(_RecordedRewriter(self.trace, self.changes.rewrite), reranker, model, name, style)
-
-    async def of_search(self, group: str = "") -> TurnModels:
-        """The same."""
-        return await self.of_turn()
-
-
-class _RecordedRewriter:
-    """Gives the rewrite of then, or the one that is tried."""
-
-    def __init__(self, trace: Trace, another: str) -> None:
-        self._trace, self._another = trace, another
-        step = _step(trace, "rewrite")
-        self.name = str(step.attributes["rewriter"]) if step else "none"
-
-    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        if self._another and question == self._trace.question:
-            return Rewrite(self._another, "rewrite", confidence=1.0)
-        current().label(replayed="record")
-        given: Mapping[str, Any] = self._step(conversation, question).outputs
-        return Rewrite(
-            given["text"],
-            given["decision"],
-            given["confidence"],
-            tuple(given["alternatives"]),
-            reason=given["reason"],
-            expansion=tuple(Term(**one) for one in given["expansion"]),
-            needs_history=given["needs_history"],
-        )
-
-    def _step(self, conversation: Conversation, question: str) -> TraceStep:
-        """What this question was rewritten to; parts of one are rewritten too."""
-        asked = {"question": question, "history": conversation.messages}
-        step = _step(self._trace, "rewrite", asked) or _step(self._trace, "rewrite")
-        assert step is not None
-        return step
-
-
-class _RecordedSearch:
-    """A collection that finds what it found then, where it is asked the same and still has those passages."""
-
-    def __init__(self, trace: Trace, collection: Searchable) -> None:
-        self._trace, self._collection = trace, collection
-        self.version = collection.version
-
-    def search(
-        self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
-    ) -> list[Hit]:
-        asked = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
-        if (step := _step(self._trace, "search", asked)) is not None:
-            hits = self._recorded(_passages(step))
-            if hits is not None:
-                current().label(replayed="record")
-                return hits
-        return self._collection.search(queries, k=k, where=where, depth=depth, rrf_k=rrf_k)
-
-    def _recorded(self, told: Sequence[Mapping[str, Any]]) -> list[Hit] | None:
-        """The hits of then; None where the collection no longer has one of their passages."""
-        known = {
-            one.id: one
-            for document in dict.fromkeys(hit["document_id"] for hit in told)
-            for one in self.passages(document)
-        }
-        if any(hit["id"] not in known for hit in told):
-            return None
-        return [Hit(known[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in told]
-
-    def passages(self, document_id: str) -> list[Passage]:
-        """The passages of a document; none where it is gone."""
-        found: list[Passage] = cast("Any", self._collection).passages(document_id)
-        return found
-
-    def documents(self) -> Sequence[Any]:
-        """The documents that are there now."""
-        found: Sequence[Any] = cast("Any", self._collection).documents()
-        return found
-
-    def document(self, document_id: str) -> Document:
-        return self._collection.document(document_id)
-
-
-class _RecordedReranker:
-    """A cross-encoder that orders as it did then, where it is given the same."""
-
-    def __init__(self, stands: _Stands) -> None:
-        self._stands = stands
-        known = stands.trace.attributes
-        self.reads_conversations = bool(known.get("reads_conversations"))
-        self.name = str(known["reranker"])
-
-    def rerank(
-        self,
-        question: str,
-        hits: Sequence[Hit],
-        seconds: float,
-        top: int = 20,
-        weight: float = 1.0,
-        context: QuestionContext | None = None,
-    ) -> list[Hit]:
-        told = {"question": question, "weight": weight, "top": top, "context": context}
-        step, given = _step(self._stands.trace, "rerank", told), [hit.passage.id for hit in hits]
-        searches = _steps(self._stands.trace.steps, "search")
-        read = any([one["id"] for one in _passages(search)] == given for search in searches)
-        if step is not None and read:
-            current().label(replayed="record")
-            known = {hit.passage.id: hit.passage for hit in hits}
-            return [Hit(known[one["id"]], one["score"], one["ranks"], one["relevance"]) for one in _passages(step)]
-        real = self._stands.reranker()
-        if real is None:
-            raise ReplayError("A cross-encoder is asked something else than then, and there is none now.")
-        return real.rerank(question, hits, seconds, top=top, weight=weight, context=context)
-
-
-class _RecordedModel:
-    """A model that says what it said then, in the same pieces, where it is sent the same."""
-
-    def __init__(self, stands: _Stands) -> None:
-        self._stands = stands
-
-    async def astream(self, messages: Sequence[BaseMessage], **options: Any) -> AsyncIterator[AIMessageChunk]:
-        from langchain_core.messages import AIMessageChunk
-        from langchain_core.messages.ai import UsageMetadata
-
-        asked = [str(one.content) for one in messages]
-        steps = _steps(self._stands.trace.steps, "generate")
-        step = next((one for one in steps if prompt_texts(one.prompt) == asked), None)
-        if step is None:
-            real = (await self._stands.models()).chat_model
-            if real is None:
-                raise ReplayError("The model is asked something else than then, and none is there: name one (--model).")
-            async for chunk in real.astream(list(messages), **options):
-                yield chunk
-            return
-        known: Mapping[str, Any] = step.attributes
-        told = {name: known[name] for name in ("parameters", "mean_logprob", "logprobs") if name in known}
-        current().label(replayed="record")
-        current().record(**told)
-        said: Mapping[str, Any] = step.outputs
-        text, pieces = said["text"], said["pieces"]
-        read, written = known["prompt_tokens"], known["completion_tokens"]
-        cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
-        ended = {"finish_reason": known.get("finish_reason", "")}
-        for n, length in enumerate(pieces, start=1):
-            last = n == len(pieces)
-            yield AIMessageChunk(
-                content=text[:length], response_metadata=ended if last else {}, usage_metadata=cost if last else None
-            )
-            text = text[length:]
-
-
-def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The messages of a recorded prompt: its parts joined."""
-    found: dict[int, str] = {}
-    for part in parts:
-        found[part["message"]] = found.get(part["message"], "") + str(part.get("literal", part.get("value", "")))
-    return list(found.values())

@@ -14,7 +14,8 @@ from server.chat.acting import acting
 from server.chat.conversations import MAX_QUERY_CHARS, ConversationMixin, clean, found_or_missing
 from server.chat.errors import InvalidRequest, Unavailable
 from server.chat.translated import index_errors, store_errors
-from server.replay import ReplayChanges, ReplayError, replay
+from server.recorded import ReplayError
+from server.replay import ReplayChanges, replay
 from server.store import turns
 from server.store.records import Trace, TraceSummary
 from server.traces import grafted, restored

@@ -9,7 +9,8 @@ import pytest
 
 from index.query import Passage
 from rewriter import Conversation, PassThroughRewriter
-from server.replay import ReplayChanges, ReplayError, replay
+from server.recorded import ReplayError
+from server.replay import ReplayChanges, replay
 from server.settings import LegsSettings, LegWeights, RetrievalSettings, Settings
 from server.store.records import Trace
 from server.traces import calls, differences, grafted, restored

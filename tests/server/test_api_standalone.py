@@ -121,7 +121,7 @@ def test_what_was_kept_goes_with_the_version_it_was_made_of(client: httpx.Client
 def test_a_model_asks_and_answers_and_a_lost_one_leaves_the_rules(settings_for: MakeSettings, serve: Serve) -> None:
     def said(request: dict[str, Any]) -> list[str]:
         system = request["messages"][0]["content"]
-        if "Ask what they must know" in system:
+        if "questions they must ask" in system:
             return ["What is 4 bar?\n"]
         return ["It never opens below that."] if "explain one thing" in system else ["ok"]
 

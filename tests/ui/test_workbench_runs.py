@@ -179,6 +179,7 @@ def test_a_run_is_started_stopped_resumed_compared_promoted_and_rolled_back(
     assert "--windows=1" in page.inner_text("[data-part=detail] pre >> nth=0")
 
     page.click("[data-run='rewriters/good']")
+    page.locator("[data-part=detail]", has_text=HOSTILE).wait_for()
     page.wait_for_selector("[data-part=detail] figure polyline")
     assert HOSTILE in page.inner_text("[data-part=detail]")
     is_accessible(page)

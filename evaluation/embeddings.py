@@ -16,7 +16,6 @@ from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, 
 from text.asking import QuestionContext, asking
 
 BATCH = 512
-PAIRS = 4
 
 
 class CachedEncoder(AbstractContextManager["CachedEncoder"]):
@@ -102,14 +101,7 @@ def pair_scores(reranker: CrossEncoderReranker, question: str, passages: Sequenc
     asked = asking(question, QuestionContext(), lengths, scorer.cut) if lengths is not None else question
     asked = scorer.cut(asked, lengths.total if lengths is not None else QUESTION_TOKENS)[0]
     cut = [scorer.cut(passage, PASSAGE_TOKENS)[0] for passage in passages]
-    # Passages of like length share a batch, so that little of it is padding.
-    order = sorted(range(len(cut)), key=lambda n: len(cut[n]))
-    scores = [0.0] * len(cut)
-    for start in range(0, len(order), PAIRS):
-        part = order[start : start + PAIRS]
-        for n, score in zip(part, scorer.score(asked, [cut[n] for n in part]).tolist(), strict=True):
-            scores[n] = float(score)
-    return scores
+    return [float(score) for score in scorer.score(asked, cut)]
 
 
 def _key(text: str) -> bytes:

@@ -24,8 +24,7 @@ from evaluation.metrics.significance import estimate, holm, randomisation
 from evaluation.reports.runs import Metric, RunWriter, Test
 from evaluation.sets.qasper import SET, Paper, PaperQuestion, ReaderAnswer
 from index.encoders import Encoder
-from index.fusion import fuse
-from index.rerank import FUSION_K, CrossEncoderReranker
+from index.rerank import CrossEncoderReranker, chances
 from server.evidence.asking import QuoteAsker
 from server.evidence.reading import (
     NOTHING,
@@ -106,10 +105,10 @@ def rank_all(
             for name, one in (("trained ", trained), ("", reranker)):
                 if one is not None:
                     read = pair_scores(one, question.text, paper.paragraphs)
-                    order = places[f"{name}cross-encoder"] = _best(read)
-                    # The model first: where the two just swap places, it is the better judge (`index.rerank`).
-                    both = fuse([("rerank", 1.0, order), ("list", 1.0, places["fused"])], FUSION_K)
-                    places[f"{name}reranked"] = [item.id for item in both]
+                    places[f"{name}cross-encoder"] = _best(read)
+                    found_by = places["fused"]
+                    fused = _best(chances([read[place] for place in found_by]))
+                    places[f"{name}reranked"] = [found_by[n] for n in fused]
             found.append(Ranked(paper, question, places, [1 / (1 + math.exp(-one)) for one in read]))
     progress("ranking", len(papers), len(papers))
     return found

@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -25,6 +25,8 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 
 ONNX_FILE = "model_int8.onnx"
 BATCH = 16
+# What may share a batch: so much longer than its shortest text, and what a pass costs by itself, in tokens.
+_UNLIKE, _RUN = 1.25, 12
 DEFAULT_WINDOW = 256
 CACHED_QUERIES = 2048
 
@@ -70,13 +72,13 @@ class OnnxEncoder:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         encodings = self._model.tokenize(texts)
-        # Texts of like length share a batch, so that little of it is padding.
-        order = sorted(range(len(texts)), key=lambda position: len(encodings[position].ids))
+        order: list[int] = []
         pooled: list[Vectors] = []
-        for start in range(0, len(order), BATCH):
-            states, mask = self._model.run([encodings[position] for position in order[start : start + BATCH]])
+        for batch in _alike([len(encoding.ids) for encoding in encodings]):
+            states, mask = self._model.run([encodings[position] for position in batch])
             weights = mask[..., None].astype(np.float32)
             pooled.append((states * weights).sum(axis=1) / weights.sum(axis=1))
+            order += batch
         vectors = np.concatenate(pooled)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         result = np.empty_like(vectors)
@@ -85,6 +87,17 @@ class OnnxEncoder:
 
     def count_tokens(self, text: str) -> int:
         return self._model.count_tokens(text)
+
+
+def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Positions in batches of like length, so that little is padded: one search has texts of five words and of 200."""
+    batch: list[int] = []
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) == BATCH or lengths[position] > _UNLIKE * lengths[batch[0]] + _RUN):
+            yield batch
+            batch = []
+        batch.append(position)
+    yield batch
 
 
 class SentenceTransformerEncoder:

@@ -1,7 +1,7 @@
 """Cross-encoders: the top of a list read again, question and passage together, within a time budget.
 
-A cross-encoder's own order is fused with the list's by reciprocal rank, because each is wrong where
-the other is not. Whether reranking pays for a question is for the caller to decide: it needs a
+What a cross-encoder says of a passage is fused with the place that the list gave it, because each is wrong where
+the other is not (`chances`). Whether reranking pays for a question is for the caller to decide: it needs a
 question that stands alone, unless the model was trained on conversations (`reranker.json` beside it).
 That one reads the question as typed, together with what it leans on.
 """
@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from index.encoders import refuse_empty_folder
 from index.errors import ModelUnavailable
-from index.fusion import fuse
 from index.onnx_model import OnnxModel
 from index.query import Hit
 from text.asking import AskingLengths, QuestionContext, asking
@@ -36,11 +35,7 @@ PASSAGE_TOKENS = 224
 QUESTION_TOKENS = 96
 TOP = 20
 
-FUSION_K = 5
-"""Small, since both rankings know well what belongs at the very top; measured in `docs/retrieval.md`."""
-
 _WINDOW = 512
-_SHORTER = (PASSAGE_TOKENS, 160, 112, 80)
 _BATCH = 4
 # How much the newest measurement moves the estimate of a model's speed.
 _LEARN = 0.3
@@ -72,10 +67,11 @@ class Reranker(Protocol):
     ) -> list[Hit]:
         """All `hits`, the first `top` of them read within about `seconds` and the order fused anew.
 
-        Passages are read in list order, shorter or fewer of them when time is short; those that were
-        not reached keep their order below those that were. `ranks["rerank"]` is the model's rank. `weight`
-        is what its order counts beside the list's, 1 for as much. `context` is for a model that reads
-        conversations, and goes with the question as typed.
+        Passages are read in list order, fewer of them when time is short: half of them find as much as all, while
+        all of them cut to half find less. Those that were not reached keep their order below those that were.
+        `ranks["rerank"]` is the model's rank, `score` the fused chance between 0 and 1. `weight` is what its scores
+        count beside the place in the list. `context` is for a model that reads conversations, and goes with the
+        question as typed.
         """
 
 
@@ -128,30 +124,18 @@ class CrossEncoderReranker:
         if self.lengths is not None:
             question = asking(question, context or QuestionContext(), self.lengths, self.scorer.cut)
         question, asked = self.scorer.cut(question, self.lengths.total if self.lengths else QUESTION_TOKENS)
-        texts, tokens = self._fit([hit.passage.indexed_text for hit in hits[:top]], asked, seconds)
         scores: list[float] = []
-        while len(scores) < len(texts):
-            batch = slice(len(scores), len(scores) + _BATCH)
-            # Shorter ones are padded to the longest of their batch.
-            work = (max(tokens[batch]) + asked) * len(tokens[batch])
+        for start in range(0, min(top, len(hits)), _BATCH):
+            batch = hits[start : min(start + _BATCH, top)]
+            cut = [self.scorer.cut(hit.passage.indexed_text, PASSAGE_TOKENS) for hit in batch]
+            work = sum(tokens + asked for _, tokens in cut)
             began = self._clock()
             # The first batch is always read: it is small, and without it the estimate would never mend.
             if scores and began + work / self._speed > deadline:
                 break
-            scores.extend(self.scorer.score(question, texts[batch]).tolist())
+            scores.extend(self.scorer.score(question, [text for text, _ in cut]).tolist())
             self._learn(work, self._clock() - began)
         return _fused(hits, scores, weight)
-
-    def _fit(self, passages: Sequence[str], asked: int, seconds: float) -> tuple[list[str], list[int]]:
-        """The passages cut to the greatest length at which all of them fit into the time, else to the least."""
-        cut = [self.scorer.cut(text, PASSAGE_TOKENS) for text in passages]
-        room = seconds * self._speed
-        length = next(
-            (length for length in _SHORTER if sum(min(size, length) + asked for _, size in cut) <= room), _SHORTER[-1]
-        )
-        if length < PASSAGE_TOKENS:
-            cut = [self.scorer.cut(text, length) for text, _ in cut]
-        return [text for text, _ in cut], [size for _, size in cut]
 
     def _learn(self, work: int, seconds: float) -> None:
         if seconds > 0:
@@ -172,8 +156,9 @@ class _OnnxScorer:
         return text[: offsets[tokens - 1][1]], tokens
 
     def score(self, question: str, passages: Sequence[str]) -> Scores:
-        logits, _ = self._model.run(self._model.tokenize([(question, passage) for passage in passages]))
-        return logits[:, 0]
+        # One by one: nothing is padded, and int8 activations are scaled by the pair alone, not by its neighbours.
+        pairs = self._model.tokenize([(question, passage) for passage in passages])
+        return np.array([self._model.run([pair])[0][0, 0] for pair in pairs], dtype=np.float32)
 
 
 class _SentenceTransformersScorer:
@@ -204,8 +189,13 @@ class _SentenceTransformersScorer:
         return text[: offsets[tokens - 1][1]], tokens
 
     def score(self, question: str, passages: Sequence[str]) -> Scores:
+        from torch.nn import Identity
+
         with self._lock:
-            scores = self._model.predict([(question, passage) for passage in passages], show_progress_bar=False)
+            # Log-odds, also of models that would say probabilities.
+            scores = self._model.predict(
+                [(question, passage) for passage in passages], show_progress_bar=False, activation_fn=Identity()
+            )
         return np.asarray(scores, dtype=np.float32).reshape(len(passages))
 
 
@@ -254,23 +244,32 @@ def _lengths(described: dict[str, Any]) -> AskingLengths | None:
     return AskingLengths(**{name: int(n) for name, n in described["lengths"].items()}) if described else None
 
 
+def chances(scores: Sequence[float], weight: float = 1.0) -> npt.NDArray[np.float64]:
+    """How likely each passage of a list is to be right, `(len(scores),)` between 0 and 1, from its place and its score.
+
+    `scores` are a cross-encoder's log-odds in the order of the list. A passage at rank r is right with odds that fall
+    as 1 / r before it is read (Zipf), and what the model says of it is added as evidence: the logit is
+    `weight * score - ln(r)`. Reciprocal ranks of both orders, which forget by how much one passage is better than the
+    next, find less (`docs/retrieval.md`).
+    """
+    logits = weight * np.asarray(scores, dtype=np.float64) - np.log(np.arange(1, len(scores) + 1))
+    return np.exp(-np.logaddexp(0.0, -logits))
+
+
 def _fused(hits: Sequence[Hit], scores: Sequence[float], weight: float) -> list[Hit]:
-    """The list fused with the model's order of its first passages; those not read go below."""
+    """The read ones by their chance, then the others in their order, with scores that go on falling."""
     read = len(scores)
-    order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable").tolist()
-    # The model first: where the two just swap places, it is the better judge.
-    fused = fuse([("rerank", weight, order), ("list", 1.0, list(range(len(hits))))], FUSION_K)
-    fused.sort(key=lambda item: item.id >= read)
-    return [
+    fused = chances(scores, weight)
+    ranks = np.empty(read, dtype=int)
+    ranks[np.argsort(-np.asarray(scores), kind="stable")] = np.arange(1, read + 1)
+    ordered = [
         replace(
-            hits[item.id],
-            score=item.score,
-            ranks=_with_rerank(hits[item.id], item.ranks.get("rerank")),
-            relevance=scores[item.id] if item.id < read else None,
+            hits[place],
+            score=float(fused[place]),
+            ranks={**hits[place].ranks, "rerank": int(ranks[place])},
+            relevance=scores[place],
         )
-        for item in fused
+        for place in np.argsort(-fused, kind="stable").tolist()
     ]
-
-
-def _with_rerank(hit: Hit, rank: int | None) -> dict[str, int]:
-    return dict(hit.ranks) if rank is None else {**hit.ranks, "rerank": rank}
+    least = float(fused.min())
+    return ordered + [replace(hit, score=least * read / rank) for rank, hit in enumerate(hits[read:], read + 1)]

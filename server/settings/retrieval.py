@@ -73,7 +73,9 @@ class RetrievalSettings(SettingsGroup):
         "the packaged one that reads conversations; `ms-marco-minilm-l12` is what that was trained from.",
     )
     rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
-    rerank_weight: float = Field(2.0, gt=0, le=100, description="What its order counts beside the list's.")
+    rerank_weight: float = Field(
+        1.2, gt=0, le=100, description="What its scores count beside the place in the list: the odds fall as 1 / rank."
+    )
     rerank_seconds: float = Field(0.5, gt=0, description="Time the cross-encoder may take, in seconds.")
     answerable: float = Field(
         0.0,

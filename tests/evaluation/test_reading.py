@@ -161,7 +161,7 @@ class Fitting(Words):
     """A cross-encoder that knows where steel is spoken of."""
 
     def score(self, question: str, passages: Sequence[str]) -> Scores:
-        return np.array(["steel" in one for one in passages], dtype=np.float32)
+        return np.array([9 * ("steel" in one) for one in passages], dtype=np.float32)
 
 
 class Knowing:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
-from index.rerank import CrossEncoderReranker, Reranker, Scores, load_reranker
+from index.rerank import CrossEncoderReranker, Reranker, Scores, chances, load_reranker
 from server.rerankers import open_reranker
 from server.settings import RetrievalSettings, Settings
 from text.asking import QuestionContext
@@ -102,26 +103,33 @@ def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_
     assert not_relevant < -7
 
 
-def test_the_models_order_counts_as_much_as_it_is_given_weight() -> None:
+def test_the_models_scores_count_as_much_as_they_are_given_weight() -> None:
     clock = Clock()
     reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
     found = hits(["1 a", "2 b", "9 c"])
     by_weight = {
         weight: [hit.passage.id for hit in reranker.rerank("question", found, seconds=1.0, weight=weight)]
-        for weight in (0.2, 5.0)
+        for weight in (0.01, 0.2, 5.0)
     }
-    assert by_weight == {0.2: ["p0", "p1", "p2"], 5.0: ["p2", "p1", "p0"]}
+    assert by_weight == {0.01: ["p0", "p1", "p2"], 0.2: ["p2", "p0", "p1"], 5.0: ["p2", "p1", "p0"]}
 
 
-def test_an_order_is_fused_with_the_lists() -> None:
+def test_scores_and_places_become_one_chance() -> None:
     clock = Clock()
     reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
-    ranked = reranker.rerank("question", hits(["1 a", "2 b", "9 c"]), seconds=1.0)
+    ranked = reranker.rerank("question", hits(["0 a", "0 b", "2 c", "9 d"]), seconds=1.0, top=3)
     by_id = {hit.passage.id: hit for hit in ranked}
-    assert [by_id[name].ranks["rerank"] for name in ("p0", "p1", "p2")] == [3, 2, 1]
-    assert by_id["p2"].score == pytest.approx(1 / 8 + 1 / 6)
-    assert by_id["p0"].score == pytest.approx(1 / 6 + 1 / 8)
-    assert [hit.passage.id for hit in ranked] == ["p2", "p0", "p1"], "equal scores go by the model"
+    assert [by_id[name].ranks.get("rerank") for name in ("p0", "p1", "p2", "p3")] == [2, 3, 1, None]
+    # Odds of one at the first place, of a half at the second; e squared times a third at the third.
+    assert [hit.passage.id for hit in ranked] == ["p2", "p0", "p1", "p3"]
+    odds = (math.e**2 / 3, 1.0, 1 / 2)
+    assert [hit.score for hit in ranked[:3]] == pytest.approx([one / (1 + one) for one in odds])
+    assert by_id["p3"].score == pytest.approx(1 / 3 * 3 / 4), "what was not read goes on falling below"
+
+
+def test_chances_of_any_scores_stay_between_none_and_one() -> None:
+    said = chances([1e4, -1e4, 0.0], weight=2.0)
+    assert said.tolist() == pytest.approx([1.0, 0.0, 0.25])
 
 
 def test_passages_below_the_top_keep_their_place() -> None:
@@ -149,21 +157,7 @@ def test_time_is_kept_by_reading_fewer_and_they_are_the_first() -> None:
     assert [hit.passage.id for hit in ranked[len(scorer.read) :]] == [f"p{n}" for n in range(len(scorer.read), 40)]
 
 
-def test_passages_are_shortened_before_any_is_left_out() -> None:
-    clock = Clock()
-    scorer = Numbers(clock, 2000.0)
-    reranker = CrossEncoderReranker("numbers", scorer, clock)
-    found = hits([f"{n} " + "word " * 400 for n in range(20)])
-    for _ in range(8):
-        scorer.read.clear()
-        began = clock.now
-        reranker.rerank("a question", found, seconds=1.3, top=20)
-    assert clock.now - began <= 1.3
-    assert len(scorer.read) == 20
-    assert {len(text.split()) for text in scorer.read} < {80, 112, 160}
-
-
-def test_with_time_enough_passages_are_cut_to_the_usual_length() -> None:
+def test_passages_are_cut_to_the_usual_length() -> None:
     clock = Clock()
     scorer = Numbers(clock, 1e6)
     CrossEncoderReranker("numbers", scorer, clock).rerank("q", hits(["1 " + "word " * 400]), seconds=5.0)

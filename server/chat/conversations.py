@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeVar
+
+from sqlalchemy import Connection
 
 from server.access import policy
 from server.chat.acting import Acting, acting
@@ -20,6 +23,7 @@ from server.store.records import (
 )
 
 T = TypeVar("T")
+S = TypeVar("S", bound=ConversationSummary)
 
 MAX_COMMENT_CHARS = 4000
 MAX_REASON_CHARS = 200
@@ -84,12 +88,15 @@ class ConversationMixin(Acting):
     @acting("read")
     async def conversation(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
         """A conversation with the turns that are shown; with `whole` also the others. Raises NotFound."""
+        return await self._conversation(
+            conversation_id, lambda connection, key: conversations.detail(connection, key, self.seen, whole=whole)
+        )
+
+    async def _conversation(self, conversation_id: str, read: Callable[[Connection, str], S | None]) -> S:
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         with store_errors():
-            detail = await self.core.database.read(
-                lambda connection: conversations.detail(connection, key, self.seen, whole=whole)
-            )
-        found = found_or_missing(detail, "conversation", conversation_id)
+            kept = await self.core.database.read(lambda connection: read(connection, key))
+        found = found_or_missing(kept, "conversation", conversation_id)
         if not found.own:
             self.note("conversation.read", found.id, collection=found.collection)
         return found

@@ -41,8 +41,8 @@ from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.why import WhyMixin
 from server.settings import Settings
-from server.store import Database, Runner, StoreError, audit, jobs, turns
-from server.store.records import ConversationDetail
+from server.store import Database, Runner, StoreError, audit, conversations, jobs, turns
+from server.store.records import ConversationSummary
 from server.tracing import open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
@@ -313,12 +313,17 @@ class ChatService(
         )
         return checked, whose
 
-    async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> ConversationDetail:
+    async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> ConversationSummary:
         """A conversation that has the turn of which a new version is asked for, if one is named."""
         await self.demand_change(conversation_id)
+        if regenerate_of is None:
+            # Its turns are not read: they hold all the passages that were ever shown here.
+            return await self._conversation(
+                conversation_id, lambda connection, key: conversations.summary(connection, key, self.seen)
+            )
         conversation = await self.conversation(conversation_id)
         shown = {version for turn in conversation.messages for version in turn.versions}
-        if regenerate_of is not None and regenerate_of not in shown:
+        if regenerate_of not in shown:
             raise NotFound(
                 f"There is no turn {regenerate_of[:80]!r} in this conversation.",
                 code="turn_not_found",

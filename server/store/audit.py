@@ -21,6 +21,8 @@ from server.store.schema import AUDIT, AUDIT_ANCHOR
 _FIELDS = ("at", "principal", "action", "about", "collection", "group_name", "origin", "outcome", "detail")
 """What a row's hash is of, in this order."""
 _ROWS = select(*AUDIT.c["n", *_FIELDS, "chain"])
+_ADD = insert(AUDIT)
+_LAST = select(*AUDIT.c["n", "chain"]).order_by(AUDIT.c.n.desc()).limit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def append(connection: Connection, *entries: AuditEntry) -> None:
         values = (entry.at, entry.principal, entry.action, entry.about, entry.collection, entry.group)
         row = (*values, entry.origin, entry.outcome, detail)
         chain = _link(chain, n, row)
-        connection.execute(insert(AUDIT), {"n": n, **dict(zip(_FIELDS, row, strict=True)), "chain": chain})
+        connection.execute(_ADD, {"n": n, **dict(zip(_FIELDS, row, strict=True)), "chain": chain})
 
 
 def listing(
@@ -128,7 +130,7 @@ def _anchor(connection: Connection) -> tuple[int, str]:
 
 
 def _head(connection: Connection) -> tuple[int, str]:
-    row = connection.execute(select(*AUDIT.c["n", "chain"]).order_by(AUDIT.c.n.desc()).limit(1)).first()
+    row = connection.execute(_LAST).first()
     return (row.n, row.chain) if row else _anchor(connection)
 
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Connection,
     Double,
     RowMapping,
     Select,
     and_,
+    bindparam,
     case,
     cast,
     delete,
@@ -34,6 +35,24 @@ from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, Turn
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.own_words import remembered
+
+# What every turn executes is built once: to build a statement takes longer than to execute it.
+_TURN, _CONVERSATION = TURNS.c.id == bindparam("turn"), TURNS.c.conversation_id == bindparam("conversation")
+_CHANGE = update(TURNS).where(_TURN)
+_CHECKPOINT = _CHANGE.where(TURNS.c.status == "pending")
+_UNTITLED = and_(CONVERSATIONS.c.title == "", CONVERSATIONS.c.collection == bindparam("about"))
+_TITLE = case((_UNTITLED, bindparam("named")), else_=CONVERSATIONS.c.title)
+_TOUCH = update(CONVERSATIONS).where(CONVERSATIONS.c.id == bindparam("conversation")).values(title=_TITLE)
+_NEWEST = select(TURNS.c.id).where(_CONVERSATION, not_(TURNS.c.replaced)).order_by(TURNS.c.n.desc()).limit(1)
+_NEXT = insert(TURNS).values(parent=_NEWEST.scalar_subquery())
+_AGAIN = insert(TURNS).values(parent=select(TURNS.c.parent).where(_TURN).scalar_subquery())
+_ITS = select(TURNS.c.conversation_id).where(_TURN).scalar_subquery()
+_TOUCH_ITS = update(CONVERSATIONS).where(CONVERSATIONS.c.id == _ITS)
+
+_BEFORE, _LINKS = TURNS.alias("before"), ("id", "parent", "conversation_id")
+_LINE = select(*TURNS.c[_LINKS]).where(_TURN).cte("line", recursive=True)
+_LINE = _LINE.union_all(select(*_BEFORE.c[_LINKS]).join(_LINE, _BEFORE.c.id == _LINE.c.parent))
+"""A turn and those that it follows."""
 
 
 def _turns(seen: Seen) -> Select[Any]:
@@ -66,22 +85,14 @@ def begin(
     conversation without a title of its own gets `title` from a turn over its collection. False if the conversation is
     gone.
     """
-    now, parent = time.time(), None
-    if conversation_id is not None:
-        here = CONVERSATIONS.c.title == "", CONVERSATIONS.c.collection == collection
-        named = case((and_(*here), title), else_=CONVERSATIONS.c.title)
-        touched = update(CONVERSATIONS).where(CONVERSATIONS.c.id == conversation_id).values(updated=now, title=named)
-        if connection.execute(touched).rowcount == 0:
-            return False
-        if regenerate_of is not None:
-            place = select(TURNS.c.parent).where(TURNS.c.id == regenerate_of)
-        else:
-            shown = TURNS.c.conversation_id == conversation_id, not_(TURNS.c.replaced)
-            place = select(TURNS.c.id).where(*shown).order_by(TURNS.c.n.desc()).limit(1)
-        parent = connection.scalar(place)
+    now = time.time()
+    touched = {"conversation": conversation_id, "about": collection, "named": title, "updated": now}
+    if conversation_id is not None and connection.execute(_TOUCH, touched).rowcount == 0:
+        return False
     connection.execute(
-        insert(TURNS),
+        _NEXT if regenerate_of is None else _AGAIN,
         {
+            **({"conversation": conversation_id} if regenerate_of is None else {"turn": regenerate_of}),
             "id": turn_id,
             "conversation_id": conversation_id,
             "collection": collection,
@@ -92,7 +103,6 @@ def begin(
             "runner": runner,
             "owner": whose.owner,
             "group_name": whose.group,
-            "parent": parent,
         },
     )
     if regenerate_of is not None:
@@ -109,16 +119,9 @@ def show(connection: Connection, conversation_id: str, turn_id: str, seen: Seen)
     return True
 
 
-def _line(turn_id: str) -> CTE:
-    """A turn and those that it follows."""
-    line = select(*TURNS.c["id", "parent", "conversation_id"]).where(TURNS.c.id == turn_id).cte("line", recursive=True)
-    before = TURNS.alias("before")
-    return line.union_all(select(*before.c["id", "parent", "conversation_id"]).join(line, before.c.id == line.c.parent))
-
-
 def _show(connection: Connection, turn_id: str) -> None:
     """Choose a turn and all that it follows among their versions, and mark what is shown."""
-    line = connection.execute(select(_line(turn_id))).all()
+    line = connection.execute(select(_LINE), {"turn": turn_id}).all()
     conversation_id = line[0].conversation_id
     last = connection.scalar(select(func.max(TURNS.c.chosen)).where(TURNS.c.conversation_id == conversation_id))
     chosen = update(TURNS).where(TURNS.c.id.in_([row.id for row in line]))
@@ -146,8 +149,7 @@ def mark_shown(connection: Connection, conversations: Collection[str]) -> None:
 
 def checkpoint(connection: Connection, turn_id: str, answer: str) -> None:
     """Keep what has been shown of a pending turn's answer."""
-    pending = update(TURNS).where(TURNS.c.id == turn_id, TURNS.c.status == "pending")
-    connection.execute(pending.values(answer=answer))
+    connection.execute(_CHECKPOINT, {"turn": turn_id, "answer": answer})
 
 
 def finish(
@@ -164,6 +166,7 @@ def finish(
     """End a turn and keep its trace. A turn deleted meanwhile stays deleted."""
     now = time.time()
     values = {
+        "turn": turn_id,
         "status": status,
         "answer": answer,
         "rewrite": rewrite.model_dump_json() if rewrite else None,
@@ -171,10 +174,9 @@ def finish(
         "ending": ending.model_dump_json() if ending else None,
         "finished": now,
     }
-    if not connection.execute(update(TURNS).where(TURNS.c.id == turn_id).values(values)).rowcount:
+    if not connection.execute(_CHANGE, values).rowcount:
         return
-    its = select(TURNS.c.conversation_id).where(TURNS.c.id == turn_id).scalar_subquery()
-    connection.execute(update(CONVERSATIONS).where(CONVERSATIONS.c.id == its).values(updated=now))
+    connection.execute(_TOUCH_ITS, {"turn": turn_id, "updated": now})
     if trace is not None:
         put(connection, TRACES, {"turn_id": turn_id, "trace": trace.model_dump_json()})
 
@@ -221,19 +223,24 @@ def history(
     It is what the turn `before` follows, or all that is shown. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
     """
-    said_here = TURNS.c.conversation_id == conversation_id, TURNS.c.status != "pending", visible(TURNS, seen)
-    wanted = select(*TURNS.c["question", "answer"]).where(*said_here).order_by(TURNS.c.n.desc()).limit(limit)
-    if before:
-        wanted = wanted.where(TURNS.c.id != before, TURNS.c.id.in_(select(_line(before).c.id)))
-    else:
-        wanted = wanted.where(not_(TURNS.c.replaced))
-    rows = connection.execute(wanted).all()
+    wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
+    rows = connection.execute(_said(seen, bool(before)), wanted).all()
     said = list[Message]()
     for row in reversed(rows):
         said.append(Message("user", row.question))
         if row.answer:
             said.append(Message("assistant", row.answer))
     return remembered(said[-limit:] if limit else ())
+
+
+@lru_cache(100)
+def _said(seen: Seen, before: bool) -> Select[Any]:
+    """The newest `limit` questions and answers of `conversation`, with `before` those that `turn` follows."""
+    said = select(*TURNS.c["question", "answer"]).where(
+        _CONVERSATION, TURNS.c.status != "pending", visible(TURNS, seen)
+    )
+    which = and_(not_(_TURN), TURNS.c.id.in_(select(_LINE.c.id))) if before else not_(TURNS.c.replaced)
+    return said.where(which).order_by(TURNS.c.n.desc()).limit(bindparam("limit"))
 
 
 def trace(connection: Connection, turn_id: str, seen: Seen) -> Trace | None:

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
+from server.store import conversations
 from testing.openai_server import FakeOpenAIServer
 
 
@@ -43,6 +45,14 @@ def test_a_conversation_is_kept_with_its_turns(running: Any) -> None:
         assert first["evidence"] == events[1]
         legs = kept["messages"][1]["rewrite"]["legs"]
         assert any("parental leave" in leg["text"] for leg in legs)
+
+
+def test_a_further_question_does_not_read_all_turns(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running.client() as client:
+        conversation = begin(client)
+        ask(client, conversation, "How long is parental leave?")
+        monkeypatch.delattr(conversations, "of_conversation")
+        assert ask(client, conversation, "And by fax?")[-1]["type"] == "done"
 
 
 def test_the_header_names_the_turn_before_it_ends(running: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, update
 
 from server.store import Database, conversations, erasing, export, feedback, turns
 from server.store.records import ConversationSummary, Trace
@@ -281,3 +281,20 @@ def test_what_followed_turns_that_went_together_follows_the_one_before_them(data
     database.write_blocking(lambda c: erasing.erase_person(c, "key:other"))
     left = database.read_blocking(lambda c: turns.of_conversation(c, conversation.id, ALL))
     assert [(turn.id, turn.parent) for turn in left] == [(first, None), (last, first)]
+
+
+def test_the_statements_of_a_turn_are_built_once(database: Database) -> None:
+    conversation, executed = new(database), list[object]()
+
+    def turn() -> set[int]:
+        executed.clear()
+        turn_id = say(database, conversation, "How long is it?", "Two days.")
+        database.write_blocking(lambda c: turns.checkpoint(c, turn_id, "Two"))
+        database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=turn_id, limit=9))
+        return {id(statement) for statement in executed if "traces" not in str(statement)}
+
+    for engine in (database.kind.writing, database.kind.reading):
+        event.listen(engine, "before_execute", lambda connection, statement, *_: executed.append(statement))
+    first = turn()
+    assert len(first) == 6
+    assert turn() == first

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import create_engine
-
-from server.store import Database
 
 if TYPE_CHECKING:
     from server.settings import Settings
+    from server.store import Database
     from tests.serving import MakeSettings
 
 USER = 65534
@@ -60,6 +58,8 @@ class PostgresPrograms:
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run statements outside of any transaction."""
+        from sqlalchemy import create_engine
+
         engine = create_engine(self.url(database).replace("postgresql", "postgresql+psycopg"))
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             driver = connection.connection.driver_connection
@@ -77,6 +77,8 @@ def programs() -> Path | None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresPrograms]:
     """A running PostgreSQL server with a template of the newest tables."""
+    from server.store import Database
+
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     found = programs()
     if found is None:
@@ -122,6 +124,8 @@ def on_either(settings_for: MakeSettings, place: Path | str) -> MakeSettings:
 @pytest.fixture
 def open_database(place: Path | str) -> Iterator[Callable[[], Database]]:
     """Opens that database, as one process after the other does."""
+    from server.store import Database
+
     opened: list[Database] = []
 
     def one_more() -> Database:

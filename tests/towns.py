@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from index.documents import Document, Section
-from testing.chat_model import ScriptedChatModel
-from testing.encoder import WordEncoder
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from testing.chat_model import ScriptedChatModel
+    from testing.encoder import WordEncoder
 
 
 def step_of(messages: Sequence[BaseMessage]) -> str:
@@ -23,6 +27,8 @@ def step_of(messages: Sequence[BaseMessage]) -> str:
 @pytest.fixture
 def words() -> WordEncoder:
     """An encoder that needs no model."""
+    from testing.encoder import WordEncoder
+
     return WordEncoder()
 
 
@@ -110,4 +116,6 @@ def sensible(messages: list[BaseMessage]) -> str:
 @pytest.fixture
 def town() -> ScriptedChatModel:
     """A model that answers everything sensibly."""
+    from testing.chat_model import ScriptedChatModel
+
     return ScriptedChatModel(script=sensible)

@@ -130,11 +130,12 @@ def test_cancelling_ends_the_request() -> None:
 
 def test_a_late_model_is_told_to_stop() -> None:
     model = ScriptedChatModel(script=[0.05, "a"] * 100)
+    before = set(threading.enumerate())
 
     assert PromptedRewriter(model, timeout_seconds=0.1).rewrite(LEAVE, "x?").decision == "failed"
-    for thread in threading.enumerate():
-        if thread.name == "rewriter":
-            thread.join(timeout=2)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=20)
+    assert model.closed
     assert len(model.said) < 10
 
 

@@ -490,11 +490,15 @@ def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     assert page.input_value("#question") == ""
     assert not page.locator(".held").is_visible()
 
-    # It may also go away while it answers.
+    # It may also go away while it answers: the page looks after it every few seconds.
+    page.clock.install()
     page.fill("#question", "Tell me a story about the kettle")
     page.press("#question", "Enter")
     page.wait_for_selector('.turn:has-text("Once upon a time")')
     page.context.set_offline(True)
+    for _ in range(2):
+        with page.expect_event("requestfailed"):
+            page.clock.fast_forward(4000)
     page.wait_for_selector(".held:visible")
     assert page.input_value("#question") == "Tell me a story about the kettle"
     assert page.locator(".turn").count() == 1

@@ -21,7 +21,6 @@ from rewriter.load import RERANKERS
 from rewriter.reranking.base import from_onnx, pretrained
 from rewriter.reranking.data import RankedGroup
 from rewriter.reranking.export import write_onnx
-from rewriter.reranking.model import RankingModel, batch
 from rewriter.reranking.packing import pack
 from rewriter.reranking.rows import RankedPassage, RerankExample, read_rows, write_rows
 from rewriter.runs import list_runs, promote, promoted_run, rollback
@@ -188,6 +187,8 @@ def test_training_goes_on_where_it_was_cut(data: Path, base: Path, trained: Path
 def test_scores_stay_with_their_passages_and_follow_judgement_and_teacher() -> None:
     """Pairs are read sorted by length; a model that answers with a pair's first token shows where each score goes."""
     import torch
+
+    from rewriter.reranking.model import RankingModel, batch
 
     class First(torch.nn.Module):
         def forward(self, input_ids: Any, **_: Any) -> Any:

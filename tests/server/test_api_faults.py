@@ -123,7 +123,7 @@ def test_a_turn_that_takes_too_long_is_stopped(serve: Any, settings_for: Any, ll
 
 
 def test_who_finds_the_queue_full_is_told_when_to_come_back(serve: Any, settings_for: Any, llm: Any) -> None:
-    llm.pieces, llm.pace = ["word "] * 100, 0.02
+    llm.pieces, llm.pace = ["word "] * 1000, 0.02
     running = serve(settings_for(llm.url, server={"concurrent_turns": 1, "queue_length": 1}))
 
     def ask() -> httpx.Response:
@@ -138,6 +138,7 @@ def test_who_finds_the_queue_full_is_told_when_to_come_back(serve: Any, settings
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.json()["error"]["type"] == "rate_limit_error"
         assert client.post("/v1/search", json={"query": "leave"}).status_code == 429
+        llm.pieces, llm.pace = ["word"], 0.0
         assert [future.result(30).status_code for future in waiting] == [200, 200]
         assert client.post("/v1/search", json={"query": "leave"}).status_code == 200
 

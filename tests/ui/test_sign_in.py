@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from server.api.door.guard import REMEMBERED_SECONDS
+from server.api.door import guard
 from server.store import keys
 from testing.oidc_provider import FakeOidcProvider
 
@@ -41,11 +40,13 @@ def test_a_person_signs_in_at_another_site_and_leaves_it(browser: Browser, open_
         context.close()
 
 
-def test_the_page_names_who_signed_in_and_signs_them_out(visitor: Visitor, site: Site) -> None:
+def test_the_page_names_who_signed_in_and_signs_them_out(
+    visitor: Visitor, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = visitor.page
     assert not page.locator(".person").is_visible()
     _, secret = site.service.core.database.write_blocking(lambda connection: keys.create(connection, "Ada <b>L.</b>"))
-    time.sleep(REMEMBERED_SECONDS)
+    monkeypatch.setattr(guard, "REMEMBERED_SECONDS", 0.0)
     page.goto(site.address)
     page.fill("input[name=key]", secret)
     page.click("button")

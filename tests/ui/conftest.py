@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from tests.ui.site import Site
 
-# The shell draws the same pages with half of the processor time.
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
-CHROMIUM = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",

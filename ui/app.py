@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from server.chat import ChatService, Principal
 from text.translation import LANGUAGES, speak, spoken, wanted, words
-from ui.calls import Answer, Calls, guarded
+from ui.calls import Answer, answered
 from ui.chat import Picture, ask
 from ui.gate import PageGate
 from ui.live import LiveTurns
@@ -60,20 +60,12 @@ def build(service: ChatService) -> gr.Blocks:
     def call(name: str) -> Callable[..., Awaitable[Answer]]:
         """The call of that name, of whoever makes it."""
 
-        async def answered(data: object, request: gr.Request) -> Answer:
+        async def called(data: object, request: gr.Request) -> Answer:
             _speak(request)
-            acting = service.seen_by(_principal(request))
+            return await answered(service.seen_by(_principal(request)), name, data, admit=name not in _POLLED)
 
-            async def admitted(data: object) -> Answer:
-                if name not in _POLLED:
-                    await acting.admit()
-                called: Answer = await getattr(Calls(acting), name)(data)
-                return called
-
-            return await guarded(admitted)(data)
-
-        answered.__name__ = name
-        return answered
+        called.__name__ = name
+        return called
 
     with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True) as blocks:
         gr.HTML(

@@ -11,7 +11,7 @@ import pytest
 from server.chat import ConversationSummary, FileResult, Job, Principal, TurnRequest
 from server.chat.headings import pick, question_about
 from tests.ui.fake_service import Answer, FakeService, Text
-from ui.calls import Calls, guarded
+from ui.calls import answered
 from ui.conversations import grouped
 from ui.uploads import shown
 
@@ -23,7 +23,7 @@ def service() -> FakeService:
 
 
 def call(service: FakeService, name: str, data: object) -> dict[str, Any]:
-    return asyncio.run(guarded(getattr(Calls(service), name))(data))
+    return asyncio.run(answered(service, name, data))
 
 
 async def talk(service: FakeService, title: str = "") -> tuple[str, str]:

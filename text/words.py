@@ -11,12 +11,10 @@ There more words are left out, for a comparison must not hang on `please` or `wo
 
 from __future__ import annotations
 
-import re
 import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import regex
 
@@ -41,8 +39,12 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 )
 _JOINERS = r"._\-"
-_PARTS = re.compile(f"[{_JOINERS}]+")
-_SIGNS = r"(?:\+\+|#(?!\w))?"  # C++, C#
+_PARTS = regex.compile(f"[{_JOINERS}]+")
+_SIGNS = r"(?:\+\+|#(?![\p{L}\p{N}_]))?"  # C++, C#
+_ASCII_WORDS = regex.compile(rf"[a-z0-9]+(?:[{_JOINERS}]+[a-z0-9]+)*{_SIGNS}")
+# Combining marks too, without which Hindi or pointed Hebrew falls apart.
+_LETTER = rf"(?:(?![{_UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}])"
+_WORDS = regex.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTER}+(?:[{_JOINERS}]+{_LETTER}+)*{_SIGNS}")
 _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 
 _local = threading.local()
@@ -74,10 +76,10 @@ def _terms(text: str, language: str) -> list[str]:
 def split(text: str) -> Iterator[tuple[str, list[str]]]:
     """The words of a text in reading order, folded: each an identifier, or empty, and the words it is made of."""
     if text.isascii():
-        runs = [(run, False) for run in _ascii_words().findall(text.lower())]
+        runs = [(run, False) for run in _ASCII_WORDS.findall(text.lower())]
     else:
         text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE).casefold()
-        runs = [(match.group(), match.lastgroup == "unspaced") for match in _unicode_words().finditer(text)]
+        runs = [(match.group(), match.lastgroup == "unspaced") for match in _WORDS.finditer(text)]
     for run, unspaced in runs:
         parts = _bigrams(run) if unspaced else _PARTS.split(run)
         yield run if len(parts) > 1 and not unspaced else "", parts
@@ -104,31 +106,6 @@ def stemmed(words: Sequence[str], language: str = ENGLISH) -> list[str]:
         _local.stemmers[language] = Stemmer.Stemmer(name) if name else None
     stemmer = _local.stemmers[language]
     return list(words) if stemmer is None else list(stemmer.stemWords(words))
-
-
-@lru_cache(maxsize=1)
-def _ascii_words() -> re.Pattern[str]:
-    return re.compile(rf"[a-z0-9]+(?:[{_JOINERS}]+[a-z0-9]+)*{_SIGNS}")
-
-
-@lru_cache(maxsize=1)
-def _unicode_words() -> re.Pattern[str]:
-    # `\w` leaves out combining marks, without which Hindi or pointed Hebrew falls apart.
-    letters = rf"\w{_marks()}"
-    plain = rf"(?:(?![{_UNSPACED}_])[{letters}])"
-    return re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{plain}+(?:[{_JOINERS}]+{plain}+)*{_SIGNS}")
-
-
-def _marks() -> str:
-    """Ranges of all combining marks, for a character class; above the first two planes there are no letters' marks."""
-    marks = [code for code in range(0x20000) if unicodedata.category(chr(code)).startswith("M")]
-    ranges: list[list[int]] = []
-    for code in marks:
-        if ranges and code == ranges[-1][1] + 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
 _CLITIC = regex.compile(r"(?<=\w)['’](?:s|t|re|ve|ll|d|m)\b", regex.IGNORECASE)

@@ -77,7 +77,7 @@ def load(
                     warn(_unread(path.name, found.pictures, pages, recogniser))
                 keep(found)
         if layout == "off":
-            text, sections = whole_pages(pdf, path.name)
+            text, sections = whole_pages(pdf, path.name, list(_outline(pdf)))
             heading = ""
     if not text.strip():
         raise LoadError(

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from index.documents import Section
 from index.errors import LoadError
-from index.loaders.reading import clean, one_line
+from index.loaders.pdf.composing import Heading
+from index.loaders.reading import clean
 from text.sentences import trim
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
-_MAX_BOOKMARKS = 5_000
 _MAX_CHARACTERS = 64_000_000
 # Characters in which bookmarks' words are looked for, all bookmarks together; later ones name their page from its top.
 _MAX_SEARCHED = 100_000_000
@@ -28,17 +27,16 @@ _PAGE_BREAK = "\n\n"
 # pdfium marks a hyphen it recognised as a line break's own with one of these two.
 _MARKED_HYPHEN = re.compile(r"[\x02\ufffe][ \t]*\n?[ \t]*")
 _HYPHEN = re.compile(r"(?<=[^\W\d_]{2})-[ \t]*\n[ \t]*(?=[^\W\d_A-Z])|\u00ad[ \t]*\n?[ \t]*")
-_PAGE_NAME = re.compile(r"(?i)page\s*\d+")
 _DIGITS = re.compile(r"\d+")
 # Lines at a page's edge that stand on this share of the pages are its running head or foot.
 _REPEATED = 0.5
 _EDGE_LINES = 2
 
 
-def whole_pages(pdf: PdfDocument, name: str) -> tuple[str, tuple[Section, ...]]:
+def whole_pages(pdf: PdfDocument, name: str, outline: Sequence[Heading]) -> tuple[str, tuple[Section, ...]]:
     """The text of all pages, and a section for each bookmark on each page. Raises LoadError."""
     pages = _without_running_lines(list(_pages(pdf, name)))
-    return _PAGE_BREAK.join(pages), tuple(_sections(pages, list(_bookmarks(pdf))))
+    return _PAGE_BREAK.join(pages), tuple(_sections(pages, outline))
 
 
 def join_lines(text: str) -> str:
@@ -68,16 +66,6 @@ def _pages(pdf: PdfDocument, name: str) -> Iterator[str]:
         yield "\n".join(filter(None, (line.strip() for line in text.split("\n"))))
 
 
-def _bookmarks(pdf: PdfDocument) -> Iterator[tuple[int, int, str]]:
-    """Level (from 0), page (from 0) and words of the bookmarks that name a page."""
-    for entry in islice(pdf.get_toc(max_depth=8), _MAX_BOOKMARKS):
-        target = entry.get_dest()
-        page = target.get_index() if target else None
-        words = one_line(clean(entry.get_title() or ""), 200)
-        if page is not None and words and not _PAGE_NAME.fullmatch(words):
-            yield entry.level, page, words
-
-
 def _without_running_lines(pages: list[str]) -> list[str]:
     """The pages without the lines at their edges that most pages share, page numbers aside."""
     if len(pages) < 4:
@@ -99,11 +87,11 @@ def _stripped(lines: list[str], running: set[str]) -> list[str]:
     return lines
 
 
-def _sections(pages: list[str], bookmarks: list[tuple[int, int, str]]) -> Iterator[Section]:
+def _sections(pages: list[str], outline: Sequence[Heading]) -> Iterator[Section]:
     """Each page, cut where a bookmark's words stand on it; the path is that of the last bookmark before."""
     on_page: dict[int, list[tuple[int, str]]] = {}
-    for level, index, words in bookmarks:
-        on_page.setdefault(index, []).append((level, words))
+    for entry in outline:
+        on_page.setdefault(entry.page, []).append((entry.level, entry.words))
     path: list[tuple[int, str]] = []
     offset, searched = 0, 0
     for index, page in enumerate(pages):

@@ -1,7 +1,7 @@
 """Vector stores against each other, over vectors of real sentences: build, update, search, disk.
 
     python benchmarks/bench_stores.py --data DATA --encoder FOLDER --cache FILE [--sizes 2000 15000 100000]
-        [--stores exact chroma] [--queries 200]
+        [--stores exact quantised chroma=http://localhost:8000] [--queries 200]
 
 `--data` is a folder with `doc2dial/`, `text/` and `mtrag/`, whose sentences are encoded once and kept in `--cache`; an
 interrupted run goes on there. Never measured with random vectors: they have no neighbours, and a graph search over
@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from index.encoders import Vectors, load_encoder
-from index.stores import Earlier, OpenVectors, StoreSpec, VectorStore, load_store
+from index.stores import OpenVectors, StoreSpec, VectorStore, load_store
 
 K = 100
 LEGS = 6
@@ -63,23 +63,22 @@ class Candidate:
 
     def __init__(self, name: str, folder: Path, vectors: Vectors) -> None:
         self.name = name
-        self.store: VectorStore = load_store(StoreSpec(name))
+        self.store: VectorStore = load_store(StoreSpec(*name.split("=", 1)))
         ids = [f"{row:032x}" for row in range(len(vectors))]
-        self.build = self._write(folder / "000001-00000000", ids, vectors, None)
+        self.build = self._write(folder / "000001-00000000", ids, vectors)
         changed = range(len(vectors) // 2, len(vectors) // 2 + DOCUMENT)
         new_ids = [f"{row:032x}" if row not in changed else f"new {row}" for row in range(len(vectors))]
-        earlier = Earlier(folder / "000001-00000000", ids, changed)
         after = folder / "000002-00000000"
-        self.update = self._write(after, new_ids, vectors, earlier)
+        self.update = self._write(after, new_ids, vectors)
         began = time.perf_counter()
         self.vectors: OpenVectors = self.store.open(after, new_ids, vectors.shape[1])
         self.open = time.perf_counter() - began
         self.megabytes = sum(path.stat().st_size for path in after.rglob("*") if path.is_file()) / 1e6
 
-    def _write(self, folder: Path, ids: Sequence[str], vectors: Vectors, earlier: Earlier | None) -> float:
+    def _write(self, folder: Path, ids: Sequence[str], vectors: Vectors) -> float:
         folder.mkdir(parents=True)
         began = time.perf_counter()
-        self.store.write(folder, ids, vectors.shape[1], lambda rows: vectors[list(rows)], earlier)
+        self.store.write(folder, ids, vectors.shape[1], lambda rows: vectors[list(rows)])
         return time.perf_counter() - began
 
     def milliseconds(self, queries: Vectors, mask: np.ndarray | None = None) -> float:
@@ -121,7 +120,7 @@ def main() -> None:
     parser.add_argument("--encoder", required=True)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 15_000, 100_000])
-    parser.add_argument("--stores", nargs="+", default=["exact", "chroma"])
+    parser.add_argument("--stores", nargs="+", default=["exact", "quantised"])
     parser.add_argument("--queries", type=int, default=200)
     args = parser.parse_args()
     every = encoded(args.data, args.encoder, args.cache, max(args.sizes) + args.queries)

@@ -22,7 +22,7 @@ from index.lexical import Bm25s
 from index.manifest import FORMAT, Manifest, write_manifest
 from index.records import Records
 from index.records_writer import RecordsWriter
-from index.stores import Earlier, OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
+from index.stores import OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.versions import CollectionFolder, Version, failed_write, storage_errors
 from index.workers import Workers
 from text.languages import ENGLISH
@@ -77,7 +77,7 @@ class VersionWriter:
         self._stemmed = self.before.manifest.language if self.before else ENGLISH
         self._language = language or self._stemmed
         self.embedded = 0
-        self._previous: _Previous | None = None
+        self._previous: tuple[list[bytes], OpenVectors] | None = None
 
     def __enter__(self) -> VersionWriter:
         with storage_errors(self._folder.path):
@@ -95,7 +95,7 @@ class VersionWriter:
     ) -> None:
         self.staged.close()
         if self._previous:
-            self._previous.vectors.close()
+            self._previous[1].close()
         if not self._serves():
             self._store.delete(self._path)
             shutil.rmtree(self._path, ignore_errors=True)
@@ -151,8 +151,7 @@ class VersionWriter:
         with storage_errors(self._folder.path):
             journal = VectorJournal(self._folder.journal, self._encoder.name, self._encoder.dimension)
             try:
-                keys, vectors = (self._previous.keys, self._previous.vectors) if self._previous else ([], None)
-                source = VectorSource(journal, keys, vectors)
+                source = VectorSource(journal, *(self._previous or ([], None)))
                 self._embed(source.known, journal)
                 version = self._save(source)
             finally:
@@ -164,7 +163,7 @@ class VersionWriter:
             self._sweep()
         return version.manifest.version
 
-    def _open_previous(self) -> _Previous | None:
+    def _open_previous(self) -> tuple[list[bytes], OpenVectors] | None:
         """The newest version with vectors of this encoder that can be read, even if it is otherwise damaged."""
         for candidate in self._folder.candidates():
             try:
@@ -227,26 +226,18 @@ class VersionWriter:
                     lexical.save(version.lexical)
             self.report("saving", 2, parts)
             if passages:
-                self._save_vectors(records.passage_ids(), records.keys(), source)
+                keys = records.keys()
+
+                def take(rows: Sequence[int]) -> Vectors:
+                    return source.take([keys[row] for row in rows])
+
+                self._store.write(self._path, records.passage_ids(), self._encoder.dimension, take)
             self.report("saving", 3, parts)
         finally:
             records.close()
         write_manifest(self._path, manifest)
         self.report("saving", 4, parts)
         return version
-
-    def _save_vectors(self, ids: list[str], keys: list[bytes], source: VectorSource) -> None:
-        earlier = None
-        previous = self._previous
-        if previous and previous.version.manifest.store == self._spec:
-            old = dict(zip(previous.ids, previous.keys, strict=True))
-            changed = [row for row, name in enumerate(ids) if old.get(name) != keys[row]]
-            earlier = Earlier(previous.version.folder, previous.ids, changed)
-
-        def take(rows: Sequence[int]) -> Vectors:
-            return source.take([keys[row] for row in rows])
-
-        self._store.write(self._path, ids, self._encoder.dimension, take, earlier)
 
 
 def remove_versions(paths: Iterable[Path], folder: CollectionFolder, store: StoreSpec) -> None:
@@ -259,22 +250,12 @@ def remove_versions(paths: Iterable[Path], folder: CollectionFolder, store: Stor
         shutil.rmtree(path, ignore_errors=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Previous:
-    """The version before, its passages and its vectors, open."""
-
-    version: Version
-    ids: list[str]
-    keys: list[bytes]
-    vectors: OpenVectors
-
-
-def _opened(version: Version) -> _Previous:
+def _opened(version: Version) -> tuple[list[bytes], OpenVectors]:
+    """The embedding keys of a version's passages, and their vectors, open."""
     records = Records(version.records)
     try:
         ids, keys = records.passage_ids(), records.keys()
     finally:
         records.close()
-    return _Previous(
-        version, ids, keys, load_store(version.manifest.store).open(version.folder, ids, version.manifest.dimension)
-    )
+    store = load_store(version.manifest.store)
+    return keys, store.open(version.folder, ids, version.manifest.dimension)

@@ -20,7 +20,7 @@ import pytest
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, IndexingError
-from index.stores import Earlier, Neighbours, OpenVectors, VectorStore
+from index.stores import Neighbours, OpenVectors, VectorStore
 
 DIMENSION = 32
 FIRST = "000001-0000000a"
@@ -60,12 +60,10 @@ class VectorStoreContract:
         for name in (FIRST, SECOND):
             store.delete(folder / name)
 
-    def write(
-        self, store: VectorStore, folder: Path, ids: list[str], vectors: Vectors, earlier: Earlier | None = None
-    ) -> OpenVectors:
+    def write(self, store: VectorStore, folder: Path, ids: list[str], vectors: Vectors) -> OpenVectors:
         """Write a version and open it."""
         folder.mkdir(parents=True)
-        store.write(folder, ids, DIMENSION, lambda rows: vectors[list(rows)], earlier)
+        store.write(folder, ids, DIMENSION, lambda rows: vectors[list(rows)])
         return store.open(folder, ids, DIMENSION)
 
     def remove(self, store: VectorStore, folder: Path) -> None:
@@ -136,8 +134,7 @@ class VectorStoreContract:
         _, others = passages(600)
         new_ids, new_vectors = ["a new one", *ids[5:]], np.concatenate([others[-1:], vectors[5:]])
         new_vectors[1 : 1 + changed] = others[300 : 300 + changed]
-        earlier = Earlier(versions / FIRST, ids, range(1 + changed))
-        after = self.write(store, versions / SECOND, new_ids, new_vectors, earlier)
+        after = self.write(store, versions / SECOND, new_ids, new_vectors)
         for query in (others[-1], others[300], vectors[0], vectors[200]):
             assert after.search(query[None], 15)[0].rows == nearest(new_vectors, query, 15)
             assert before.search(query[None], 15)[0].rows == nearest(vectors, query, 15), "readers keep their version"
@@ -150,7 +147,7 @@ class VectorStoreContract:
     ) -> None:
         ids, vectors = passages()
         before = self.write(store, versions / FIRST, ids, vectors)
-        after = self.write(store, versions / SECOND, ids[:50], vectors[:50], Earlier(versions / FIRST, ids, []))
+        after = self.write(store, versions / SECOND, ids[:50], vectors[:50])
         self.remove(store, versions / FIRST)
         with suppress(IndexingError):
             assert before.search(vectors[:1], 10)[0].rows == nearest(vectors, vectors[0], 10)
@@ -183,7 +180,7 @@ class VectorStoreContract:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            store.write(versions / FIRST, ids, DIMENSION, interrupted, None)
+            store.write(versions / FIRST, ids, DIMENSION, interrupted)
         self.remove(store, versions / FIRST)
         opened = self.write(store, versions / FIRST, ids, vectors)
         assert opened.search(vectors[:1], 1)[0].rows == [0]

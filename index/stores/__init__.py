@@ -6,7 +6,6 @@ filters and texts are the collection's.
 """
 
 from index.stores.protocol import (
-    Earlier,
     Mask,
     Neighbours,
     OpenTerms,
@@ -21,7 +20,6 @@ from index.stores.spec import EXACT, GROUP, StoreSpec, delete_vectors, load_stor
 __all__ = [
     "EXACT",
     "GROUP",
-    "Earlier",
     "Mask",
     "Neighbours",
     "OpenTerms",

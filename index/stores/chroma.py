@@ -1,14 +1,12 @@
-"""Vectors in Chroma: in the version's own folder, or on a Chroma server.
+"""Vectors on a Chroma server.
 
 Chroma holds ids and vectors, and nothing else holds the vectors then. A version's collection is never changed once the
-version serves, so any number of processes may read it. In the version's folder Chroma is run by
-`index.stores.chroma_process`, beside this process, which it could otherwise end.
+version serves, so any number of processes may read it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,9 +17,8 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores.chroma_process import ChromaCopyError, ChromaProcessError, LocalCollection, Mode
 from index.stores.failures import EngineFailures
-from index.stores.protocol import Earlier, Mask, Neighbours, Take
+from index.stores.protocol import Mask, Neighbours, Take
 from text.extras import need_extra
 
 if TYPE_CHECKING:
@@ -32,54 +29,30 @@ EF_SEARCH = 300
 nearest 10 and 98.8 % of the nearest 100; Chroma's default of 100 finds 97.8 % and 92.8 %."""
 
 _HNSW = {"hnsw": {"space": "ip", "ef_search": EF_SEARCH, "ef_construction": 100, "max_neighbors": 16}}
-_LOCAL = "passages"
-_REBUILD_SHARE = 0.3
 # Below what any Chroma takes at once.
 _BATCH = 1000
 
 
 class ChromaStore:
-    """A `VectorStore`; without `url` its files lie in the version's folder."""
+    """A `VectorStore` on the server at `url`."""
 
-    def __init__(self, url: str = "") -> None:
+    def __init__(self, url: str) -> None:
+        if not url:
+            raise StoreUnavailable(
+                "Chroma is used as a server, and `index.store_url` names none: name one, or set `index.store` to "
+                "`exact` or `quantised`, which keep vectors in the home folder, and index again"
+            )
         need_extra("chroma", "The vector store Chroma", "chromadb", error=StoreUnavailable)
         self._url = url
 
-    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
-        if earlier is not None and self._copied(folder, ids, dimension, take, earlier):
-            return
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         with _Connection(folder, self._url) as chroma, chroma.failures.writing():
             chroma.create()
-            chroma.put(ids, range(len(ids)), take)
-
-    def _copied(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier) -> bool:
-        """Make a local version as a copy of the one before with the changes put in.
-
-        False if that cannot be done well, and nothing is left: it is to be built whole.
-        """
-        gone = sorted(set(earlier.ids) - set(ids))
-        before, copy = _files(earlier.folder), _files(folder)
-        much = len(gone) + len(earlier.changed) > _REBUILD_SHARE * len(ids)
-        if self._url or much or not before.is_dir():
-            return False
-        shutil.copytree(before, copy)
-        try:
-            with _Connection(folder, "") as chroma:
-                with chroma.failures.reading():
-                    chroma.get("change")
-                with chroma.failures.writing():
-                    chroma.remove(gone)
-                    chroma.put(ids, earlier.changed, take)
-            # What was written before checksums were may be damaged.
-            self.open(folder, ids, dimension).close()
-        except CollectionCorrupt:
-            shutil.rmtree(copy)
-            return False
-        return True
+            for start in range(0, len(ids), _BATCH):
+                rows = range(start, min(start + _BATCH, len(ids)))
+                chroma.collection.upsert(ids=list(ids[start : rows.stop]), embeddings=take(rows))
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenChroma:
-        if not self._url and not _files(folder).is_dir():
-            raise CollectionCorrupt(f"the vectors in {_files(folder)} are missing: index again")
         connection = _Connection(folder, self._url)
         try:
             with connection.failures.reading():
@@ -88,7 +61,6 @@ class ChromaStore:
             if count != len(ids):
                 raise CollectionCorrupt(f"{connection.where} holds {count} vectors and not {len(ids)}: index again")
             vectors = OpenChroma(connection, ids)
-            # Chroma reads its files at the first query: then they are ours even if the version is deleted.
             (nearest,) = vectors.search(np.ones((1, dimension), dtype=np.float32), 10)
             if len(nearest.rows) < min(10, len(ids)):
                 raise CollectionCorrupt(f"{connection.where} does not find what it holds: index again")
@@ -98,8 +70,6 @@ class ChromaStore:
             raise
 
     def delete(self, folder: Path) -> None:
-        if not self._url:
-            return
         with suppress(StorageError), _Connection(folder, self._url) as chroma, chroma.failures.writing():
             chroma.client.delete_collection(chroma.name)
 
@@ -154,17 +124,15 @@ class _Connection:
     collection: Any = None
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.where = url or str(_files(folder))
-        self.failures = EngineFailures("Chroma", self.where, url, _raised, _answered, ChromaCopyError)
-        self.name = _name(folder) if url else _LOCAL
-        self._url = url
+        self.where = url
+        self.failures = EngineFailures("Chroma", url, url, _raised, _answered)
+        self.name = _name(folder)
         self._client: Client | None = None
-        self._folder = folder
 
     @property
     def client(self) -> Client:
         if self._client is None:
-            self._client = _client(self._url)
+            self._client = _client(self.where)
         return self._client
 
     def __enter__(self) -> _Connection:
@@ -173,32 +141,14 @@ class _Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def get(self, mode: Mode = "read") -> None:
-        if self._url:
-            self.collection = self.client.get_collection(self.name, embedding_function=None)
-        else:
-            self.collection = LocalCollection(_files(self._folder), self.name, mode, _HNSW)
+    def get(self) -> None:
+        self.collection = self.client.get_collection(self.name, embedding_function=None)
 
     def create(self) -> None:
-        if self._url:
-            made: dict[str, Any] = {"embedding_function": None, "configuration": _HNSW}
-            self.collection = self.client.create_collection(self.name, **made)
-        else:
-            self.get("create")
-
-    def put(self, ids: Sequence[str], rows: Sequence[int], take: Take) -> None:
-        """Add the vectors of these rows, or replace those of known ids."""
-        for start in range(0, len(rows), _BATCH):
-            part = rows[start : start + _BATCH]
-            self.collection.upsert(ids=[ids[row] for row in part], embeddings=take(part))
-
-    def remove(self, ids: Sequence[str]) -> None:
-        for start in range(0, len(ids), _BATCH):
-            self.collection.delete(ids=list(ids[start : start + _BATCH]))
+        made: dict[str, Any] = {"embedding_function": None, "configuration": _HNSW}
+        self.collection = self.client.create_collection(self.name, **made)
 
     def close(self) -> None:
-        if isinstance(self.collection, LocalCollection):
-            self.collection.close()
         if self._client is None:
             return
         # Chroma's HTTP client, which no other client shares, leaves its connections open.
@@ -210,12 +160,8 @@ class _Connection:
                 session.close()
 
 
-def _files(folder: Path) -> Path:
-    return folder / "vectors"
-
-
 def _name(folder: Path) -> str:
-    """Versions share a server but no folder, so only there must the name tell them apart."""
+    """Versions share a server but no folder: the whole path tells them apart."""
     home = hashlib.sha256(str(folder.parent.absolute()).encode()).hexdigest()[:12]
     return f"anaphora-{home}-{folder.name}"
 
@@ -233,11 +179,11 @@ def _client(url: str) -> Client:
 
 
 def _raised() -> tuple[type[Exception], ...]:
-    """What Chroma, its transport and its process raise."""
+    """What Chroma and its transport raise."""
     import httpx
     from chromadb.errors import ChromaError
 
-    return ChromaError, ChromaProcessError, httpx.HTTPError, OSError, ValueError
+    return ChromaError, httpx.HTTPError, OSError, ValueError
 
 
 def _answered(error: Exception) -> bool:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError
-from index.stores.protocol import Earlier, Mask, Neighbours, Take
+from index.stores.protocol import Mask, Neighbours, Take
 
 FILE = "vectors.npy"
 _CHUNK = 4096
@@ -26,7 +26,7 @@ _GATHERED = 0.2
 class ExactStore:
     """A `VectorStore`; nothing of it lies outside of the version's folder."""
 
-    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         # Plain writes, not a memory map: a full disk is then an OSError instead of a signal that kills.
         path = folder / FILE
         try:

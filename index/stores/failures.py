@@ -15,7 +15,7 @@ class EngineFailures:
 
     `where` is where a version's vectors lie, `url` the address of the engine's server, if any. `raised` gives what the
     engine and the way to it raise; `answered` tells an error that a server told from one on the way to it; `uncopied`
-    is raised where a version's files could not be copied to be opened.
+    are raised where a version's files could not be copied to be opened.
     """
 
     engine: str
@@ -23,7 +23,7 @@ class EngineFailures:
     url: str
     raised: Callable[[], tuple[type[Exception], ...]]
     answered: Callable[[Exception], bool]
-    uncopied: type[Exception]
+    uncopied: tuple[type[Exception], ...] = ()
 
     @contextmanager
     def reading(self) -> Iterator[None]:

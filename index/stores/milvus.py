@@ -27,7 +27,7 @@ import numpy as np
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
 from index.stores.failures import EngineFailures
-from index.stores.protocol import Earlier, Mask, Neighbours, Take, Weigh
+from index.stores.protocol import Mask, Neighbours, Take, Weigh
 from text.extras import need_extra
 from text.words import tokenize
 
@@ -65,7 +65,7 @@ class MilvusStore:
             need_extra("milvus", "Milvus without a server", "milvus_lite", error=StoreUnavailable)
         self._url = url
 
-    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
             for start in range(0, len(ids), _BATCH):
@@ -173,7 +173,7 @@ class _MilvusVersion:
 
     def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
         self.where = url or str(folder / _FILES)
-        self.failures = EngineFailures("Milvus", self.where, url, _raised, _answered, OSError)
+        self.failures = EngineFailures("Milvus", self.where, url, _raised, _answered, (OSError,))
         self._url = url
         self._folder = folder
         self._copied = copied

@@ -8,7 +8,6 @@ texts, metadata and filters are the collection's, who hands a filter over as a m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -32,19 +31,6 @@ class Neighbours(NamedTuple):
 
     rows: list[int]
     scores: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The version before, in the same store: what a new one may be made from.
-
-    `folder` and `ids` are what it was written with; `changed` are the rows of the new version whose id is new or has
-    another vector than it had.
-    """
-
-    folder: Path
-    ids: Sequence[str]
-    changed: Sequence[int]
 
 
 class OpenVectors(Protocol):
@@ -74,10 +60,9 @@ class VectorStore(Protocol):
     writes into what it reads opens a copy. One that keeps vectors elsewhere makes its names from that path.
     """
 
-    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         """Write a new version, row `n` with the id `ids[n]`; there is at least one row.
 
-        With `earlier` that version may be copied and changed where this is cheaper; what is found must be the same.
         Raises StorageError; what was written by then is deleted by the caller.
         """
 

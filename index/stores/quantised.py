@@ -15,7 +15,7 @@ import numpy.typing as npt
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError
 from index.stores.exact import ExactStore, OpenMatrix, best_places
-from index.stores.protocol import Earlier, Mask, Neighbours, Take
+from index.stores.protocol import Mask, Neighbours, Take
 
 FILE = "vectors.signs.npy"
 CANDIDATES = 32
@@ -32,7 +32,7 @@ Planes = npt.NDArray[np.uint64]
 class QuantisedStore(ExactStore):
     """A `VectorStore`; nothing of it lies outside of the version's folder."""
 
-    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take, earlier: Earlier | None) -> None:
+    def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         signs: list[Planes] = []
 
         def both(rows: Sequence[int]) -> Vectors:
@@ -40,7 +40,7 @@ class QuantisedStore(ExactStore):
             signs.append(_planes(vectors))
             return vectors
 
-        super().write(folder, ids, dimension, both, earlier)
+        super().write(folder, ids, dimension, both)
         try:
             np.save(folder / FILE, np.concatenate(signs, axis=1))
         except OSError as error:

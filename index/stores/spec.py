@@ -20,7 +20,7 @@ class StoreSpec:
     """Which vector store, and where.
 
     `name` is `exact`, `quantised`, `chroma`, `milvus`, or that of an entry point; `url` its server's address, if any.
-    Chroma and Milvus without one lie in the version's own folder.
+    Milvus without one lies in the version's own folder.
     """
 
     name: str = "exact"

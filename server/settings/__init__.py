@@ -100,14 +100,14 @@ class IndexSettings(SettingsGroup):
     store: str = Field(
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
-        "passages is also the fastest; `quantised` compares their signs first, for a million; `chroma` asks Chroma "
-        "(extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other name is a store that "
-        "another package brings. Index again after changing it. The measurements are in `docs/benchmarks.md` and "
+        "passages is also the fastest; `quantised` compares their signs first, for a million; `chroma` asks a Chroma "
+        "server (extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other name is a store "
+        "that another package brings. Index again after changing it. The measurements are in `docs/benchmarks.md` and "
         "`docs/scale.md`.",
     )
     store_url: str = Field(
         "",
-        description="Address of the server of `chroma` or `milvus`, such as `http://localhost:19530`; without it their "
+        description="Address of the server of `chroma` or `milvus`, such as `http://localhost:19530`; without it Milvus' "
         "files lie in the home folder. A Milvus server's token is read from the environment variable `MILVUS_TOKEN`.",
     )
 

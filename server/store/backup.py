@@ -48,7 +48,7 @@ _ABSENT = ".absent"
 _UNSOUND = (tarfile.TarError, EOFError, zlib.error, ValueError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _PASSING = (".lock", ".part", ".partial", ".new", "lock", "writer.json")
 """Ends of the names of files that belong to a running process."""
-_DRAFTS = (".partial", ".deleted-", "vectors.open-")
+_DRAFTS = (".partial", ".deleted-")
 """Beginnings of the names of folders that do."""
 
 

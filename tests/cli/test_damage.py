@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from cli import app
 from index.collection import list_collections
 from index.encoders import Encoder
 from index.indexer import index_paths
-from index.stores import StoreSpec, chroma_process
+from index.stores import StoreSpec
 from index.versions import CollectionFolder
 from rewriter.load import packaged_folder
 from server.chat import collections
@@ -34,12 +34,7 @@ from tests.serving import DOCUMENTS, Serve, make_settings
 ALL = os.environ.get("ANAPHORA_TEST_DAMAGE") == "all"
 LEXICAL = ("data.csc.index.npy", "indices.csc.index.npy", "indptr.csc.index.npy", "params.index.json")
 COMMON = ("records.sqlite", "manifest.json", *(f"lexical/{name}" for name in LEXICAL))
-# Chroma's file of links is empty until a collection is large.
-GRAPH = tuple(f"vectors/*/{part}.bin" for part in ("data_level0", "header", "length"))
-CASES = [
-    *(("exact", file) for file in ("current", "vectors.npy", *COMMON)),
-    *(("chroma", file) for file in ("vectors/chroma.sqlite3", *GRAPH)),
-]
+CASES = [*(("exact", file) for file in ("current", "vectors.npy", *COMMON)), ("quantised", "vectors.signs.npy")]
 VISA = "# Visa\n\nA visa is issued by the consulate of the country of travel.\n"
 
 
@@ -104,15 +99,7 @@ def home(
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
     monkeypatch.setattr(collections, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(collections, "TRY_AGAIN_SECONDS", 0.0)
-    # Starting one takes as long as all of a test here.
-    monkeypatch.setattr(chroma_process, "_IDLE", 2 * len(DAMAGES))
     return home
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_process_stays() -> Iterator[None]:
-    yield
-    chroma_process._end_idle()
 
 
 @pytest.mark.parametrize(("store", "file"), CASES, ids=["-".join(case) for case in CASES])
@@ -166,7 +153,7 @@ def test_nothing_wrong_is_found_and_there_is_a_way_back(
             assert not (root / name).exists()
 
 
-@pytest.mark.parametrize("store", ["exact", "chroma"])
+@pytest.mark.parametrize("store", ["exact", "quantised"])
 def test_the_files_tried_here_are_those_of_a_version(prepared: Callable[[str], tuple[Path, Path]], store: str) -> None:
     folder = CollectionFolder(prepared(store)[0] / "collections", "docs")
     version = folder.versions / folder.named()

@@ -282,7 +282,7 @@ def test_collections_are_listed_and_deleted(tmp_path: Path, documents: list[Docu
         ("vectors.npy", EXACT),
         ("lexical", EXACT),
         ("manifest.json", EXACT),
-        ("vectors", StoreSpec("chroma")),
+        ("vectors.signs.npy", StoreSpec("quantised")),
     ],
 )
 def test_missing_parts_are_reported_as_a_corrupt_collection(

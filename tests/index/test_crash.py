@@ -20,14 +20,13 @@ from index.documents import Document
 from index.errors import CollectionLocked, CollectionNotFound, StorageError
 from index.indexer import IndexProgress, index_documents
 from index.query import Query
-from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
 from testing.encoder import WordEncoder
 from tests.index.conftest import document
 
 # Children start at once, with everything imported and no thread of ours: as cheap as a fork, as clean as a spawn.
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["index.indexer", "chromadb", "bm25s", "Stemmer", "tests.index.conftest"])
+processes.set_forkserver_preload(["index.indexer", "bm25s", "Stemmer", "tests.index.conftest"])
 
 PAGES = 120
 STEPS = 2 * PAGES
@@ -146,25 +145,23 @@ def test_a_second_indexer_is_told_who_is_writing(root: Path, other_writer: multi
     assert editions(root) == {"second"}
 
 
-def limited(root: Path, count: int, kib: int, store: StoreSpec, answer: Connection) -> None:
+def limited(root: Path, kib: int, answer: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (kib * 1024, kib * 1024))
     try:
-        index_documents(root, "docs", pages("second", count), WordEncoder(), store=store)
+        index_documents(root, "docs", pages("second", 2000), WordEncoder())
         answer.send("written")
     except StorageError as error:
         answer.send(str(error))
 
 
-# What grows past the limit: the staged records, the vectors' journal, Chroma's files.
+# What grows past the limit: the staged records, the vectors' journal.
 @pytest.mark.parametrize(
-    ("count", "kib", "part", "store"),
-    [(2000, 300, "versions", EXACT), (2000, 800, "docs", EXACT), (20, 150, "vectors", StoreSpec("chroma"))],
+    ("kib", "part"),
+    [(300, "versions"), (800, "docs")],
 )
-def test_a_failing_write_is_a_storage_error_and_the_last_version_serves(
-    root: Path, count: int, kib: int, part: str, store: StoreSpec
-) -> None:
+def test_a_failing_write_is_a_storage_error_and_the_last_version_serves(root: Path, kib: int, part: str) -> None:
     ours, theirs = processes.Pipe()
-    process = start(limited, root, count, kib, store, theirs)
+    process = start(limited, root, kib, theirs)
     theirs.close()
     message = ours.recv()
     ours.close()

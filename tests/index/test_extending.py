@@ -28,7 +28,7 @@ class Shelf:
     def __init__(self, url):
         self.url = url
 
-    def write(self, folder, ids, dimension, take, earlier):
+    def write(self, folder, ids, dimension, take):
         np.savez(folder / "vectors.npz", matrix=take(range(len(ids))))
 
     def open(self, folder, ids, dimension):

@@ -20,7 +20,6 @@ from testing.encoder import WordEncoder
 from testing.vector_store import VectorStoreContract
 from tests.index.conftest import document
 
-CHROMA = StoreSpec("chroma")
 QUANTISED = StoreSpec("quantised")
 
 
@@ -46,7 +45,7 @@ def test_signs_find_nearly_all_that_comparing_every_vector_finds(tmp_path: Path)
     for spec in (EXACT, QUANTISED):
         folder = tmp_path / spec.name
         folder.mkdir()
-        load_store(spec).write(folder, ids, 200, lambda rows: vectors[list(rows)], None)
+        load_store(spec).write(folder, ids, 200, lambda rows: vectors[list(rows)])
         opened = load_store(spec).open(folder, ids, 200)
         found[spec] = [set(near.rows) for near in opened.search(vectors[:50] + 0.02, 100)]
     common = [len(quick & exact) for quick, exact in zip(found[QUANTISED], found[EXACT], strict=True)]
@@ -56,12 +55,6 @@ def test_signs_find_nearly_all_that_comparing_every_vector_finds(tmp_path: Path)
         load_store(QUANTISED).open(folder, ids, 200)
 
 
-class TestChroma(VectorStoreContract):
-    @pytest.fixture
-    def store(self) -> VectorStore:
-        return load_store(CHROMA)
-
-
 def kept(folder: Path) -> set[str]:
     """What holds vectors in a version's folder."""
     return {path.name for path in folder.iterdir() if path.name.startswith(("vectors", "dense"))}
@@ -69,7 +62,7 @@ def kept(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("store", "files"),
-    [(EXACT, {"vectors.npy"}), (QUANTISED, {"vectors.npy", "vectors.signs.npy"}), (CHROMA, {"vectors"})],
+    [(EXACT, {"vectors.npy"}), (QUANTISED, {"vectors.npy", "vectors.signs.npy"})],
 )
 def test_vectors_lie_once_on_disk_and_move_with_the_setting(
     tmp_path: Path, documents: list[Document], words: WordEncoder, store: StoreSpec, files: set[str]
@@ -90,7 +83,7 @@ def test_vectors_lie_once_on_disk_and_move_with_the_setting(
         Collection.open(tmp_path, "docs", words, store=other)
 
 
-@pytest.mark.parametrize("store", [EXACT, CHROMA])
+@pytest.mark.parametrize("store", [EXACT, QUANTISED])
 def test_indexing_again_mends_vectors_that_are_lost(
     tmp_path: Path, folder: Path, words: WordEncoder, store: StoreSpec
 ) -> None:
@@ -147,4 +140,19 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Docu
 def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chromadb", None)
     with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
-        load_store(CHROMA)
+        load_store(StoreSpec("chroma", "http://localhost:8000"))
+
+
+def test_chroma_without_a_server_says_what_to_take_instead(
+    tmp_path: Path, documents: list[Document], words: WordEncoder
+) -> None:
+    index_documents(tmp_path, "docs", documents, words)
+    version = next(CollectionFolder(tmp_path, "docs").sound()).folder
+    # As a program wrote it that ran Chroma itself.
+    manifest = (version / "manifest.json").read_text("utf-8").replace('"name": "exact"', '"name": "chroma"')
+    (version / "manifest.json").write_text(manifest, "utf-8")
+    with pytest.raises(StoreUnavailable, match=r"`index.store_url`.*`exact` or `quantised`.*index again"):
+        Collection.open(tmp_path, "docs", words, store=StoreSpec("chroma"))
+    report = index_documents(tmp_path, "docs", documents[:1], words)
+    assert report.embedded > 1, "its vectors cannot be brought over"
+    assert Collection.open(tmp_path, "docs", words).search([Query("fax", lexical=0.0)])

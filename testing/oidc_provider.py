@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
+
+from testing.http_server import FakeHandler, ServedFake
 
 SECONDS = 300
 """How long an ID token is good."""
@@ -36,7 +34,7 @@ def sign(claims: dict[str, Any]) -> str:
 
 
 @dataclass
-class FakeOidcProvider:
+class FakeOidcProvider(ServedFake):
     """`with FakeOidcProvider() as provider:` serves at `provider.issuer` until the end of the block.
 
     Whoever comes to its authorization endpoint is the person of `claims` and sent back at once, or with `asks` by a
@@ -55,25 +53,17 @@ class FakeOidcProvider:
     denied: str = ""
     asks: bool = False
     status: int = 200
-    issuer: str = field(default="", init=False)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list, init=False)
     issued: list[str] = field(default_factory=list, init=False)
     codes: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
 
-    def __enter__(self) -> FakeOidcProvider:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.issuer = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self._thread.start()
-        return self
+    @property
+    def issuer(self) -> str:
+        """Where it serves, while it does."""
+        return f"http://127.0.0.1:{self.port}"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def handler(self) -> type[FakeHandler]:
+        return _handler(self)
 
     def discovery(self) -> dict[str, Any]:
         """What it says about itself."""
@@ -121,54 +111,37 @@ class FakeOidcProvider:
         return {"access_token": "access", "token_type": "Bearer", "expires_in": 60, "id_token": self.issued[-1]}
 
 
-def _handler(provider: FakeOidcProvider) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
+def _handler(provider: FakeOidcProvider) -> type[FakeHandler]:
+    class Handler(FakeHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             asked = _flat(parts.query)
             provider.requests.append((parts.path, asked))
             if provider.status != 200:
-                self._answer(provider.status, {"error": "told to fail"})
+                self.answer(provider.status, {"error": "told to fail"})
             elif parts.path == "/authorize" and provider.asks:
-                self._send(200, f'<a href="{escape(provider.authorize(asked))}">Go on</a>'.encode(), "text/html")
+                page = f'<a href="{escape(provider.authorize(asked))}">Go on</a>'.encode()
+                self.answer(200, page, {"Content-Type": "text/html"})
             elif parts.path == "/authorize":
-                self._answer(302, {}, location=provider.authorize(asked))
+                self.answer(302, {}, {"Location": provider.authorize(asked)})
             elif parts.path == "/logout":
-                self._answer(302, {}, location=asked["post_logout_redirect_uri"])
+                self.answer(302, {}, {"Location": asked["post_logout_redirect_uri"]})
             elif parts.path == "/userinfo":
                 known = self.headers["Authorization"] == "Bearer access"
-                self._answer(200 if known else 401, {"sub": provider.claims["sub"], **provider.userinfo})
+                self.answer(200 if known else 401, {"sub": provider.claims["sub"], **provider.userinfo})
             elif parts.path == "/jwks":
-                self._answer(200, dict(KeySet([signing_key()]).as_dict(private=False)))
+                self.answer(200, dict(KeySet([signing_key()]).as_dict(private=False)))
             else:
-                self._answer(200, provider.discovery())
+                self.answer(200, provider.discovery())
 
         def do_POST(self) -> None:
             asked = _flat(self.rfile.read(int(self.headers["Content-Length"])).decode())
             provider.requests.append((self.path, asked))
             if provider.status != 200:
-                self._answer(provider.status, {"error": "told to fail"})
+                self.answer(provider.status, {"error": "told to fail"})
                 return
             tokens = provider.exchange(asked, self.headers["Authorization"] or "")
-            self._answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})
-
-        def _answer(self, status: int, body: dict[str, Any], location: str = "") -> None:
-            self._send(status, json.dumps(body).encode(), "application/json", location)
-
-        def _send(self, status: int, data: bytes, kind: str, location: str = "") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            if location:
-                self.send_header("Location", location)
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})
 
     return Handler
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from testing.http_server import FakeHandler, ServedFake
 
 _USAGE = {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57}
 
 
 @dataclass
-class FakeOpenAIServer:
+class FakeOpenAIServer(ServedFake):
     """`with FakeOpenAIServer() as llm:` serves at `llm.url` until the end of the block.
 
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
@@ -41,43 +40,22 @@ class FakeOpenAIServer:
     max_model_len: int = 0
     logprobs: float | None = None
     forced: Callable[[dict[str, Any]], Sequence[tuple[str, float]]] | None = None
-    url: str = field(default="", init=False)
     requests: list[dict[str, Any]] = field(default_factory=list, init=False)
     headers: list[dict[str, str]] = field(default_factory=list, init=False)
     streaming: threading.Event = field(default_factory=threading.Event, init=False)
     disconnected: threading.Event = field(default_factory=threading.Event, init=False)
 
-    def __enter__(self) -> FakeOpenAIServer:
-        self._server = _QuietServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self._thread.start()
-        return self
+    @property
+    def url(self) -> str:
+        """Where it serves, while it does."""
+        return f"http://127.0.0.1:{self.port}/v1"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def handler(self) -> type[FakeHandler]:
+        return _handler(self)
 
 
-class _QuietServer(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients come and go; anything else is told."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
+def _handler(llm: FakeOpenAIServer) -> type[FakeHandler]:
+    class Handler(FakeHandler):
         def do_GET(self) -> None:
             if llm.deaf:
                 with suppress(OSError):
@@ -87,14 +65,14 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
             listed: dict[str, Any] = {"id": "fake", "object": "model", "owned_by": llm.owned_by}
             if llm.max_model_len:
                 listed["max_model_len"] = llm.max_model_len
-            self._answer(200, {"object": "list", "data": [listed]})
+            self.answer(200, {"object": "list", "data": [listed]})
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             llm.requests.append(request)
             llm.headers.append({name.lower(): value for name, value in self.headers.items()})
             if llm.status != 200:
-                self._answer(llm.status, {"error": {"message": "told to fail", "type": "server_error"}})
+                self.answer(llm.status, {"error": {"message": "told to fail", "type": "server_error"}})
                 return
             pieces = llm.pieces(request) if callable(llm.pieces) else llm.pieces
             try:
@@ -117,7 +95,7 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
                     body = {**_frame("chat.completion"), "choices": [choice], "usage": _USAGE}
                     if llm.forced and ("grammar" in request or "prompt_logprobs" in request):
                         body |= _forced(request, llm.forced(request), choice)
-                    self._answer(200, body)
+                    self.answer(200, body)
             except OSError:
                 llm.disconnected.set()
                 self.close_connection = True
@@ -160,14 +138,6 @@ def _handler(llm: FakeOpenAIServer) -> type[BaseHTTPRequestHandler]:
         def _chunk(self, data: bytes) -> None:
             self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
             self.wfile.flush()
-
-        def _answer(self, status: int, body: dict[str, object]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
 
     return Handler
 

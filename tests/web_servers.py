@@ -6,53 +6,33 @@ import hashlib
 import hmac
 import os
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from testing import http_server
+from testing.http_server import FakeHandler, ServedFake
 
-@contextmanager
-def serving(handle: Callable[[BaseHTTPRequestHandler], None], host: str = "127.0.0.1") -> Iterator[int]:
+answer = FakeHandler.answer
+
+
+def serving(handle: Callable[[FakeHandler], None], host: str = "127.0.0.1") -> AbstractContextManager[int]:
     """A server that lets `handle` answer every request; gives its port."""
+    return http_server.serving(handler_of(handle), host)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
 
+def handler_of(handle: Callable[[FakeHandler], None]) -> type[FakeHandler]:
+    class Handler(FakeHandler):
         def do_GET(self) -> None:
             handle(self)
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_GET
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer((host, 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def answer(
-    request: BaseHTTPRequestHandler, status: int, body: bytes = b"", headers: dict[str, str] | None = None
-) -> None:
-    request.send_response(status)
-    for name, value in (headers or {}).items():
-        request.send_header(name, value)
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)
+    return Handler
 
 
 @dataclass
@@ -64,7 +44,7 @@ class Page:
 
 
 @dataclass
-class FakeSite:
+class FakeSite(ServedFake):
     """`with FakeSite() as site:` serves `pages` by path at `site.url`; all of it may change meanwhile.
 
     Everything has an ETag, which conditional requests are answered by. `asked` keeps each path with its status.
@@ -76,15 +56,9 @@ class FakeSite:
     agents: set[str] = field(default_factory=set)
     status: int = 0
     dies: set[str] = field(default_factory=set)
-    port: int = 0
 
-    def __enter__(self) -> FakeSite:
-        self._serving = serving(self._answer)
-        self.port = self._serving.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._serving.__exit__(None, None, None)
+    def handler(self) -> type[FakeHandler]:
+        return handler_of(self._answer)
 
     @property
     def url(self) -> str:
@@ -95,7 +69,7 @@ class FakeSite:
         body = f"<html><head>{head}</head><body><nav>{anchors}</nav><main>{text}</main></body></html>"
         self.pages[path] = Page(body.encode(), **page)
 
-    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+    def _answer(self, request: FakeHandler) -> None:
         self.agents.add(request.headers.get("User-Agent", ""))
         if request.path in self.dies:
             self.asked.append((request.path, 0))
@@ -118,7 +92,7 @@ def git_server(root: Path, token: str = "") -> Iterator[tuple[str, list[str]]]:
     program = Path(subprocess.check_output(["git", "--exec-path"], text=True).strip()) / "git-http-backend"
     asked: list[str] = []
 
-    def handle(request: BaseHTTPRequestHandler) -> None:
+    def handle(request: FakeHandler) -> None:
         asked.append(request.path)
         if token and request.headers.get("Authorization", "") != f"Basic {token}":
             answer(request, 401, b"", {"WWW-Authenticate": 'Basic realm="git"'})
@@ -150,7 +124,7 @@ def git_server(root: Path, token: str = "") -> Iterator[tuple[str, list[str]]]:
 
 
 @dataclass
-class FakeBucket:
+class FakeBucket(ServedFake):
     """`with FakeBucket() as bucket:` is an S3 server with one bucket, `docs`, whose requests must be signed.
 
     Lists come in pages of `page`; `fails_after` so many answers everything is refused.
@@ -162,17 +136,11 @@ class FakeBucket:
     page: int = 2
     answers: int = 0
     fails_after: int = 10**9
-    port: int = 0
 
-    def __enter__(self) -> FakeBucket:
-        self._serving = serving(self._answer)
-        self.port = self._serving.__enter__()
-        return self
+    def handler(self) -> type[FakeHandler]:
+        return handler_of(self._answer)
 
-    def __exit__(self, *_: object) -> None:
-        self._serving.__exit__(None, None, None)
-
-    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+    def _answer(self, request: FakeHandler) -> None:
         self.answers += 1
         parts = urlsplit(request.path)
         query = dict(parse_qsl(parts.query))
@@ -200,7 +168,7 @@ class FakeBucket:
         space = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
         return f'<?xml version="1.0"?><ListBucketResult {space}>{rows}{token}</ListBucketResult>'
 
-    def _signed(self, request: BaseHTTPRequestHandler) -> str:
+    def _signed(self, request: FakeHandler) -> str:
         """The Authorization header that AWS's Signature Version 4 asks for, by its description."""
         parts, moment = urlsplit(request.path), request.headers["x-amz-date"]
         date = moment[:8]

@@ -35,7 +35,10 @@ class EarlierWords(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """A passage: `text` is `[start, end)` of its document's characters. An answer cites it by `n`."""
+    """A passage: `text` is `[start, end)` of its document's characters. An answer cites it by `n`.
+
+    `url` opens the source of a cited one at the sentence that was cited first, where the source has an address.
+    """
 
     n: int
     document_id: str
@@ -46,6 +49,7 @@ class FoundPassage:
     end: int
     text: str
     score: float
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +168,14 @@ def _completion(question: str, collection: str, history: Sequence[EarlierWords])
     return {"model": collection, "messages": [*history, {"role": "user", "content": question}]}
 
 
-def _passage(one: dict[str, Any]) -> FoundPassage:
-    kept = {name: one[name] for name in FoundPassage.__slots__}
-    return FoundPassage(**{**kept, "heading": tuple(one["heading"])})
+def _passage(one: dict[str, Any], url: str = "") -> FoundPassage:
+    kept = {name: value for name, value in one.items() if name in FoundPassage.__slots__}
+    return FoundPassage(**{**kept, "heading": tuple(one["heading"]), "url": url})
 
 
 def _answer(text: str, details: dict[str, Any]) -> ClientAnswer:
-    cited = {one["n"] for one in details["citations"]}
-    sources = tuple(_passage(one) for one in details["evidence"] if one["n"] in cited)
+    cited = {one["n"]: one["url"] for one in reversed(details["citations"])}
+    sources = tuple(_passage(one, cited[one["n"]]) for one in details["evidence"] if one["n"] in cited)
     return ClientAnswer(text, details["status"], sources, details["turn_id"])
 
 

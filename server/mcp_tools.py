@@ -90,8 +90,8 @@ class AskTool(_ToolQuestion):
             elif isinstance(event, ErrorEvent):
                 raise Unavailable(event.message, code=event.code)
             elif isinstance(event, DoneEvent):
-                cited = {citation.n for citation in event.citations}
-                sources = [_passage(one) for one in evidence if one.n in cited]
+                cited = {citation.n: citation.url for citation in reversed(event.citations)}
+                sources = [_passage(one, cited[one.n]) for one in evidence if one.n in cited]
                 return {"status": event.status, "answer": clean(event.answer), "sources": sources}
         raise Unavailable("The turn ended without an answer.", code="internal_error")
 
@@ -122,10 +122,11 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
     return escape(text[:limit])
 
 
-def _passage(one: Evidence) -> dict[str, Any]:
+def _passage(one: Evidence, url: str = "") -> dict[str, Any]:
+    """A passage, and where its source has an address, that address at the sentence that was cited first."""
     place = {"n": one.n, "document_id": one.document_id, "start": one.start, "end": one.end, "page": one.page}
-    heading = " › ".join(one.heading)
-    return {**place, "title": clean(one.title, 400), "heading": clean(heading, 400), "text": clean(one.text)}
+    heading, address = " › ".join(one.heading), {"url": clean(url)} if url else {}
+    return {**place, **address, "title": clean(one.title, 400), "heading": clean(heading, 400), "text": clean(one.text)}
 
 
 Acting = Callable[["ServerRequestContext[Any, Any]"], ChatService]

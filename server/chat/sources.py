@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
 
 from index.errors import SourceError
 from index.sources import Item, Kept, Mirror, Source, SyncReport, mirrors, open_connector
@@ -22,7 +23,9 @@ from server.chat.acting import acting
 from server.chat.conversations import clean
 from server.chat.documents import DocumentMixin, making_a_job
 from server.chat.errors import Conflict, InvalidRequest, NotFound, TooLarge
+from server.chat.translated import store_errors
 from server.jobs import JobProgress
+from server.store import uploads
 from server.store.records import FileResult, Job
 from text.names import is_name
 
@@ -135,6 +138,7 @@ class SourceMixin(DocumentMixin):
             if self.core.opened.exists(source.collection):
                 gone = self._delete(source.collection, lambda info: Path(info.path).is_relative_to(root))
             mirror.remove()
+            self.core.database.write_blocking(lambda c: uploads.forget_source(c, source.collection, name))
             return gone
 
         await self.account("source.remove", name, collection=source.collection, group=whose.group)
@@ -151,11 +155,13 @@ class SourceMixin(DocumentMixin):
         key = clean(key, MAX_KEY_CHARS, "key").strip()
         if source.kind != "push" or not key:
             raise InvalidRequest(f"{name} is of kind {source.kind}: documents are pushed to a source of kind push.")
-        item = Item(key, gone=True)
+        item, kept = Item(key, gone=True), f"{name}/{key}"
         if document is not None:
             content = document.text.encode("utf-8", "replace")
             if len(content) > self.core.settings.index.max_file_mb << 20:
                 raise TooLarge("The document is larger than index.max_file_mb.", param="text")
+            if room := await self._room(source.collection, kept):
+                room.demand(len(content), "text")
             item = Item(key, "", content, document.url, document.title, _SUFFIXES[document.format])
 
         def put() -> None:
@@ -167,6 +173,15 @@ class SourceMixin(DocumentMixin):
             await asyncio.to_thread(put)
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
+
+        def note(connection: Connection) -> None:
+            if item.content is None:
+                uploads.forget(connection, source.collection, kept)
+            else:
+                uploads.remember(connection, source.collection, kept, len(item.content), whose)
+
+        with store_errors():
+            await self.core.database.write(note)
         return await self._follow(mirror, source, whose, lambda progress: [])
 
     @acting("server")

@@ -50,6 +50,16 @@ class Room(NamedTuple):
     used: int
     allowed: int
 
+    def demand(self, size: int, param: str) -> None:
+        """Raise TooLarge where so many bytes more are not allowed."""
+        if size > self.allowed - self.used:
+            raise TooLarge(
+                f"Your files have {self.used / _MIB:.1f} MiB, and with this one more than the {self.allowed >> 20} MiB "
+                "that are allowed (limits.stored_mb). Remove some that are not needed.",
+                code="storage_limit",
+                param=param,
+            )
+
 
 class Uploads:
     """The uploads of one home folder."""
@@ -100,13 +110,8 @@ class Uploads:
         return size
 
     def _check(self, size: int, room: Room | None) -> None:
-        if room is not None and size > room.allowed - room.used:
-            raise TooLarge(
-                f"Your files have {room.used / _MIB:.1f} MiB, and with this one more than the {room.allowed >> 20} MiB "
-                "that are allowed (limits.stored_mb). Remove some that are not needed.",
-                code="storage_limit",
-                param="file",
-            )
+        if room is not None:
+            room.demand(size, "file")
         if size > self._max_bytes:
             raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
 

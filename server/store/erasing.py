@@ -136,8 +136,8 @@ def said_by_others(connection: Connection, principal: str, texts: Sequence[str])
 
 
 def uploads_of(connection: Connection, principal: str) -> list[tuple[str, str]]:
-    """The files a person handed in: collections and document ids."""
-    rows = connection.execute(select(UPLOADS).where(UPLOADS.c.owner == principal))
+    """The files a person handed in: collections and document ids. What was pushed is its source's to take away."""
+    rows = connection.execute(select(UPLOADS).where(UPLOADS.c.owner == principal, ~UPLOADS.c.name.contains("/")))
     return [(row.collection, f"uploads/{row.name}") for row in rows]
 
 

@@ -1,4 +1,7 @@
-"""Who handed in which file. The files themselves are `server.chat.uploads`' business."""
+"""Who handed in which file, or pushed which document. The files themselves are `server.chat.uploads`' business.
+
+A pushed document is named by its source and key, with a slash between, which no name of a file has.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from server.store.schema import UPLOADS
 
 
 def remember(connection: Connection, collection: str, name: str, size: int, whose: Whose) -> None:
-    """Remember whose an upload is, of so many bytes, in place of one of the same name."""
+    """Remember whose an upload or a pushed document is, of so many bytes, in place of one of the same name."""
     row = {"collection": collection, "name": name, "owner": whose.owner, "group_name": whose.group}
     put(connection, UPLOADS, {**row, "bytes": size, "created": time.time()})
 
@@ -27,3 +30,9 @@ def forget(connection: Connection, collection: str, name: str | None = None) -> 
     """Forget an upload, or every one of a collection."""
     gone = delete(UPLOADS).where(UPLOADS.c.collection == collection)
     connection.execute(gone if name is None else gone.where(UPLOADS.c.name == name))
+
+
+def forget_source(connection: Connection, collection: str, source: str) -> None:
+    """Forget what was pushed to a source."""
+    its = UPLOADS.c.collection == collection, UPLOADS.c.name.startswith(f"{source}/", autoescape=True)
+    connection.execute(delete(UPLOADS).where(*its))

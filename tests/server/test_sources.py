@@ -13,7 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
+from server.client import AnaphoraClient
+from server.mcp_tools import AskTool
 from server.sources import keep_fresh
+from server.store import erasing
 from tests.serving import MakeSettings, Running, Serve
 from tests.web_servers import FakeSite
 
@@ -64,6 +67,10 @@ def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running
     )  # fmt: skip
     cited = answered["anaphora"]["citations"][0]
     assert cited["url"].startswith(f"{site.url}/docs/parking.html#:~:text=A%20parking%20permit")
+    with AnaphoraClient(running.url) as client:
+        assert client.ask("How much is a parking permit?", collection="docs").sources[0].url == cited["url"]
+    told = running.call(AskTool(question="How much is a parking permit?", collection="docs").run(running.service))
+    assert told["sources"][0]["url"] == cited["url"]
 
     del site.pages["/docs/parking.html"]
     site.html("/docs/", "<h1>Help desk</h1><p>The help desk is closed.</p>")
@@ -104,6 +111,23 @@ def test_pushed_documents_replace_one_another_and_can_be_deleted(running: Runnin
     ask(running, "PUT", "/v1/sources/none/documents/x", body, status=404)
     folder = {"name": "f", "collection": "docs", "kind": "folder", "location": "relative"}
     assert "full path" in ask(running, "POST", "/v1/sources", folder, status=400)["error"]["message"]
+
+
+def test_pushed_documents_count_in_what_is_stored(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", limits={"stored_mb": {"local": 1}}))
+    for name in ("wiki", "forum"):
+        ask(running, "POST", "/v1/sources", {"name": name, "collection": "wiki", "kind": "push"}, status=201)
+    body = {"text": f"<p>Lockers are free.</p><!--{700_000 * 'x'}-->", "format": "html"}
+    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/a/b", body, status=202))
+    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/a/b", body, status=202))
+    refused = ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=413)["error"]
+    assert (refused["code"], refused["param"]) == ("storage_limit", "text")
+    assert "Your files have 0.7 MiB" in refused["message"]
+    assert running.service.core.database.read_blocking(lambda c: erasing.uploads_of(c, "local")) == []
+    finished(running, ask(running, "DELETE", "/v1/sources/wiki/documents/a/b", status=202))
+    finished(running, ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=202))
+    finished(running, ask(running, "DELETE", "/v1/sources/forum", status=202))
+    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/d", body, status=202))
 
 
 def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Running, tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
     from server.settings import Settings
     from server.turn.search import TurnSearch
     from synth import Folder
-
-
-class AdaptedFrom(StrEnum):
-    """What an adaptation learns from instead of written dialogs."""
-
-    REVIEW = "review"
 
 
 def adapt(
@@ -59,7 +52,7 @@ def adapt(
         typer.Option(help="Further training rows, such as reviewed feedback (JSONL); may be repeated."),
     ] = None,
     source: Annotated[
-        AdaptedFrom | None,
+        Literal["review"] | None,
         typer.Option("--from", help="`review`: learn from what was reviewed on the workbench; half of it judges."),
     ] = None,
     questions: Annotated[int, typer.Option(min=1, help="Held-out questions to measure on, at most.")] = 400,

@@ -8,9 +8,8 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,13 +27,6 @@ _PAGE = 5_000
 _CUT_AT_ONCE = 5_000
 _FORMULA = ("=", "+", "-", "@")
 _DAY = 86_400.0
-
-
-class ExportFormat(StrEnum):
-    """How an exported row is written."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
 
 
 Since = Annotated[
@@ -76,7 +68,7 @@ def export(
     context: typer.Context,
     since: Since = None,
     principal: By = "",
-    style: Annotated[ExportFormat, typer.Option("--format", help="JSON lines, or CSV.")] = ExportFormat.JSONL,
+    style: Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="JSON lines, or CSV.")] = "jsonl",
     out: Annotated[Path | None, typer.Option(help="The file to write; standard output without.")] = None,
 ) -> None:
     """Write rows out, oldest first, with their hashes. The log notes that it was exported."""
@@ -84,7 +76,7 @@ def export(
     from server.store import audit
     from text.files import text_writer
 
-    detail = {"since": since.isoformat() if since else "", "principal": principal, "format": style.value}
+    detail = {"since": since.isoformat() if since else "", "principal": principal, "format": style}
     with open_database(state_of(context).settings()) as database:
         made = entry(at_terminal(), "log.export", detail=detail)
         database.write_blocking(lambda connection: audit.append(connection, made))
@@ -155,8 +147,8 @@ def _rows(database: Database, since: float, principal: str) -> Iterator[AuditRec
         after = rows[-1].n
 
 
-def _lines(rows: Iterator[AuditRecord], style: ExportFormat) -> Iterator[str]:
-    if style is ExportFormat.JSONL:
+def _lines(rows: Iterator[AuditRecord], style: str) -> Iterator[str]:
+    if style == "jsonl":
         yield from (f"{json.dumps(row.model_dump())}\n" for row in rows)
         return
     from server.store.records import AuditRecord

@@ -9,10 +9,9 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from index.encoders import Encoder
     from index.indexer import IndexReport
-    from index.pools import Pool
+    from index.pools import Pool, PoolKind
     from index.workers import Workers
     from index.writer import IndexProgress
     from server.settings import Settings
@@ -36,22 +35,6 @@ if TYPE_CHECKING:
 SHOWN_FAILURES = 50
 AUTO = "auto"
 STAGES = {"reading": "reading files", "embedding": "embedding passages", "saving": "saving"}
-
-
-class PoolChoice(StrEnum):
-    """What of the documents is searched."""
-
-    SECTION = "section"
-    SENTENCE = "sentence"
-    PROPOSITION = "proposition"
-    BOTH = "both"
-
-
-class Machines(StrEnum):
-    """Whose processes read and embed."""
-
-    HERE = "here"
-    RAY = "ray"
 
 
 def index(
@@ -70,13 +53,14 @@ def index(
         ),
     ] = "",
     pool: Annotated[
-        PoolChoice | None,
+        Literal["section", "sentence", "proposition", "both"] | None,
         typer.Option(help="What is searched; both: propositions and sections. The collection remembers it."),
     ] = None,
     group: Annotated[str, typer.Option(help="A group that may use the collection; without any: default.")] = "",
     on: Annotated[
-        Machines, typer.Option(help="ray: the Ray cluster of RAY_ADDRESS, or one on this machine, reads and embeds.")
-    ] = Machines.HERE,
+        Literal["here", "ray"],
+        typer.Option(help="ray: the Ray cluster of RAY_ADDRESS, or one on this machine, reads and embeds."),
+    ] = "here",
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
     from cli.shared.resources import existing, fetch_models
@@ -99,7 +83,7 @@ def index(
     )
     settings = settings.model_copy(update={"index": patterns})
     searched = choose_pool(state, settings, given, encoder, propositions, pool)
-    with RayWorkers() if on is Machines.RAY else nullcontext() as workers:
+    with RayWorkers() if on == "ray" else nullcontext() as workers:
         index_files(state, settings, encoder, given, prune=prune, retry=retry, pool=searched, workers=workers)
 
 
@@ -176,7 +160,7 @@ def choose_pool(
     given: Sequence[Path],
     encoder: Encoder,
     propositions: str,
-    pool: PoolChoice | None,
+    pool: PoolKind | None,
 ) -> Pool | None:
     """The pool of these options, None where they say nothing and the collection's own is taken.
 
@@ -186,20 +170,18 @@ def choose_pool(
     from index.pools import Pool, read_pool, remembered
     from index.versions import CollectionFolder
 
-    needs_propositions = pool in (PoolChoice.PROPOSITION, PoolChoice.BOTH)
+    needs_propositions = pool in ("proposition", "both")
     if not propositions:
         if pool is None:
             return None
         if not needs_propositions:
-            return Pool(pool.value)
+            return Pool(pool)
         known = remembered(CollectionFolder(settings.home / "collections", settings.collection).path)
         if not known.propositions:
-            raise InputError(f"--pool {pool.value} needs propositions: name a file with --propositions, or `auto`.")
-        return Pool(pool.value, known.propositions)
+            raise InputError(f"--pool {pool} needs propositions: name a file with --propositions, or `auto`.")
+        return Pool(pool, known.propositions)
     if pool is not None and not needs_propositions:
-        raise InputError(
-            f"--pool {pool.value} searches no propositions; leave --propositions out or choose another pool."
-        )
+        raise InputError(f"--pool {pool} searches no propositions; leave --propositions out or choose another pool.")
     path = Path(propositions).expanduser()
     if propositions == AUTO:
         from cli.shared.language_model import have_written
@@ -210,7 +192,7 @@ def choose_pool(
         path = folder.propositions
     elif not path.is_file():
         raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")
-    return read_pool(path, pool.value if pool is not None else "proposition")
+    return read_pool(path, pool or "proposition")
 
 
 def remember(settings: Settings, given: Sequence[Path]) -> None:

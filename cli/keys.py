@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,20 +22,12 @@ app = typer.Typer(help="Make, list and revoke API keys, and serve without.", no_
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "y": 365}
 
 
-class KeyRole(StrEnum):
-    """What a key may do."""
-
-    READER = "reader"
-    AGENT = "agent"
-    OPERATOR = "operator"
-
-
 @app.command()
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
     role: Annotated[
-        KeyRole | None,
+        Literal["reader", "agent", "operator"] | None,
         typer.Option(
             help="reader asks; agent also reviews and rates; operator also manages. Without it: operator, or reader "
             "where a group is named."
@@ -59,7 +50,7 @@ def create(
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():
         raise InputError("A key's name has 1 to 100 characters; say whose it is, or what for.")
-    may: Role = role.value if role else "reader" if group else "operator"
+    may: Role = role if role else "reader" if group else "operator"
     groups = frozenset(group or ({EVERY_GROUP} if may == "operator" else {DEFAULT_GROUP}))
     if wrong := [one for one in groups if one != EVERY_GROUP and not is_name(one)]:
         raise InputError(f"{wrong[0][:40]!r} cannot be a group's name: use {NAME_RULE}.")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,32 +15,19 @@ if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
 
 
-class RankedUnit(StrEnum):
-    """What the run ranks."""
-
-    PASSAGE = "passage"
-    DOCUMENT = "document"
-
-
-class RerankPolicy(StrEnum):
-    """When the cross-encoder reads the top of the list."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
 def search(
     context: typer.Context,
     queries: Queries,
     run: Annotated[Path, typer.Option(help="The TREC run to write.")],
     collection: Searched = "",
-    level: Annotated[RankedUnit, typer.Option(help="Rank passages or documents.")] = RankedUnit.PASSAGE,
+    level: Annotated[Literal["passage", "document"], typer.Option(help="Rank passages or documents.")] = "passage",
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
     depth: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Passages each ranking contributes (retrieval.depth).")
     ] = None,
-    rerank: Annotated[RerankPolicy | None, typer.Option(help="When to rerank (retrieval.rerank).")] = None,
+    rerank: Annotated[
+        Literal["auto", "always", "never"] | None, typer.Option(help="When to rerank (retrieval.rerank).")
+    ] = None,
     rewriter: Rewriting = None,
     rewrites: Annotated[
         Path | None, typer.Option(help="Output of `anaphora rewrite` to take the rewrites from.")
@@ -82,11 +68,11 @@ def search(
         )
         file = stack.enter_context(text_writer(run))
         advance = stack.enter_context(progress(state.err, "searching", len(lines)))
-        spaces = search_all(turn_search, lines, file, level=level.value, k=k, where=filters, advance=advance)
+        spaces = search_all(turn_search, lines, file, level=level, k=k, where=filters, advance=advance)
     if spaces:
         state.err.print(
             "Some ids hold spaces. They are written as they are: in a line everything between `Q0` and the last "
             "three fields is the id.",
             style="yellow",
         )
-    state.err.print(f"Wrote {run}: {len(lines)} questions, {level.value} level.")
+    state.err.print(f"Wrote {run}: {len(lines)} questions, {level} level.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,20 +12,14 @@ from cli.shared.options import LanguageModel, overriding
 from cli.shared.state import state_of
 
 
-class Method(StrEnum):
-    """How additions come into a quote."""
-
-    INSERT = "insert"
-    PROMPTED = "prompted"
-
-
 def standalone(
     context: typer.Context,
     source: Annotated[Path, typer.Option("--input", help="Quotes, one JSON object a line (see docs/standalone.md).")],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the quotes.")],
     method: Annotated[
-        Method, typer.Option(help="Put answers behind what they explain, or have the model rewrite freely.")
-    ] = Method.INSERT,
+        Literal["insert", "prompted"],
+        typer.Option(help="Put answers behind what they explain, or have the model rewrite freely."),
+    ] = "insert",
     model: LanguageModel = "",
 ) -> None:
     """Make quotes readable away from their pages, as `Make readable` does.
@@ -39,7 +32,7 @@ def standalone(
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
-    plan = StandalonePlan(method.value)
+    plan = StandalonePlan(method)
     label = ":".join((plan.version, settings.llm.model, settings.llm.remote_name))
     rows = make_batch(
         state, settings, read_quotes(source), out, label, "making readable",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -46,13 +46,6 @@ app = typer.Typer(
 )
 
 
-class SynthStep(StrEnum):
-    """How far to go."""
-
-    PROPOSITIONS = "propositions"
-    DIALOGS = "dialogs"
-
-
 class Side(StrEnum):
     """A side of the split."""
 
@@ -61,27 +54,20 @@ class Side(StrEnum):
     TEST = "test"
 
 
-class StructuredOutput(StrEnum):
-    """Whether the server holds answers to a JSON schema."""
-
-    AUTO = "auto"
-    SCHEMA = "schema"
-    TEXT = "text"
-
-
 @app.command(MAKE)
 def make(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(help="Files and folders of documents.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder of the run; running again goes on where it stopped.")],
-    until: Annotated[SynthStep, typer.Option(help="Stop after this step.")] = SynthStep.DIALOGS,
+    until: Annotated[Literal["propositions", "dialogs"], typer.Option(help="Stop after this step.")] = "dialogs",
     include: Include = None,
     exclude: Exclude = None,
     model: Annotated[str, typer.Option(help="As llm.model; with batch files the model's name in the requests.")] = "",
     concurrency: Annotated[int, typer.Option(min=0, help="Requests at once; 0 leaves it to the engine.")] = 0,
     structured: Annotated[
-        StructuredOutput, typer.Option(help="Have the server hold answers to a JSON schema; auto: if it can.")
-    ] = StructuredOutput.AUTO,
+        Literal["auto", "schema", "text"],
+        typer.Option(help="Have the server hold answers to a JSON schema; auto: if it can."),
+    ] = "auto",
     batch_out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Ask nobody: write the next requests here (OpenAI Batch).")
     ] = None,
@@ -130,7 +116,7 @@ def make(
     )
     encoder = open_encoder(settings, state)
     if dry_run:
-        tell_estimate(state, documents, plan, encoder, (price_in, price_out), until)
+        tell_estimate(state, documents, plan, encoder, (price_in, price_out), dialogs=until == "dialogs")
         return
     folder = Folder(out.expanduser().absolute())
     batches: BatchAsker | None = None
@@ -142,7 +128,7 @@ def make(
             journal = stack.enter_context(Journal(folder.journal))
             answered = read_responses(batch_in, journal) if batch_in is not None else set()
             sampling = Sampling(name, temperature, seed)
-            batches = BatchAsker(batch_out, sampling, schema=structured is not StructuredOutput.TEXT)
+            batches = BatchAsker(batch_out, sampling, schema=structured != "text")
             settler = Settler(journal, sampling, batches, attempts=attempts)
         else:
             deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
@@ -154,7 +140,7 @@ def make(
                     temperature=temperature,
                     seed=seed,
                     concurrency=concurrency,
-                    structured=structured.value,
+                    structured=structured,
                     attempts=attempts,
                     stop=lambda: time.monotonic() > deadline,
                 )
@@ -166,7 +152,7 @@ def make(
                 settler,
                 encoder,
                 folder,
-                dialogs=until is SynthStep.DIALOGS,
+                dialogs=until == "dialogs",
                 callback=lambda facts: tell(state, folder, facts),
             )
         except Paused as paused:
@@ -246,7 +232,8 @@ def tell_estimate(
     plan: SynthPlan,
     encoder: Encoder,
     prices: tuple[float, float],
-    until: SynthStep,
+    *,
+    dialogs: bool,
 ) -> None:
     """Print what each step will ask, in tokens, and in money where prices are given."""
     from cli.shared.console import open_table
@@ -254,7 +241,7 @@ def tell_estimate(
     from synth.pipeline import windows_of
 
     shown = windows_of(documents, plan, encoder)
-    costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=until is SynthStep.DIALOGS)
+    costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=dialogs)
     numeric = ("requests", "tokens in", "tokens out", *(["cost"] if any(prices) else []))
     table = open_table("step", *numeric, right=numeric)
     total = 0.0

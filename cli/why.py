@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,20 +12,14 @@ from cli.shared.options import LanguageModel, overriding
 from cli.shared.state import state_of
 
 
-class Units(StrEnum):
-    """What is looked for in a source."""
-
-    SENTENCES = "sentences"
-    PARAGRAPHS = "paragraphs"
-
-
 def why(
     context: typer.Context,
     source: Annotated[Path, typer.Option("--input", help="Citances, one JSON object a line (see docs/why.md).")],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the citances.")],
     units: Annotated[
-        Units, typer.Option(help="The five best sentences, or those of the two best paragraphs.")
-    ] = Units.SENTENCES,
+        Literal["sentences", "paragraphs"],
+        typer.Option(help="The five best sentences, or those of the two best paragraphs."),
+    ] = "sentences",
     model: LanguageModel = "",
 ) -> None:
     """Find what of a source bears on the sentence that cites it, as `Why this source?` does.
@@ -40,7 +33,7 @@ def why(
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
-    plan = WhyPlan(units.value)
+    plan = WhyPlan(units)
     prompts = prompts_version("why", "why_paragraphs")
     label = ":".join((plan.name, prompts, settings.llm.model, settings.llm.remote_name, settings.index.encoder))
     rows = make_batch(

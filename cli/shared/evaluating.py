@@ -75,7 +75,7 @@ def measured_run(
     run = writer.finish(settings)
     state.out.print(tables.summary(run), soft_wrap=True)
     if by is not None:
-        state.out.print("", tables.parts(run, by.value), sep="\n", soft_wrap=True)
+        state.out.print("", tables.parts(run, by), sep="\n", soft_wrap=True)
     for note in run.notes:
         state.err.print(f"Note: {note}", style="yellow")
     state.err.print(f"Wrote {run.folder}.")

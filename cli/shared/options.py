@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-
-
-class RewriterKind(StrEnum):
-    """What makes a follow-up stand alone."""
-
-    AUTO = "auto"
-    NONE = "none"
-    PROMPTED = "prompted"
-
 
 Answering = Annotated[
     str, typer.Option(help="Registered name, GGUF file, hf:OWNER/REPO/FILE.gguf, ollama:NAME, vllm, URL, or none.")
@@ -29,22 +19,15 @@ Include = Annotated[
 ]
 LanguageModel = Annotated[str, typer.Option(help="The language model (llm.model).")]
 Queries = Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")]
-Rewriting = Annotated[RewriterKind | None, typer.Option(help="The rewriter (rewriter.kind).")]
+Rewriting = Annotated[Literal["auto", "none", "prompted"] | None, typer.Option(help="The rewriter (rewriter.kind).")]
 Searched = Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")]
 Where = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only passages with this metadata; may be repeated.")
 ]
 
 
-class GroupedBy(StrEnum):
-    """What results are told apart by."""
-
-    KIND = "kind"
-    DEPTH = "depth"
-    ANSWERABILITY = "answerability"
-    NEED = "need"
-    DOMAIN = "domain"
-
+GroupedBy: TypeAlias = Literal["kind", "depth", "answerability", "need", "domain"]
+"""What results are told apart by."""
 
 Answerable = Annotated[
     float, typer.Option(min=0.01, max=1, help="Share of the questions drawn that are marked answerable.")
@@ -69,5 +52,5 @@ def overriding(**flags: object) -> dict[str, Any]:
         if value is None or value == "":
             continue
         group, _, leaf = name.rpartition("__")
-        (found.setdefault(group, {}) if group else found)[leaf] = value.value if isinstance(value, Enum) else value
+        (found.setdefault(group, {}) if group else found)[leaf] = value
     return found

@@ -45,7 +45,8 @@ def compare(
         systems={old: new for old, new in pairs} or None,
         shown=shown,
     )
-    state.out.print(tables.table(reports.DIFFERENCE_HEAD, reports.difference_rows(found)), soft_wrap=True)
+    differing = tables.differences(found)
+    state.out.print(tables.table(differing.head, differing.rows), soft_wrap=True)
     for title, changes in (("Winners", found.winners), ("Losers", found.losers)):
         for change in changes:
             state.out.print(

@@ -6,31 +6,21 @@ All texts come from data sets, documents and models; the template escapes every 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from evaluation.reports import charts
 from evaluation.reports.compare import Comparison
 from evaluation.reports.failures import SHOWN as SHOWN_FAILURES
 from evaluation.reports.failures import STAGES, counts, failures, headline, told
 from evaluation.reports.runs import EvaluationRun, Metric
-from evaluation.reports.tables import HEADINGS, SHOWN, by_system, p_value
+from evaluation.reports.tables import HEADINGS, Table, differences, grouped, headings, shown, summaries, tests
 from evaluation.sets.base import DEPTHS
 
 PLOTTED = ("AP", "R@5", "R@20", "nDCG@5")
 MOST_LINES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table as it is shown: texts, not yet escaped."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequence[Markup] = ()) -> str:
@@ -53,13 +43,12 @@ def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequen
             counts=Table(*counts(failed)) if failed else None,
             shown=SHOWN_FAILURES,
             told=told,
-            summaries=_summaries(run),
-            tests=_tests(run),
+            summaries=summaries(run, intervals=True),
+            tests=tests(run),
             parts=_parts(run),
             comparison=comparison,
-            differences=_differences(comparison) if comparison else None,
+            differences=differences(comparison) if comparison else None,
             description=json.dumps(dict(run.description), indent=1, ensure_ascii=False),
-            table=_table,
         )
     )
 
@@ -115,89 +104,12 @@ def _by_depth(run: EvaluationRun, set_name: str, level: str, measure: str, syste
     return [charts.lines(title, "turn", name, present, series)] if len(present) > 1 else []
 
 
-def _summaries(run: EvaluationRun) -> list[Table]:
-    """One table for all levels that measure the same."""
-    groups: dict[tuple[str, ...], list[Metric]] = {}
-    found = [metric for metric in run.metrics if metric.part == "all"]
-    for level in dict.fromkeys(metric.level for metric in found):
-        here = [metric for metric in found if metric.level == level]
-        groups.setdefault(SHOWN.get(run.kind) or tuple(dict.fromkeys(m.measure for m in here)), []).extend(here)
-    return [
-        Table(
-            ["set", "level", "system", *(HEADINGS.get(m, m) for m in measures)],
-            [
-                [*key, *(_interval(values.get(measure)) for measure in measures)]
-                for key, values in by_system(metrics).items()
-            ],
-        )
-        for measures, metrics in groups.items()
-    ]
-
-
-def _tests(run: EvaluationRun) -> Table:
-    rows = [
-        [t.set, t.level, HEADINGS.get(t.measure, t.measure), t.system, t.baseline, f"{t.difference:+.3f}",
-         f"{t.low:+.3f} to {t.high:+.3f}", p_value(t.p_holm)]
-        for t in run.tests
-    ]  # fmt: skip
-    return Table(["set", "level", "measure", "system", "against", "difference", "95 %", "p"], rows)
-
-
 def _parts(run: EvaluationRun) -> Table:
     measures = tuple(dict.fromkeys(metric.measure for metric in run.metrics))
-    shown = [measure for measure in PLOTTED if measure in measures] or list(measures)[:5]
-    found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}
-    for metric in run.metrics:
-        if metric.part != "all":
-            found.setdefault((metric.set, metric.level, metric.system, metric.part), {})[metric.measure] = metric
+    chosen = [measure for measure in PLOTTED if measure in measures] or list(measures)[:5]
+    found = grouped((one for one in run.metrics if one.part != "all"), "set", "level", "system", "part")
     rows = [
-        [*key, *(_interval(values.get(measure)) for measure in shown), str(next(iter(values.values())).n)]
+        [*key, *(shown(values.get(measure), intervals=True) for measure in chosen), next(iter(values.values())).n]
         for key, values in found.items()
     ]
-    return Table(["set", "level", "system", "part", *(HEADINGS.get(m, m) for m in shown), "n"], rows)
-
-
-def _differences(comparison: Comparison) -> Table:
-    return Table(DIFFERENCE_HEAD, difference_rows(comparison))
-
-
-DIFFERENCE_HEAD = ("set", "level", "system", "measure", "before", "after", "difference", "95 %", "p (Holm)", "n")
-
-
-def difference_rows(comparison: Comparison) -> list[list[str]]:
-    """Differences as texts, for the page and for the terminal."""
-    return [
-        [
-            d.set,
-            d.level,
-            d.after_system if d.after_system == d.before_system else f"{d.before_system} → {d.after_system}",
-            HEADINGS.get(d.measure, d.measure),
-            f"{d.before:.3f}",
-            f"{d.after:.3f}",
-            f"{d.difference:+.3f}",
-            f"{d.low:+.3f} to {d.high:+.3f}",
-            p_value(d.p_holm),
-            str(d.n),
-        ]
-        for d in comparison.differences
-    ]
-
-
-def _ends(metric: Metric) -> tuple[float, float]:
-    """The interval, or just the value where there is none."""
-    return (metric.mean, metric.mean) if math.isnan(metric.low) else (metric.low, metric.high)
-
-
-def _interval(metric: Metric | None) -> str:
-    if metric is None:
-        return ""
-    return f"{metric.mean:.3f}" + ("" if math.isnan(metric.low) else f" ({metric.low:.3f}–{metric.high:.3f})")
-
-
-def _table(table: Table) -> Markup:
-    head = Markup("").join(Markup("<th>{}</th>").format(cell) for cell in table.head)
-    rows = Markup("").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(escape(cell)) for cell in row))
-        for row in table.rows
-    )
-    return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, rows)
+    return Table(["set", "level", "system", "part", *headings(chosen), "n"], rows)

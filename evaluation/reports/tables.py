@@ -1,11 +1,13 @@
-"""Runs as Markdown tables, for the terminal and for the documentation."""
+"""Runs as tables: for the terminal and the documentation as Markdown, and for `evaluation.reports.page`."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from evaluation.reports.compare import Comparison
 from evaluation.reports.runs import EvaluationRun, Metric
 from evaluation.sets.base import GROUPINGS
 
@@ -15,6 +17,14 @@ SHOWN = {
 """The columns of a kind of run; other kinds show everything they measured."""
 
 HEADINGS = {"AP": "MAP", "RR": "MRR"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading and rows, whose texts are not yet escaped."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[object]]
 
 
 def cell(text: object) -> str:
@@ -29,56 +39,86 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def summary(run: EvaluationRun, part: str = "all", *, intervals: bool = False) -> str:
+def summary(run: EvaluationRun) -> str:
+    """`summaries` as Markdown."""
+    return "\n\n".join(table(one.head, one.rows) for one in summaries(run))
+
+
+def summaries(run: EvaluationRun, *, intervals: bool = False) -> list[Table]:
     """Every system of every set, one row each; levels that measure different things in tables of their own."""
-    shown = [metric for metric in run.metrics if metric.part == part]
+    shown = [metric for metric in run.metrics if metric.part == "all"]
     groups: dict[tuple[str, ...], list[Metric]] = {}
     for level in dict.fromkeys(metric.level for metric in shown):
         here = [metric for metric in shown if metric.level == level]
         measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in here))
         groups.setdefault(measures, []).extend(here)
-    return "\n\n".join(_summary(run, metrics, measures, intervals) for measures, metrics in groups.items())
+    return [_summary(run, metrics, measures, intervals) for measures, metrics in groups.items()]
 
 
-def _summary(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> str:
+def _summary(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> Table:
     latencies = {(one.set, one.system): one for one in run.latencies}
     rows = []
-    for (set_name, level, system), values in by_system(metrics).items():
-        row: list[object] = [set_name, level, system]
-        row += [_shown(values.get(measure), intervals=intervals) for measure in measures]
-        timed = latencies.get((set_name, system))
+    for key, values in grouped(metrics, "set", "level", "system").items():
+        row: list[object] = [*key, *(shown(values.get(measure), intervals=intervals) for measure in measures)]
+        timed = latencies.get((key[0], key[2]))
         if run.latencies:
             row += [f"{1000 * timed.p50:.0f}", f"{1000 * timed.p95:.0f}"] if timed else ["", ""]
         row.append(max(metric.n for metric in values.values()))
         rows.append(row)
     timing = ["ms p50", "ms p95"] if run.latencies else []
-    return table(["set", "level", "system", *(HEADINGS.get(m, m) for m in measures), *timing, "n"], rows)
+    return Table(["set", "level", "system", *headings(measures), *timing, "n"], rows)
 
 
-def by_system(metrics: Sequence[Metric]) -> dict[tuple[str, str, str], dict[str, Metric]]:
-    """Metrics by set, level and system, then by measure, in the order they were measured."""
-    found: dict[tuple[str, str, str], dict[str, Metric]] = {}
+def headings(measures: Iterable[str]) -> list[str]:
+    """Measures as columns are called."""
+    return [HEADINGS.get(measure, measure) for measure in measures]
+
+
+def grouped(metrics: Iterable[Metric], *fields: str) -> dict[tuple[str, ...], dict[str, Metric]]:
+    """Metrics by these fields of theirs, then by measure, in the order they were measured."""
+    found: dict[tuple[str, ...], dict[str, Metric]] = {}
     for metric in metrics:
-        found.setdefault((metric.set, metric.level, metric.system), {})[metric.measure] = metric
+        found.setdefault(tuple(getattr(metric, field) for field in fields), {})[metric.measure] = metric
     return found
 
 
-def tests(run: EvaluationRun) -> str:
+def tests(run: EvaluationRun) -> Table:
     """What differs from the baseline, and how surely."""
     rows = [
         [
-            test.set,
-            test.level,
-            HEADINGS.get(test.measure, test.measure),
-            test.system,
-            test.baseline,
-            f"{test.difference:+.3f}",
-            f"{test.low:+.3f} to {test.high:+.3f}",
-            p_value(test.p_holm),
+            t.set,
+            t.level,
+            *headings([t.measure]),
+            t.system,
+            t.baseline,
+            *_difference(t.difference, t.low, t.high, t.p_holm),
         ]
-        for test in run.tests
+        for t in run.tests
     ]
-    return table(["set", "level", "measure", "system", "against", "difference", "95 %", "p (Holm)"], rows)
+    return Table(["set", "level", "measure", "system", "against", "difference", "95 %", "p"], rows)
+
+
+def differences(comparison: Comparison) -> Table:
+    """What differs between two runs."""
+    rows = [
+        [
+            d.set,
+            d.level,
+            d.after_system if d.after_system == d.before_system else f"{d.before_system} → {d.after_system}",
+            *headings([d.measure]),
+            f"{d.before:.3f}",
+            f"{d.after:.3f}",
+            *_difference(d.difference, d.low, d.high, d.p_holm),
+            str(d.n),
+        ]
+        for d in comparison.differences
+    ]
+    head = ["set", "level", "system", "measure", "before", "after", "difference", "95 %", "p (Holm)", "n"]
+    return Table(head, rows)
+
+
+def _difference(difference: float, low: float, high: float, p: float) -> tuple[str, str, str]:
+    return f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}", p_value(p)
 
 
 def parts(run: EvaluationRun, by: str) -> str:
@@ -93,14 +133,12 @@ def parts(run: EvaluationRun, by: str) -> str:
         if metric.part.startswith(GROUPINGS[by]) and metric.set.partition("-")[0] not in sets - {metric.set}
     ]
     measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in wanted))
-    found: dict[tuple[str, str, str, str], dict[str, Metric]] = {}
-    for metric in sorted(wanted, key=lambda metric: (metric.set, metric.level, metric.part)):
-        found.setdefault((metric.set, metric.level, metric.part, metric.system), {})[metric.measure] = metric
+    wanted.sort(key=lambda metric: (metric.set, metric.level, metric.part))
     rows = [
-        [*key, *(_shown(values.get(measure)) for measure in measures), next(iter(values.values())).n]
-        for key, values in found.items()
+        [*key, *(shown(values.get(measure)) for measure in measures), next(iter(values.values())).n]
+        for key, values in grouped(wanted, "set", "level", "part", "system").items()
     ]
-    return table(["set", "level", "part", "system", *(HEADINGS.get(m, m) for m in measures), "n"], rows)
+    return table(["set", "level", "part", "system", *headings(measures), "n"], rows)
 
 
 _SYSTEM = re.compile(r"(?P<head>(?P<form>.*):(?P<retriever>\w+))(?P<reading>\+rerank(?:-always)?)?(?P<label>@\w+)?")
@@ -151,7 +189,7 @@ def _gap(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str])
             taken = [" / ".join(times.get((set_name, name), "–") for name in names)] if timed else []
             rows.append([f"{place} ({count})", reading.removeprefix("+"), *cells, closed, *taken])
     head = ["set", "read again", *(one + label for one, label in columns), "gap closed", *(["ms p50"] if timed else [])]
-    return f"{' / '.join(HEADINGS.get(one, one) for one in measures)}:\n\n{table(head, rows)}"
+    return f"{' / '.join(headings(measures))}:\n\n{table(head, rows)}"
 
 
 def _closed(systems: Mapping[str, Mapping[str, Metric]], match: re.Match[str]) -> str:
@@ -167,9 +205,10 @@ def p_value(p: float) -> str:
     return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0")
 
 
-def _shown(metric: Metric | None, *, intervals: bool = False) -> str:
+def shown(metric: Metric | None, *, intervals: bool = False) -> str:
+    """A metric's mean, with its interval where that is asked for and there is one."""
     if metric is None:
         return ""
     if not intervals or math.isnan(metric.low):
         return f"{metric.mean:.3f}"
-    return f"{metric.mean:.3f} ({metric.low:.3f}-{metric.high:.3f})"
+    return f"{metric.mean:.3f} ({metric.low:.3f}–{metric.high:.3f})"

@@ -211,4 +211,4 @@ def _failed(gold: JudgedQuestion, problem: str) -> AnsweredTurn:
     from evaluation.answering import AnsweredTurn
 
     question = gold.question
-    return AnsweredTurn(question.id, question.text, question.text, "error", "", (), (), (), {}, {}, problem=problem)
+    return AnsweredTurn(question.id, question.text, question.text, "error", "", problem=problem)

@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.answering import read_journal
+from evaluation.metrics.overlap import area, calibration_error
+from evaluation.metrics.significance import Estimate
 from evaluation.reports import charts
 from evaluation.reports.charts import Line
-from evaluation.reports.runs import Metric, RunWriter, slug
+from evaluation.reports.runs import RunWriter, slug
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.rows import json_rows
 from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, signals
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 FOLDS = 5
 RIDGE = 0.02
 SEED = 5
-BINS = 10
 READ_SECONDS = 60.0
 
 RIGHT: Mapping[str, Outcome] = {
@@ -156,21 +157,6 @@ def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[Op
             )
         )
     return places
-
-
-def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
-    """Area under the ROC curve: the chance that an answerable question gets the higher probability."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(answerable, probabilities)) if len(set(answerable)) == 2 else 0.5
-
-
-def calibration_error(predicted: Sequence[float], right: Sequence[bool], weights: Sequence[float]) -> float:
-    """Expected calibration error: how far chances are from what came true, over ten bins of equal width."""
-    places = np.minimum((np.array(predicted) * BINS).astype(int), BINS - 1)
-    weight, gap = np.array(weights), np.array(right, dtype=np.float64) - np.array(predicted)
-    off = sum(abs(float((weight * gap)[places == n].sum())) for n in range(BINS))
-    return off / float(weight.sum()) if len(weight) else 0.0
 
 
 def joined(
@@ -304,15 +290,14 @@ def measure_kinds(
                 continue
             predicted = [p for p, _ in members]
             points, auc = curve(predicted, truth), area(predicted, truth)
-            nan = float("nan")
-            writer.metrics.append(Metric("refusal", label, kind, "all", "AUC", auc, nan, nan, len(members)))
+            writer.note("refusal", label, kind, "AUC", Estimate.bare(auc, len(members)))
             writer.write_rows((asdict(point) for point in points), f"{label.replace(' ', '-')}.{kind}.curve.jsonl")
             best = [max((p for p in points if p.false_refusals <= s), key=lambda p: p.recall) for s in SHOWN]
             shown = [f"{p.recall:.2f} (p < {p.threshold:.2f})" for p in best]
             rows.append([label, str(len(truth) - sum(truth)), kind, f"{auc:.3f}", *shown])
             if label == "either":
                 error = calibration_error(predicted, truth, [case.weight for _, case in members])
-                writer.metrics.append(Metric("refusal", label, kind, "all", "ECE", error, nan, nan, len(members)))
+                writer.note("refusal", label, kind, "ECE", Estimate.bare(error, len(members)))
                 rows.append(["calibration error of it", str(len(truth)), kind, f"{error:.3f}", *[""] * len(SHOWN)])
             precisions = [max(p.precision for p in points if p.recall >= step / 10 - 1e-9) for step in range(11)]
             lines.append(Line(f"{kind}, {label}", precisions, len(lines)))

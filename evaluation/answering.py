@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,17 +40,17 @@ class AnsweredTurn:
     searched: str
     status: str
     answer: str
-    passages: tuple[Mapping[str, Any], ...]
+    passages: tuple[Mapping[str, Any], ...] = ()
     """Number, id, document, title, text and score of the evidence."""
 
-    citations: tuple[Mapping[str, Any], ...]
+    citations: tuple[Mapping[str, Any], ...] = ()
     """Number cited, offset in the answer, and whether the server attributed it."""
 
-    support: tuple[Mapping[str, Any], ...]
+    support: tuple[Mapping[str, Any], ...] = ()
     """Offsets of each statement, the numbers it cites, its score, and whether it is supported."""
 
-    seconds: Mapping[str, float]
-    tokens: Mapping[str, int]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
     perplexity: float | None = None
     """Of the answer as the model wrote it, by its own log probabilities; None where it gave none."""
 
@@ -164,44 +164,29 @@ def answered(question: Question, events: Sequence[Event], listening: Listening |
     searched = rewrite.text if rewrite else question.text
     passages = [passage.model_dump(include=_KEPT) for passage in evidence.passages] if evidence else []
     event = events[-1]
-    if isinstance(event, ErrorEvent):
-        return _failed(question, searched, passages, event)
-    assert isinstance(event, DoneEvent), "a turn ends with `done` or `error`"
-    return AnsweredTurn(
-        id=question.id,
-        question=question.text,
-        searched=searched,
-        status=event.status,
-        answer=event.answer,
-        passages=tuple(passages),
-        citations=tuple(
-            {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
-            for c in event.citations
-        ),
-        support=tuple(one.model_dump(exclude={"type"}) for one in event.support),
-        seconds=event.seconds,
-        tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
-        perplexity=listening.perplexity if listening is not None else None,
-        dropped=event.dropped_citations,
-        turn_id=event.turn_id,
-        asks_back=bool(event.alternatives),
-    )
-
-
-def _failed(
-    question: Question, searched: str, passages: Sequence[Mapping[str, Any]], event: ErrorEvent
-) -> AnsweredTurn:
-    return AnsweredTurn(
+    assert isinstance(event, DoneEvent | ErrorEvent), "a turn ends with `done` or `error`"
+    ended = AnsweredTurn(
         id=question.id,
         question=question.text,
         searched=searched,
         status="error",
         answer=event.answer,
         passages=tuple(passages),
-        citations=(),
-        support=(),
         seconds=event.seconds,
-        tokens={},
-        problem=f"{event.code}: {event.message}",
         turn_id=event.turn_id,
+    )
+    if isinstance(event, ErrorEvent):
+        return replace(ended, problem=f"{event.code}: {event.message}")
+    return replace(
+        ended,
+        status=event.status,
+        citations=tuple(
+            {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
+            for c in event.citations
+        ),
+        support=tuple(one.model_dump(exclude={"type"}) for one in event.support),
+        tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
+        perplexity=listening.perplexity if listening is not None else None,
+        dropped=event.dropped_citations,
+        asks_back=bool(event.alternatives),
     )

@@ -10,7 +10,7 @@ from evaluation.metrics import texture
 from evaluation.metrics.relevance import QRelScore
 from evaluation.metrics.significance import Estimate
 from evaluation.metrics.texture import GroundedQuestion
-from evaluation.reports.runs import Metric, RunWriter
+from evaluation.reports.runs import RunWriter
 from evaluation.sets import dialogs as rows
 from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows, present, text
@@ -86,7 +86,6 @@ def measure(
             writer.write_scores(name, "dialogs", level, scores)
             writer.metrics += scoring.metrics(name, level, "dialogs", scores, by_id)
     asked_texts = [one.question for one in grounded]
-    nothing = float("nan")
     dialogs = len({one.dialog for one in grounded})
     overall = {
         "distinct-1": texture.distinct(asked_texts, 1),
@@ -95,22 +94,5 @@ def measure(
         "questions a dialog": len(grounded) / max(1, dialogs),
     }
     for measure_name, value in overall.items():
-        one_value = Estimate(value, nothing, nothing, len(grounded))
-        writer.metrics.append(
-            Metric(name, LEVEL, "dialogs", "all", measure_name, one_value.mean, nothing, nothing, one_value.n)
-        )
-    writer.write_rows(
-        (
-            {
-                "id": question.id,
-                "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
-                "text": question.text,
-                "rewrite": question.rewrite,
-                "relevant": {"proposition": texts[question.id]},
-            }
-            for question in questions
-        ),
-        name,
-        "questions.jsonl",
-    )
+        writer.note(name, LEVEL, "dialogs", measure_name, Estimate.bare(value, len(grounded)))
+    writer.write_questions(name, questions, lambda question: {"relevant": {"proposition": texts[question.id]}})

@@ -66,21 +66,13 @@ def write_texts(
     writer: RunWriter,
 ) -> None:
     """The texts behind the numbers: questions, rewrites, and the passages that stood at the top."""
-    writer.write_rows(
-        (
-            {
-                "id": question.id,
-                "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
-                "text": question.text,
-                "rewrite": question.rewrite,
-                "rewrites": {form: made[question.id].text for form, made in rewrites.items() if question.id in made},
-                "relevant": {level.name: list(level.qrels.get(question.id, ())) for level in chosen.levels},
-            }
-            for question in questions
-        ),
+    writer.write_questions(
         chosen.name,
-        "questions.jsonl",
+        questions,
+        lambda question: {
+            "rewrites": {form: made[question.id].text for form, made in rewrites.items() if question.id in made},
+            "relevant": {level.name: list(level.qrels.get(question.id, ())) for level in chosen.levels},
+        },
     )
     passages = {name: hit for ranking in rankings for name, hit in ranking.passages.items()}
     writer.write_rows(

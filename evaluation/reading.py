@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from evaluation import scoring
 from evaluation.embeddings import pair_scores
-from evaluation.metrics.significance import estimate, holm, randomisation
-from evaluation.reports.runs import Metric, RunWriter, Test
+from evaluation.metrics.overlap import shared_words
+from evaluation.metrics.significance import estimate
+from evaluation.reports.runs import RunWriter
 from evaluation.sets.qasper import SET, Paper, PaperQuestion, ReaderAnswer
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
@@ -142,9 +143,7 @@ def answer_f1(said: str, answers: Iterable[ReaderAnswer]) -> tuple[float, str]:
 
 
 def _words_f1(one: str, other: str) -> float:
-    a, b = _normalised(one), _normalised(other)
-    shared = (Counter(a) & Counter(b)).total()
-    return 2 * shared / (len(a) + len(b)) if shared else float(not a and not b)
+    return shared_words(_normalised(one), _normalised(other))
 
 
 def _normalised(text: str) -> list[str]:
@@ -294,8 +293,7 @@ def _arms(ranked: Sequence[Ranked]) -> list[str]:
 def _note(
     writer: RunWriter, level: str, system: str, measured: str, values: Sequence[float], rows: Sequence[Ranked]
 ) -> None:
-    one = estimate(values, [row.paper.id for row in rows])
-    writer.metrics.append(Metric(SET, level, system, "all", measured, one.mean, one.low, one.high, one.n))
+    writer.note(SET, level, system, measured, estimate(values, [row.paper.id for row in rows]))
 
 
 def _test(
@@ -307,10 +305,7 @@ def _test(
     rows: Sequence[Ranked],
 ) -> None:
     """Every other system against `baseline`, papers drawn whole."""
-    papers = [row.paper.id for row in rows]
-    systems = [system for system in values if system != baseline]
-    differences = [[a - b for a, b in zip(values[one], values[baseline], strict=True)] for one in systems]
-    estimates = [estimate(one, papers) for one in differences]
-    raw = [randomisation(one, papers) for one in differences]
-    for system, one, p, p_holm in zip(systems, estimates, raw, holm(raw), strict=True):
-        writer.tests.append(Test(SET, level, measured, baseline, system, one.mean, one.low, one.high, p, p_holm))
+    paper = {str(n): row.paper.id for n, row in enumerate(rows)}
+    by_row = {system: dict(zip(paper, found, strict=True)) for system, found in values.items()}
+    pairs = [(baseline, system) for system in values if system != baseline]
+    writer.tests += scoring.paired((SET, level, measured), pairs, by_row, paper.__getitem__)

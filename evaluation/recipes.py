@@ -19,7 +19,7 @@ from evaluation.errors import EvaluationError
 from evaluation.judge import judged_as, rubric
 from evaluation.metrics.overlap import token_f1
 from evaluation.metrics.significance import estimate, fisher, holm
-from evaluation.reports.runs import Latency, Metric, RunWriter, Scores, Test
+from evaluation.reports.runs import Latency, RunWriter, Scores, Test
 from evaluation.sets.base import Question
 from evaluation.sets.trials import SET, TrialQuestion
 from server.evidence.asking import QuoteAsker
@@ -177,20 +177,8 @@ def measure(
         )
         writer.write_rows(rows, SET, name, "answers.jsonl")
     lost = [1 - len(trial.gold & {one.n for one in ranked[:first]}) / len(trial.gold) for trial, ranked, _ in asked]
-    all_lost = estimate(lost, [trial.question.dialog for trial, _, _ in asked])
-    writer.metrics.append(
-        Metric(
-            SET,
-            "passage",
-            f"first {first}",
-            "all",
-            "recall lost",
-            all_lost.mean,
-            all_lost.low,
-            all_lost.high,
-            len(lost),
-        )
-    )
+    lost_on_average = estimate(lost, [trial.question.dialog for trial, _, _ in asked])
+    writer.note(SET, "passage", f"first {first}", "recall lost", lost_on_average)
     if BASELINE in scores["answer"]:
         for measured in ("precision", "recall", "F1"):
             writer.tests += scoring.tests(SET, "passage", measured, BASELINE, scores["passage"], questions)

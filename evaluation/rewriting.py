@@ -9,7 +9,7 @@ from evaluation import scoring
 from evaluation.errors import MissingSet
 from evaluation.metrics import overlap as measures
 from evaluation.metrics.significance import Estimate, estimate_of
-from evaluation.reports.runs import Latency, Metric, RunWriter
+from evaluation.reports.runs import Latency, RunWriter
 from evaluation.scoring import percentiles
 from evaluation.sets import mtrag, product, synthetic
 from evaluation.sets.base import Question
@@ -82,9 +82,7 @@ def measure(
         writer.write_scores(set_name, name, LEVEL, scores[name])
         writer.metrics += scoring.metrics(set_name, LEVEL, name, scores[name], by_id)
         for measure_name, one in _overall(asked, [rewrites[question.id] for question in asked], dialogs).items():
-            writer.metrics.append(
-                Metric(set_name, LEVEL, name, "all", measure_name, one.mean, one.low, one.high, one.n)
-            )
+            writer.note(set_name, LEVEL, name, measure_name, one)
         seconds = [rewrite.seconds for rewrite in rewrites.values()]
         writer.latencies.append(Latency(set_name, name, *percentiles(seconds), len(seconds)))
         writer.write_rows(
@@ -108,20 +106,7 @@ def measure(
         )
     for measure_name in TESTED:
         writer.tests += scoring.tests(set_name, LEVEL, measure_name, next(iter(scores)), scores, by_id)
-    writer.write_rows(
-        (
-            {
-                "id": question.id,
-                "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
-                "text": question.text,
-                "rewrite": question.rewrite,
-            }
-            for question in asked
-        ),
-        set_name,
-        "questions.jsonl",
-    )
+    writer.write_questions(set_name, asked)
 
 
 def _scores(asked: Sequence[Question], texts: Sequence[str], encoder: Encoder) -> dict[str, dict[str, float]]:
@@ -155,9 +140,8 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
 
     # Resampling whole corpora would take minutes: BLEU has no interval.
     bleu, _ = measures.corpus_bleu([r.text for r in rewrites], [question.rewrite for question in asked])
-    nothing = float("nan")
     found = {
-        "BLEU": Estimate(bleu, nothing, nothing, len(asked)),
+        "BLEU": Estimate.bare(bleu, len(asked)),
         "gate precision": gate("precision"),
         "gate recall": gate("recall"),
         "gate F1": gate("f1"),
@@ -170,5 +154,5 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
     ]
     if confident:
         error = measures.calibration_error([one for one, _ in confident], [right for _, right in confident])
-        found["calibration error"] = Estimate(error, nothing, nothing, len(confident))
+        found["calibration error"] = Estimate.bare(error, len(confident))
     return found

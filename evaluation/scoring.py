@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -48,25 +48,41 @@ def tests(
     questions: Mapping[str, Question],
 ) -> list[Test]:
     """Every other system against `baseline`, over the questions both answered; one family for Holm."""
-    found: list[tuple[str, Estimate, float]] = []
-    for system, values in scores.items():
-        if system != baseline:
-            before = scores[baseline]
-            names = [name for name in values if name in before]
-            differences = [values[name][measure] - before[name][measure] for name in names]
-            dialogs = [questions[name].dialog for name in names]
-            found.append((system, estimate(differences, dialogs), randomisation(differences, dialogs)))
-    corrected = holm([p for _, _, p in found])
+    values = {system: {name: one[measure] for name, one in found.items()} for system, found in scores.items()}
+    pairs = [(baseline, system) for system in scores if system != baseline]
+    return paired((set_name, level, measure), pairs, values, lambda name: questions[name].dialog)
+
+
+def paired(
+    place: tuple[str, str, str],
+    pairs: Iterable[tuple[str, str]],
+    values: Mapping[str, Mapping[str, float]],
+    cluster: Callable[[str], str],
+) -> list[Test]:
+    """Each pair of systems, the second against the first, over what both have a value for; one family for Holm.
+
+    `place` is set, level and measure; whole clusters are drawn and flipped.
+    """
+    found: list[tuple[str, str, Estimate, float]] = []
+    for before, after in pairs:
+        names = [name for name in values[after] if name in values[before]]
+        differences = [values[after][name] - values[before][name] for name in names]
+        clusters = [cluster(name) for name in names]
+        found.append((before, after, estimate(differences, clusters), randomisation(differences, clusters)))
+    return family(place, found)
+
+
+def family(place: tuple[str, str, str], found: Sequence[tuple[str, str, Estimate, float]]) -> list[Test]:
+    """Tests of one family, each with its baseline, system, difference and p, corrected by Holm's method."""
+    corrected = holm([p for *_, p in found])
     return [
-        Test(set_name, level, measure, baseline, system, one.mean, one.low, one.high, p, p_holm)
-        for (system, one, p), p_holm in zip(found, corrected, strict=True)
+        Test(*place, before, after, value.mean, value.low, value.high, p, p_holm)
+        for (before, after, value, p), p_holm in zip(found, corrected, strict=True)
     ]
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
     """The median and the 95th percentile; 0 of nothing."""
-    import numpy as np
-
     if not seconds:
         return 0.0, 0.0
     return float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))

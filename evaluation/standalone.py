@@ -14,9 +14,10 @@ from typing import Any
 
 import regex
 
+from evaluation import scoring
 from evaluation.metrics.sari import Additions, additions, f1, paired, sari
-from evaluation.metrics.significance import Estimate, estimate, estimate_of, holm
-from evaluation.reports.runs import Metric, RunWriter, Test
+from evaluation.metrics.significance import estimate, estimate_of
+from evaluation.reports.runs import RunWriter
 from evaluation.sets.snippets import SET, Snippet
 from server.evidence.answering import QuoteAnswer
 from server.evidence.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
@@ -207,9 +208,9 @@ def measure(snippets: Sequence[Snippet], found: StandaloneMeasured, writer: RunW
         papers = [one.paper for one in here]
         for measured, known in (("content-SARI", True), ("SARI-add", False)):
             rows = [counted[name][one.id][known] for one in here]
-            _note(writer, "additions", name, measured, sari(rows, papers))
+            writer.note(SET, "additions", name, measured, sari(rows, papers))
         changed = [float(made[one.id] != one.quote.snippet) for one in here]
-        _note(writer, "additions", name, "changed", estimate(changed, papers))
+        writer.note(SET, "additions", name, "changed", estimate(changed, papers))
         scores = {
             one.id: {"hits": c.hits, "surplus": c.surplus, "misses": c.misses}
             for one in here
@@ -233,10 +234,6 @@ def _counts(snippets: Sequence[Snippet], texts: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _note(writer: RunWriter, level: str, system: str, measured: str, value: Estimate) -> None:
-    writer.metrics.append(Metric(SET, level, system, "all", measured, value.mean, value.low, value.high, value.n))
-
-
 def _guarded(
     here: Sequence[Snippet], made: Mapping[str, StandaloneQuote], seconds: Sequence[float], name: str, writer: RunWriter
 ) -> None:
@@ -247,9 +244,9 @@ def _guarded(
     ]
     refused = [float(bool(made[one.id].refused)) for one in here]
     for measured, values in (("bytes kept", whole), ("sentences kept", sentences), ("something refused", refused)):
-        _note(writer, "guard", name, measured, estimate(values, papers))
+        writer.note(SET, "guard", name, measured, estimate(values, papers))
     if seconds:
-        _note(writer, "guard", name, "seconds", estimate(list(seconds), list(range(len(seconds)))))
+        writer.note(SET, "guard", name, "seconds", estimate(list(seconds), list(range(len(seconds)))))
     writer.write_rows(
         (
             {
@@ -286,7 +283,7 @@ def _steps(snippets: Sequence[Snippet], found: StandaloneMeasured, writer: RunWr
             precision, recall = right / max(1, asked), met / max(1, wanted)
             return 2 * precision * recall / (precision + recall) if right else 0.0
 
-        _note(writer, "questions", name, "question F1", estimate_of(question_f1, [one.paper for one in here]))
+        writer.note(SET, "questions", name, "question F1", estimate_of(question_f1, [one.paper for one in here]))
 
 
 def _same(one: str, other: str) -> bool:
@@ -310,7 +307,7 @@ def measure_retrieval(
                     top = [passages[place].text for place in ranked if passages[place].text not in shown][:RETRIEVED]
                     values += [float(paragraph in top) for paragraph in wanted]
                     papers += [one.paper] * len(wanted)
-            _note(writer, "retrieval", by, measured, estimate(values, papers))
+            writer.note(SET, "retrieval", by, measured, estimate(values, papers))
 
 
 def _compare(
@@ -334,8 +331,4 @@ def _compare(
 
         value = estimate_of(difference, papers, resamples=1000)
         tests.append((before, after, value, paired(rows[0], rows[1], papers)))
-    corrected = holm([p for *_, p in tests])
-    writer.tests += [
-        Test(SET, "additions", "content-SARI", before, after, value.mean, value.low, value.high, p, p_holm)
-        for (before, after, value, p), p_holm in zip(tests, corrected, strict=True)
-    ]
+    writer.tests += scoring.family((SET, "additions", "content-SARI"), tests)

@@ -15,11 +15,12 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from evaluation import scoring
 from evaluation.judge import judged_as, rubric
-from evaluation.metrics.overlap import rouge_scorer
+from evaluation.metrics.overlap import area, rouge_scorer
 from evaluation.metrics.ranking import per_question
-from evaluation.metrics.significance import Estimate, estimate, estimate_of, holm, randomisation
-from evaluation.reports.runs import Metric, RunWriter, Test
+from evaluation.metrics.significance import estimate, estimate_of
+from evaluation.reports.runs import RunWriter
 from evaluation.sets.citances import SET, CitanceCase
 from evaluation.sets.snippets import SET as SNIPPETS
 from evaluation.sets.snippets import Snippet
@@ -82,28 +83,14 @@ class WhyBench:
         for part in ("dev", "fitted", "all"):
             here = [one for one in self.cases if one.id in values and part in (one.part, "all")]
             value = estimate([values[one.id] for one in here], [one.document for one in here])
-            self.record(level, system, part, measure, value)
-
-    def record(self, level: str, system: str, part: str, measure: str, value: Estimate) -> None:
-        """A figure of the run."""
-        self.writer.metrics.append(
-            Metric(SET, level, system, part, measure, value.mean, value.low, value.high, value.n)
-        )
+            self.writer.note(SET, level, system, measure, value, part)
 
     def compare(self, level: str, measure: str, pairs: Iterable[tuple[str, str]], scores: Scored) -> None:
         """Paired tests on `dev`, papers being what is drawn; one family."""
-        found = []
-        for before, after in pairs:
-            here = [one for one in self.cases if one.part == "dev" and {before, after} <= scores.keys()]
-            papers = [one.document for one in here]
-            differences = [scores[after][one.id] - scores[before][one.id] for one in here]
-            if here:
-                found.append((before, after, estimate(differences, papers), randomisation(differences, papers)))
-        corrected = holm([p for *_, p in found])
-        self.writer.tests += [
-            Test(SET, level, measure, before, after, value.mean, value.low, value.high, p, p_holm)
-            for (before, after, value, p), p_holm in zip(found, corrected, strict=True)
-        ]
+        papers = {one.id: one.document for one in self.cases if one.part == "dev"}
+        there = [pair for pair in pairs if papers and set(pair) <= scores.keys()]
+        kept = {name: {case: one[case] for case in papers} for name, one in scores.items()}
+        self.writer.tests += scoring.paired((SET, level, measure), there, kept, papers.__getitem__)
 
 
 Scored: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -230,13 +217,13 @@ def measure_contexts(
             values.append(len(wanted & set(found)) / len(wanted))
             papers.append(one.paper)
     for (used, ranking), (values, papers) in scores.items():
-        value = estimate(values, papers)
-        more = (value.mean, value.low, value.high, value.n)
-        writer.metrics.append(Metric(SNIPPETS, "contexts", f"{used}/{ranking}", "all", "R@5", *more))
+        writer.note(SNIPPETS, "contexts", f"{used}/{ranking}", "R@5", estimate(values, papers))
 
 
 def measure_checks(bench: WhyBench) -> None:
     """The default against a swapped citance, the lead, and papers that do not say it; today's support beside it."""
+    from scipy.stats import binomtest
+
     plan = WhyPlan()
     rouges = rouge_scorer(["rouge2"], stemmed=True)
     chance = random.Random(7)
@@ -280,11 +267,11 @@ def measure_checks(bench: WhyBench) -> None:
     if wins + losses:
         bench.writer.notes.append(
             f"Matched against swapped citance: better {wins} times, worse {losses}; sign test p = "
-            f"{sign_test(wins, losses):.2g}."
+            f"{binomtest(wins, wins + losses).pvalue:.2g}."
         )
     for name, rows in pairs.items():
         value = estimate_of(lambda places, rows=rows: auc([rows[i] for i in places]), [one for one, *_ in rows])  # type: ignore[misc]
-        bench.record("check", name, "all", "AUC of wrong citations", value)
+        bench.writer.note(SET, "check", name, "AUC of wrong citations", value)
 
 
 def _text(ranker: WhyRanker, ranked: Sequence[int]) -> str:
@@ -293,18 +280,8 @@ def _text(ranker: WhyRanker, ranked: Sequence[int]) -> str:
 
 def auc(rows: Sequence[tuple[str, float, float]]) -> float:
     """How often a right one scores above a wrong one; ties count half."""
-    import numpy as np
-
-    right, wrong = np.array([row[1] for row in rows]), np.sort([row[2] for row in rows])
-    below, upto = np.searchsorted(wrong, right, "left"), np.searchsorted(wrong, right, "right")
-    return float((below + upto).mean() / 2 / max(1, len(wrong)))
-
-
-def sign_test(wins: int, losses: int) -> float:
-    """Two-sided p of so many wins and losses, ties left out, were both as likely."""
-    n = wins + losses
-    tail = sum(math.comb(n, k) for k in range(max(wins, losses), n + 1))
-    return float(min(1.0, 2 * tail / 2**n))
+    right, wrong = [one for _, one, _ in rows], [one for *_, one in rows]
+    return area(right + wrong, [True] * len(right) + [False] * len(wrong))
 
 
 async def measure_written(

@@ -18,7 +18,7 @@ from evaluation.answering import AnsweredTurn
 from evaluation.metrics.bertscore import BertScore
 from evaluation.metrics.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
 from evaluation.metrics.significance import Estimate, estimate_of
-from evaluation.reports.runs import Latency, Metric, RunWriter, Scores
+from evaluation.reports.runs import Latency, RunWriter, Scores
 from evaluation.scoring import percentiles
 from evaluation.sets.base import EvalSet, Question
 from server.turn.events import Evidence
@@ -71,12 +71,11 @@ def measure(
     extra = _refusals(done, by_id)
     texts = [plain(turn.answer) for turn in compared.values()]
     bleu, signature = corpus_bleu(texts, [by_id[name].answer for name in compared])
-    nothing = float("nan")
-    extra["answer", "SacreBLEU"] = Estimate(bleu, nothing, nothing, len(compared))
+    extra["answer", "SacreBLEU"] = Estimate.bare(bleu, len(compared))
     if signature:
         writer.notes.append(f"SacreBLEU: {signature}.")
     for (level, name), one in extra.items():
-        writer.metrics.append(Metric(chosen.name, level, system, "all", name, one.mean, one.low, one.high, one.n))
+        writer.note(chosen.name, level, system, name, one)
     seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
     writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
     show(chosen, system, turns, writer)
@@ -245,19 +244,6 @@ def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer
         system,
         "evidence.jsonl",
     )
-    writer.write_rows(
-        (
-            {
-                "id": question.id,
-                "dialog": question.dialog,
-                "history": [{"role": turn.role, "text": turn.text} for turn in question.conversation.messages],
-                "text": question.text,
-                "rewrite": question.rewrite,
-                "answer": question.answer,
-                "answerability": question.answerability,
-            }
-            for question in asked
-        ),
-        chosen.name,
-        "questions.jsonl",
+    writer.write_questions(
+        chosen.name, asked, lambda question: {"answer": question.answer, "answerability": question.answerability}
     )

@@ -31,11 +31,14 @@ def exact_match(text: str, reference: str) -> float:
 
 def token_f1(text: str, reference: str) -> float:
     """F1 over the words both share, counted as often as they occur; 1 where both are empty."""
-    own, wanted = normalised(text).split(), normalised(reference).split()
+    return shared_words(normalised(text).split(), normalised(reference).split())
+
+
+def shared_words(own: Sequence[str], wanted: Sequence[str]) -> float:
+    """F1 over words, counted as often as they occur; 1 where there are none on either side."""
     if not own or not wanted:
         return float(own == wanted)
-    shared = sum((Counter(own) & Counter(wanted)).values())
-    return 2 * shared / (len(own) + len(wanted))
+    return 2 * (Counter(own) & Counter(wanted)).total() / (len(own) + len(wanted))
 
 
 def rouge(
@@ -89,20 +92,17 @@ class GateScores:
     precision: float
     recall: float
     f1: float
-    accuracy: float
     changed: float
     """Share of questions the rewriter changed."""
 
 
 def gate(changed: Sequence[bool], needed: Sequence[bool]) -> GateScores:
     """`changed[i]`: the rewriter changed question `i`; `needed[i]`: a person did. 0 where nothing can be said."""
-    pairs = list(zip(changed, needed, strict=True))
-    right = sum(own and wanted for own, wanted in pairs)
+    right = sum(own and wanted for own, wanted in zip(changed, needed, strict=True))
     precision = right / max(1, sum(changed))
     recall = right / max(1, sum(needed))
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
-    count = max(1, len(pairs))
-    return GateScores(precision, recall, f1, sum(own == wanted for own, wanted in pairs) / count, sum(changed) / count)
+    return GateScores(precision, recall, f1, sum(changed) / max(1, len(changed)))
 
 
 def is_change(rewrite: Rewrite, question: str) -> bool:
@@ -110,22 +110,26 @@ def is_change(rewrite: Rewrite, question: str) -> bool:
     return normalised(rewrite.text) != normalised(question)
 
 
-def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
+def calibration_error(
+    confidences: Sequence[float], right: Sequence[bool], weights: Sequence[float] | None = None
+) -> float:
     """Expected calibration error: how far confidence and accuracy lie apart, over `BINS` of equal width.
 
     A confidence of exactly 1 belongs to the highest bin. 0 without a confidence.
     """
     if not confidences:
         return 0.0
-    values = np.asarray(confidences, dtype=np.float64)
-    hits = np.asarray(right, dtype=np.float64)
-    place = np.minimum((values * BINS).astype(int), BINS - 1)
-    error = 0.0
-    for one in range(BINS):
-        inside = place == one
-        if inside.any():
-            error += inside.mean() * abs(values[inside].mean() - hits[inside].mean())
-    return float(error)
+    place = np.minimum((np.asarray(confidences) * BINS).astype(int), BINS - 1)
+    weight = np.ones(len(place)) if weights is None else np.asarray(weights)
+    gap = weight * (np.asarray(right, dtype=np.float64) - np.asarray(confidences))
+    return float(np.abs(np.bincount(place, gap, BINS)).sum() / weight.sum())
+
+
+def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
+    """Area under the ROC curve: the chance that an answerable question gets the higher probability."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(answerable, probabilities)) if len(set(answerable)) == 2 else 0.5
 
 
 def _sacrebleu() -> Any:

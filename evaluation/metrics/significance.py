@@ -30,6 +30,11 @@ class Estimate:
     high: float
     n: int
 
+    @classmethod
+    def bare(cls, value: float, n: int) -> Estimate:
+        """A figure that has no interval."""
+        return cls(value, float("nan"), float("nan"), n)
+
 
 def estimate(values: Sequence[float], clusters: Sequence[Hashable], resamples: int = RESAMPLES) -> Estimate:
     """The mean and its percentile bootstrap interval, drawing whole clusters with replacement.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 from evaluation.errors import EvaluationError
 from evaluation.metrics.ranking import read_run as read_ranking
@@ -17,10 +16,6 @@ PLACES = 3
 """Passages shown of a ranking."""
 
 CHARS = 220
-
-
-_Gain: TypeAlias = tuple[float, tuple[str, str, str, str], str, float, float]
-"""Gain, place (set, level, both systems), question, and both values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +51,20 @@ class ChangedQuestion:
     after_system: str
     before: float
     after: float
-    asked: tuple[str, ...]
+    asked: tuple[str, ...] = ()
     """The end of the conversation, the question last."""
 
-    before_evidence: tuple[str, ...]
-    after_evidence: tuple[str, ...]
+    before_evidence: tuple[str, ...] = ()
+    after_evidence: tuple[str, ...] = ()
+
+    def shown(self, before: EvaluationRun, after: EvaluationRun) -> ChangedQuestion:
+        """With what the runs kept of it."""
+        return replace(
+            self,
+            asked=asked(before, self.set, self.question),
+            before_evidence=evidence(before, self.set, self.before_system, self.level, self.question),
+            after_evidence=evidence(after, self.set, self.after_system, self.level, self.question),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,8 @@ def compare(
             "different names with --systems A=B."
         )
     measures = tuple(measures) or _measures(before)
-    rows: list[tuple[Any, ...]] = []
-    changes: list[_Gain] = []
+    differences: list[Difference] = []
+    changes: list[ChangedQuestion] = []
     first_level: dict[str, str] = {}
     for set_name, level, old, new in places:
         first, second = before.scores(set_name, old, level), after.scores(set_name, new, level)
@@ -110,43 +114,29 @@ def compare(
                 continue
             pairs = [(first[name][measure], second[name][measure]) for name in names]
             gains = [new_value - old_value for old_value, new_value in pairs]
-            rows.append(
-                (set_name, level, old, new, measure, pairs, estimate(gains, clusters), randomisation(gains, clusters))
+            gain, p = estimate(gains, clusters), randomisation(gains, clusters)
+            was, now = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+            differences.append(
+                Difference(set_name, level, old, new, measure, was, now, gain.low, gain.high, p, p, len(pairs))
             )
             # Of a question that wins on several levels, the first level is enough.
             if measure == measures[0] and level == first_level.setdefault(set_name, level):
-                place = (set_name, level, old, new)
                 changes += [
-                    (gain, place, name, *pair) for gain, name, pair in zip(gains, names, pairs, strict=True) if gain
+                    ChangedQuestion(set_name, level, name, old, new, *pair)
+                    for name, pair in zip(names, pairs, strict=True)
+                    if pair[0] != pair[1]
                 ]
-    corrected = holm([row[-1] for row in rows])
-    differences = tuple(
-        Difference(
-            set_name,
-            level,
-            old,
-            new,
-            measure,
-            sum(pair[0] for pair in pairs) / len(pairs),
-            sum(pair[1] for pair in pairs) / len(pairs),
-            gain.low,
-            gain.high,
-            p,
-            p_holm,
-            len(pairs),
-        )
-        for (set_name, level, old, new, measure, pairs, gain, p), p_holm in zip(rows, corrected, strict=True)
-    )
-    changes.sort(key=lambda change: -change[0])
-    winners = [change for change in changes if change[0] > 0][:shown]
-    losers = [change for change in reversed(changes) if change[0] < 0][:shown]
+    corrected = holm([one.p for one in differences])
+    changes.sort(key=lambda change: change.before - change.after)
+    winners = [change for change in changes if change.after > change.before][:shown]
+    losers = [change for change in reversed(changes) if change.after < change.before][:shown]
     return Comparison(
         before,
         after,
         measures[0],
-        differences,
-        tuple(_change(before, after, *change[1:]) for change in winners),
-        tuple(_change(before, after, *change[1:]) for change in losers),
+        tuple(replace(one, p_holm=p_holm) for one, p_holm in zip(differences, corrected, strict=True)),
+        tuple(change.shown(before, after) for change in winners),
+        tuple(change.shown(before, after) for change in losers),
     )
 
 
@@ -171,29 +161,6 @@ def _shared(
 def _dialogs(run: EvaluationRun, set_name: str) -> dict[str, str]:
     path = run.folder / slug(set_name) / "questions.jsonl"
     return {str(row["id"]): str(row.get("dialog", row["id"])) for _, row in json_rows(path)} if path.is_file() else {}
-
-
-def _change(
-    before: EvaluationRun,
-    after: EvaluationRun,
-    place: tuple[str, str, str, str],
-    question: str,
-    old_value: float,
-    new_value: float,
-) -> ChangedQuestion:
-    set_name, level, old, new = place
-    return ChangedQuestion(
-        set_name,
-        level,
-        question,
-        old,
-        new,
-        old_value,
-        new_value,
-        asked(before, set_name, question),
-        evidence(before, set_name, old, level, question),
-        evidence(after, set_name, new, level, question),
-    )
 
 
 def asked(run: EvaluationRun, set_name: str, question: str) -> tuple[str, ...]:
@@ -227,7 +194,7 @@ def evidence(run: EvaluationRun, set_name: str, system: str, level: str, questio
     form = system.partition(":")[0]
     if form in asked_row.get("rewrites", {}):
         lines.append(f"rewritten: {asked_row['rewrites'][form]}")
-    found = _ranking(ranking, question)
+    found = read_ranking(ranking).get(question, [])
     for rank, item in enumerate(found[:PLACES], 1):
         text = passages.get(item, {}).get("text", "")
         title = passages.get(item, {}).get("title", "")
@@ -236,10 +203,6 @@ def evidence(run: EvaluationRun, set_name: str, system: str, level: str, questio
     places = [str(found.index(item) + 1) if item in found else "not found" for item in sorted(relevant)]
     lines.append(f"relevant at rank: {', '.join(places) or 'nothing is relevant'}")
     return tuple(lines)
-
-
-def _ranking(path: Path, question: str) -> list[str]:
-    return read_ranking(path).get(question, [])
 
 
 def _short(text: str, chars: int = CHARS) -> str:

@@ -17,16 +17,20 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evaluation.errors import BadRow, MissingSet
 from server.settings import Settings
+
+if TYPE_CHECKING:
+    from evaluation.metrics.significance import Estimate
+    from evaluation.sets.base import Question
 
 FORMAT = 1
 PACKAGES = (
@@ -124,6 +128,10 @@ class RunWriter:
     seconds: dict[str, float] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
+    def note(self, set_name: str, level: str, system: str, measure: str, value: Estimate, part: str = "all") -> None:
+        """Add one figure."""
+        self.metrics.append(Metric(set_name, level, system, part, measure, value.mean, value.low, value.high, value.n))
+
     def write_scores(self, set_name: str, system: str, level: str, scores: Scores) -> None:
         """Keep every question's measures."""
         path = scores_path(self.folder, set_name, system, level)
@@ -144,6 +152,26 @@ class RunWriter:
         """JSON lines."""
         with self.path(*parts).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+    def write_questions(
+        self,
+        set_name: str,
+        questions: Iterable[Question],
+        more: Callable[[Question], Mapping[str, object]] = lambda question: {},
+    ) -> None:
+        """What was asked, for comparisons to show, with `more` of each."""
+        rows = (
+            {
+                "id": question.id,
+                "dialog": question.dialog,
+                "history": [{"role": said.role, "text": said.text} for said in question.conversation.messages],
+                "text": question.text,
+                "rewrite": question.rewrite,
+                **more(question),
+            }
+            for question in questions
+        )
+        self.write_rows(rows, set_name, "questions.jsonl")
 
     def measured(self) -> dict[str, list[Any]]:
         """What was measured, as JSON."""

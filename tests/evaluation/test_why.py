@@ -20,7 +20,6 @@ from evaluation.why import (
     measure_setups,
     measure_written,
     setups,
-    sign_test,
 )
 from server.evidence.asking import QuoteAsker
 from server.evidence.source import SourcePassage, SourceQuote
@@ -112,6 +111,4 @@ def test_what_a_paper_lacks_is_named(tmp_path: Path) -> None:
 
 
 def test_statistics_are_those_by_hand() -> None:
-    assert sign_test(9, 1) == pytest.approx(22 / 1024)
-    assert sign_test(5, 5) == 1
     assert auc([("a", 0.9, 0.1), ("b", 0.5, 0.5)]) == pytest.approx((1 + 1 + 1 + 0.5) / 4)

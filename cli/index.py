@@ -17,6 +17,7 @@ import typer
 
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
+from cli.shared.progress import bars
 from cli.shared.state import InputError, State, state_of
 from text.unsafe import showable_line
 
@@ -232,48 +233,17 @@ def stoppable() -> Iterator[threading.Event]:
 @contextmanager
 def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
     """A callback that draws a bar for each stage; off a terminal it prints a line for each instead."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        Task,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
+    seen: set[str] = set()
+    with bars(state.err) as draw:
 
-    if not state.err.is_terminal:
-        seen: set[str] = set()
-
-        def line(now: IndexProgress) -> None:
-            if now.stage not in seen:
+        def told(now: IndexProgress) -> None:
+            if draw is not None:
+                draw(STAGES[now.stage], now.done, now.total)
+            elif now.stage not in seen:
                 seen.add(now.stage)
                 state.err.print(STAGES[now.stage])
 
-        yield line
-        return
-
-    class Rate(ProgressColumn):
-        """Finished things a second."""
-
-        def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.0f}/s", style="dim")
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=state.err) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def draw(now: IndexProgress) -> None:
-            if now.stage not in tasks:
-                tasks[now.stage] = bars.add_task(STAGES[now.stage], total=None)
-            bars.update(tasks[now.stage], completed=now.done, total=now.total or None)
-
-        yield draw
+        yield told
 
 
 def tell(state: State, collection: str, report: IndexReport) -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cli.shared.progress import bars
 from cli.shared.state import State
 from text.unsafe import showable_line
 
@@ -141,30 +142,22 @@ class _WhenAsked:
 @contextmanager
 def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
     """A callback that draws a bar for each step: items, failures, tokens, rate, time left; lines off a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
+    rates: dict[str, _TaskRate] = {}
+    percents: dict[str, int] = {}
+    with bars(state.err) as draw:
 
-    if not state.err.is_terminal:
-        yield _lines(state)
-        return
-    with Bars(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[amount]}", style="dim"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=state.err,
-    ) as bars:
-        tasks: dict[str, tuple[Any, _TaskRate]] = {}
+        def told(now: TaskProgress) -> None:
+            rate = rates.setdefault(now.step, _TaskRate(now.done))
+            failed = f"{now.failed} failed, " if now.failed else ""
+            note = f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens, {rate.cost(now)}"
+            percent, before = 100 * now.done // max(1, now.total), percents.get(now.step, -1)
+            if draw is not None:
+                draw(now.step, now.done, now.total, note)
+            elif percent >= before + 5 or (now.done == now.total and percent > before):
+                percents[now.step] = percent
+                state.err.print(f"{now.step}: {now.done} of {now.total}, {note}, {rate.left(now)}")
 
-        def draw(now: TaskProgress) -> None:
-            if now.step not in tasks:
-                tasks[now.step] = (bars.add_task(now.step, total=now.total, amount=""), _TaskRate(now.done))
-            task, rate = tasks[now.step]
-            bars.update(task, completed=now.done, total=now.total, amount=f"{_counted(now)}, {rate.cost(now)}")
-
-        yield draw
+        yield told
 
 
 class _TaskRate:
@@ -183,23 +176,3 @@ class _TaskRate:
         done = now.done - self._before
         seconds = (time.monotonic() - self._began) * (now.total - now.done) / done if done else 0
         return f"{seconds / 60:.0f} min left"
-
-
-def _lines(state: State) -> Callable[[TaskProgress], None]:
-    reported: dict[str, tuple[_TaskRate, int]] = {}
-
-    def line(now: TaskProgress) -> None:
-        rate, percent = reported.setdefault(now.step, (_TaskRate(now.done), -1))
-        reached = 100 * now.done // max(1, now.total)
-        if reached >= percent + 5 or (now.done == now.total and reached > percent):
-            reported[now.step] = (rate, reached)
-            state.err.print(
-                f"{now.step}: {now.done} of {now.total}, {_counted(now)}, {rate.cost(now)}, {rate.left(now)}",
-            )
-
-    return line
-
-
-def _counted(now: TaskProgress) -> str:
-    failed = f"{now.failed} failed, " if now.failed else ""
-    return f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens"

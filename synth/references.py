@@ -17,34 +17,10 @@ _TIMES = frozenset({"year", "month", "week", "day", "morning", "evening", "summe
 # "those who …", "those available in …": said here which ones.
 _RESOLVES = frozenset({"who", "whose", "that", "with", "of", "in", "on", "at", "from", "for", "listed", "available"})
 # What a pronoun may stand after, in the same sentence, and still be resolved there.
-_CLAUSE = frozenset(
-    [
-        ",",
-        ";",
-        ":",
-        "if",
-        "when",
-        "whether",
-        "that",
-        "which",
-        "who",
-        "because",
-        "before",
-        "after",
-        "until",
-        "unless",
-        "while",
-        "once",
-        "and",
-        "but",
-        "or",
-        "so",
-        "though",
-        "although",
-        "since",
-        "to",
-    ]
-)
+_CLAUSE = frozenset((
+    ",", ";", ":", "if", "when", "whether", "that", "which", "who", "because", "before", "after", "until",
+    "unless", "while", "once", "and", "but", "or", "so", "though", "although", "since", "to",
+))  # fmt: skip
 _PLACEHOLDER_IT = regex.compile(
     r"\b(?:is|was|does|would|will|if|that|make|makes|find) it "
     r"(?:\w+ )?(?:possible|necessary|required|important|better|safe|legal|illegal|allowed|okay|ok|true|mandatory|easy"
@@ -74,69 +50,12 @@ _THERE = regex.compile(
     regex.IGNORECASE,
 )
 _QUOTED = regex.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
-_FUNCTION = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "what",
-        "who",
-        "whom",
-        "whose",
-        "which",
-        "when",
-        "where",
-        "why",
-        "how",
-        "do",
-        "does",
-        "did",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "can",
-        "could",
-        "will",
-        "would",
-        "should",
-        "shall",
-        "may",
-        "might",
-        "must",
-        "have",
-        "has",
-        "had",
-        "i",
-        "you",
-        "we",
-        "my",
-        "your",
-        "our",
-        "me",
-        "us",
-        "there",
-        "of",
-        "in",
-        "on",
-        "at",
-        "by",
-        "for",
-        "with",
-        "from",
-        "about",
-        "not",
-        "any",
-        "some",
-        "no",
-        "as",
-        "than",
-        "please",
-        "tell",
-    ]
-)
+_FUNCTION = frozenset((
+    "a", "an", "the", "what", "who", "whom", "whose", "which", "when", "where", "why", "how", "do", "does", "did",
+    "is", "are", "was", "were", "be", "been", "can", "could", "will", "would", "should", "shall", "may", "might",
+    "must", "have", "has", "had", "i", "you", "we", "my", "your", "our", "me", "us", "there", "of", "in", "on",
+    "at", "by", "for", "with", "from", "about", "not", "any", "some", "no", "as", "than", "please", "tell",
+))  # fmt: skip
 
 
 def reference(text: str) -> str:

@@ -1,12 +1,14 @@
-"""The weights of an int8 ONNX file that was exported from torch, as numbers to train from.
+"""int8 ONNX files of torch models: writing one, and its weights as numbers to train from.
 
-Each is off by half a step of its scale at most, which a few steps of training make good.
+Each of those is off by half a step of its scale at most, which a few steps of training make good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from text.extras import need_extra
@@ -14,6 +16,39 @@ from text.extras import need_extra
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+OPSET = 17
+
+
+def write_int8(model: Any, path: Path, inputs: Sequence[str], outputs: Mapping[str, bool]) -> None:
+    """A model's forward pass with int8 weights, one scale a column; activations are quantised as they come.
+
+    `inputs` are `(texts, longest)` int64; `outputs` says of each whether it has a value for every token too.
+    """
+    need_extra("train", "Exporting", "onnx")
+    import torch
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    model.eval()
+    # Zeros are a kind of text that every encoder knows.
+    example = tuple(torch.full((2, 8), 0 if "type" in name else 1) for name in inputs)
+    by_token = {**dict.fromkeys(inputs, True), **outputs}
+    with TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain, prepared = Path(scratch) / "plain.onnx", Path(scratch) / "prepared.onnx"
+        torch.onnx.export(
+            model,
+            example,
+            str(plain),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes={name: {0: "n", 1: "longest"} if each else {0: "n"} for name, each in by_token.items()},
+        )
+        quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)
+        quantize_dynamic(str(prepared), str(path), weight_type=QuantType.QInt8, per_channel=True)
 
 
 def multiplied_out(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:

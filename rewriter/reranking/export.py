@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rewriter.errors import TrainingError
-from text.extras import need_extra
+from rewriter.onnx_weights import write_int8
 
 if TYPE_CHECKING:
     from rewriter.reranking.data import RankedGroup
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUT = "logits"
-OPSET = 17
 _BATCH = 8
 
 
 def write_onnx(encoder: Any, path: Path) -> None:
-    """The forward pass with int8 weights, one scale a column; activations are quantised as they come."""
-    need_extra("train", "Exporting", "onnx")
-    import torch
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    encoder.eval()
+    """The model as it is served."""
     encoder.config.return_dict = False  # the exporter wants a tuple
-    example = torch.ones(2, 8, dtype=torch.int64)
-    with TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plain, prepared = Path(scratch) / "plain.onnx", Path(scratch) / "prepared.onnx"
-        torch.onnx.export(
-            encoder,
-            (example, example, torch.zeros_like(example)),
-            str(plain),
-            dynamo=False,
-            opset_version=OPSET,
-            input_names=list(INPUTS),
-            output_names=[OUTPUT],
-            dynamic_axes={**{name: {0: "n", 1: "longest"} for name in INPUTS}, OUTPUT: {0: "n"}},
-        )
-        quant_pre_process(str(plain), str(prepared), skip_symbolic_shape=True)
-        quantize_dynamic(str(prepared), str(path), weight_type=QuantType.QInt8, per_channel=True)
+    write_int8(encoder, path, INPUTS, {OUTPUT: False})
 
 
 def scores(path: Path, groups: Sequence[RankedGroup]) -> list[npt.NDArray[np.float64]]:

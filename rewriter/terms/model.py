@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from rewriter.errors import TrainingError
+from rewriter.onnx_weights import write_int8
 from rewriter.terms.reading import TYPES
+from rewriter.terms.scoring import INPUTS, OUTPUTS
 
 if TYPE_CHECKING:
     from rewriter.terms.data import Labelled
@@ -119,3 +122,8 @@ def pretrained(base: str, frozen: int = 0) -> Any:
         for module in (encoder.embeddings, *encoder.encoder.layer[:frozen]):
             module.requires_grad_(False)
     return encoder
+
+
+def write_onnx(model: TermModel, path: Path) -> None:
+    """The model as it is served."""
+    write_int8(model, path, INPUTS, {name: name == "terms" for name in OUTPUTS})

@@ -63,8 +63,7 @@ class TermFamily:
         import torch
         from transformers import AutoConfig, AutoModel
 
-        from rewriter.terms.export import write_onnx
-        from rewriter.terms.model import TermModel
+        from rewriter.terms.model import TermModel, write_onnx
 
         if not (folder / WEIGHTS).is_file() or not (folder / CONFIG).is_file():
             raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")

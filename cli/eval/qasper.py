@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.evaluating import bench, data_folder, listed, measured_run
+from cli.shared.language_model import with_model
 from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
-    from server.engines import Engine
+    from langchain_core.language_models import BaseChatModel
+
     from server.evidence.reading import PassageAnswer
 
 
@@ -48,11 +49,8 @@ def qasper(
     from rewriter.conditional.reader import load_reader
     from rewriter.load import READERS, RERANKERS
     from rewriter.runs import run_folder
-    from server.engines import open_engine
     from server.runs.promotion import promote as make_serve
 
-    if data is None:
-        raise InputError("Say where the data sets are: --data.")
     wanted = listed(arms)
     if unknown := set(wanted) - set(reading.ARMS):
         raise InputError(f"There is no ranking {', '.join(sorted(unknown))}; there are {', '.join(reading.ARMS)}.")
@@ -64,8 +62,7 @@ def qasper(
     kind = READERS if trained and run_folder(settings.home, trained, READERS).is_dir() else RERANKERS
     if promote and (not trained or split != "sample"):
         raise InputError("--promote needs a run (--trained), and the sample: what was trained on tells nothing.")
-    papers = load_papers(data, split)[::every]
-    asked = model.casefold() != "none"
+    papers = load_papers(data_folder(data), split)[::every]
     with (
         measured_run(state, settings, "qasper", name, out, fail_under, resume=bool(name)) as writer,
         bench(settings, state, rerank=True) as measuring,
@@ -82,18 +79,12 @@ def qasper(
             stack.callback(reader.close)
         if split == "sample":
             reading.measure_retrieval(ranked, writer)
-        engine = stack.enter_context(open_engine(settings)) if asked else None
 
-        async def read(engine: Engine | None) -> dict[str, list[list[PassageAnswer]]]:
-            chat_model = engine.chat_model() if engine else None
+        async def read(chat_model: BaseChatModel | None) -> dict[str, list[list[PassageAnswer]]]:
             asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
-            try:
-                return await reading.read_all(ranked, wanted, asker, depths[-1], measuring.progress, reader)
-            finally:
-                if engine:
-                    await engine.aclose()
+            return await reading.read_all(ranked, wanted, asker, depths[-1], measuring.progress, reader)
 
-        reading.measure_answers(ranked, asyncio.run(read(engine)), depths, writer, reranker)
+        reading.measure_answers(ranked, with_model(settings, state, read), depths, writer, reranker)
         writer.notes.append(
             f"{len(ranked)} questions about {len(papers)} papers, {sum(bool(one.question.evidence) for one in ranked)} "
             f"with evidence in the text; answers by {settings.llm.model}, relevance by "

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.evaluating import bench, data_folder, deadline, listed, measured_run
+from cli.shared.language_model import with_model
 from cli.shared.options import Data, Every, FailUnder, LanguageModel, Out, overriding
 from cli.shared.state import InputError, state_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from evaluation.recipes import RecipeAnswer
 
 
 def recipes(
@@ -40,19 +43,16 @@ def recipes(
 
     What a model said is kept: after an interruption the same command goes on. With --minutes what was reached counts.
     """
-    from cli.shared.resources import fetch_models
     from evaluation.embeddings import pair_scores
-    from evaluation.recipes import RecipeAnswer, measure, run_recipes
+    from evaluation.recipes import measure, run_recipes
     from evaluation.sets.trials import SPLITS, TASKS, load_trials
     from evaluation.standalone import RememberedAsker
     from index.rerank import CrossEncoderReranker
-    from server.engines import open_engine
     from server.recipes.base import PACKAGE, RecipeTools
     from server.recipes.registry import AT_ONCE
     from server.settings import checked_recipe
 
-    if data is None:
-        raise InputError("Say where the data sets are: --data.")
+    data = data_folder(data)
     if task not in TASKS or split not in SPLITS:
         raise InputError(f"--task is one of {', '.join(TASKS)}, and --split one of {', '.join(SPLITS)}.")
     if (split == "test") != final:
@@ -78,24 +78,18 @@ def recipes(
             scores = pair_scores(measuring.reading, trial.question.text, [one.text for one in trial.pool])
             order = sorted(range(len(scores)), key=lambda n: -scores[n])
             ranked.append((trial, [trial.pool[n] for n in order]))
-        fetch_models(settings, state, encoder=False, reranker=False, llm=True)
-        with open_engine(settings) as engine:
-            chat = engine.chat_model()
-            assert chat is not None
+        room = settings.llm.context_tokens - settings.llm.answer_tokens - 400
+        until, reading = deadline(minutes), measuring.reading
+
+        async def run(chat: BaseChatModel | None) -> list[dict[str, RecipeAnswer]]:
             asker = RememberedAsker(chat, writer.path("asked.jsonl"), package=PACKAGE)
-            room = settings.llm.context_tokens - settings.llm.answer_tokens - 400
             tools = RecipeTools(asker, golds, budget=room, beyond=beyond, at_once=AT_ONCE if settings.llm.remote else 1)
-            until = time.monotonic() + 60 * minutes if minutes > 0 else math.inf
-
-            async def run() -> list[dict[str, RecipeAnswer]]:
-                try:
-                    return await run_recipes(ranked, wanted, tools, first, writer, until, measuring.progress)
-                finally:
-                    await engine.aclose()
-
-            found = asyncio.run(run())
+            found = await run_recipes(ranked, wanted, tools, first, writer, until, measuring.progress)
             measure(ranked, found, first, writer, chat if judge else None)
+            return found
+
+        found = with_model(settings, state, run)
         writer.notes.append(
             f"{len(found)} of {len(ranked)} questions of {task}/{split}, the first {first} of pools of {pool}; answers "
-            f"by {settings.llm.model}, the first ranking by {measuring.reading.name}."
+            f"by {settings.llm.model}, the first ranking by {reading.name}."
         )

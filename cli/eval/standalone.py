@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from contextlib import ExitStack
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, listed, measured_run
+from cli.shared.evaluating import bench, data_folder, deadline, listed, measured_run
+from cli.shared.language_model import with_model
 from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
-    from evaluation.sets.snippets import Snippet
-    from evaluation.standalone import StandaloneArm, StandaloneMeasured
-    from server.engines import Engine
+    from langchain_core.language_models import BaseChatModel
+
+    from evaluation.standalone import StandaloneMeasured
 
 
 def standalone(
@@ -42,13 +39,10 @@ def standalone(
     from evaluation.sets.snippets import load_snippets
     from evaluation.standalone import RememberedAsker, make_all, measure, measure_retrieval
     from evaluation.standalone import arms as every_arm
-    from server.engines import open_engine
     from server.evidence.within import Within
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
-    if data is None:
-        raise EvaluationError("Say where the data sets are: --data.")
     asked = model.casefold() != "none"
     chosen = [
         arm
@@ -58,28 +52,19 @@ def standalone(
     if not chosen:
         known = "; ".join(arm.name for arm in every_arm())
         raise EvaluationError(f"No arm is called {arms!r}, or it needs a --model. There are: {known}.")
-    snippets, passages = load_snippets(data, every)
+    snippets, passages = load_snippets(data_folder(data), every)
     with (
         measured_run(state, settings, "standalone", name, out, fail_under, resume=bool(name)) as writer,
         bench(settings, state, rerank=False) as measuring,
-        ExitStack() as stack,
     ):
         within = Within([one.text for one in passages], measuring.encoder)
-        engine = stack.enter_context(open_engine(settings)) if asked else None
-        until = time.monotonic() + 60 * minutes if minutes else math.inf
+        until = deadline(minutes)
 
-        async def made(
-            snippets: list[Snippet], chosen: list[StandaloneArm], engine: Engine | None
-        ) -> StandaloneMeasured:
-            chat_model = engine.chat_model() if engine else None
+        async def made(chat_model: BaseChatModel | None) -> StandaloneMeasured:
             asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
-            try:
-                return await make_all(snippets, chosen, within, asker, until=until, progress=measuring.progress)
-            finally:
-                if engine:
-                    await engine.aclose()
+            return await make_all(snippets, chosen, within, asker, until=until, progress=measuring.progress)
 
-        found = asyncio.run(made(snippets, chosen, engine))
+        found = with_model(settings, state, made)
         measure(snippets, found, writer)
         measure_retrieval(snippets, passages, within, writer)
         writer.notes.append(f"The model is {settings.llm.model}; {len(passages)} passages are searched (pooled).")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, measured_run
+from cli.shared.evaluating import bench, data_folder, deadline, measured_run
+from cli.shared.language_model import with_model
 from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
 from cli.shared.state import state_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 
 def why(
@@ -35,20 +35,17 @@ def why(
     from evaluation.sets.citances import load_citances
     from evaluation.sets.snippets import SET, load_snippets
     from evaluation.why import WhyBench, measure_checks, measure_contexts, measure_setups, measure_written
-    from server.engines import open_engine
     from server.evidence.asking import QuoteAsker
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
-    if data is None:
-        raise EvaluationError("Say where the data sets are: --data.")
     if judge and model.casefold() == "none":
         raise EvaluationError("--judge needs a --model, which is named in the run.")
+    data = data_folder(data)
     cases, sources = load_citances(data, every)
     with (
         measured_run(state, settings, "why", name, out, fail_under, resume=bool(name)) as writer,
         bench(settings, state, rerank=rerank) as measuring,
-        ExitStack() as stack,
     ):
         measured = WhyBench.of(cases, sources, measuring.encoder, writer, measuring.progress)
         reading = getattr(measuring.reading, "scorer", None) if rerank else None
@@ -56,21 +53,14 @@ def why(
         measure_checks(measured)
         if (data / SET).is_dir():
             measure_contexts(*load_snippets(data, every), measuring.encoder, writer)
-        if model.casefold() != "none":
-            engine = stack.enter_context(open_engine(settings))
-            chat_model = engine.chat_model()
+        until = deadline(minutes)
+
+        async def written(chat_model: BaseChatModel | None) -> None:
             if chat_model is not None:
                 asker = QuoteAsker(chat_model, settings.llm.total_seconds)
-
-                until = time.monotonic() + 60 * minutes if minutes else math.inf
-
-                async def written() -> None:
-                    try:
-                        await measure_written(measured, asker, chat_model if judge else None, until)
-                    finally:
-                        await engine.aclose()
-
-                asyncio.run(written())
+                await measure_written(measured, asker, chat_model if judge else None, until)
                 judged = f"; it graded too ({settings.llm.model})" if judge else ""
                 writer.notes.append(f"The model that wrote is {settings.llm.model}{judged}.")
+
+        with_model(settings, state, written)
         writer.notes.append("The set has no text beside a citance: neighbours find what it finds.")

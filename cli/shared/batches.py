@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cli.shared.language_model import with_model
+from cli.shared.progress import progress
 from cli.shared.state import State
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from evaluation.batches.resumable import InputLine
     from index.encoders import Encoder
-    from server.engines import Engine
     from server.evidence.asking import QuoteAsker
     from server.settings import Settings
 
@@ -46,29 +47,19 @@ def make_batch(
     if rows:
         state.err.print(f"{len(rows)} of {len(lines)} lines were finished before.")
     if len(rows) < len(lines):
-        from cli.shared.progress import progress
-        from server.engines import open_engine
         from server.evidence.asking import QuoteAsker
 
         encoder = _encoder(state, settings, asked) if asked or encoding else None
-        with ExitStack() as stack:
-            engine: Engine | None = stack.enter_context(open_engine(settings)) if asked else None
-            advance = stack.enter_context(progress(state.err, doing, len(lines) - len(rows)))
+        with progress(state.err, doing, len(lines) - len(rows)) as advance:
 
-            async def made() -> dict[str, dict[str, Any]]:
-                chat_model = engine.chat_model() if engine is not None else None
+            async def made(chat_model: BaseChatModel | None) -> dict[str, dict[str, Any]]:
                 asker = QuoteAsker(chat_model, settings.llm.total_seconds) if chat_model is not None else None
-                at_once = settings.llm.parallel if asker is not None else 1
-                try:
-                    return await make_rows(
-                        lines, rows, partial, label, lambda line: make(line, asker, encoder),
-                        at_once=at_once, advance=advance,
-                    )  # fmt: skip
-                finally:
-                    if engine is not None:
-                        await engine.aclose()
+                return await make_rows(
+                    lines, rows, partial, label, lambda line: make(line, asker, encoder),
+                    at_once=settings.llm.parallel if asker is not None else 1, advance=advance,
+                )  # fmt: skip
 
-            rows = asyncio.run(made())
+            rows = with_model(settings, state, made)
     with text_writer(out) as file:
         file.writelines(json.dumps(rows[line.id], ensure_ascii=False) + "\n" for line in lines)
     partial.unlink(missing_ok=True)
@@ -82,7 +73,7 @@ def _encoder(state: State, settings: Settings, asked: bool) -> Encoder | None:
     from server.registry import RegistryError
 
     try:
-        fetch_models(settings, state, reranker=False, llm=asked)
+        fetch_models(settings, state, reranker=False)
         return Models(settings).encoder()
     except (ModelUnavailable, RegistryError) as error:
         if asked:

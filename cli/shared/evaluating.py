@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.shared.options import GroupedBy, overriding
-from cli.shared.state import State
+from cli.shared.state import InputError, State
 
 if TYPE_CHECKING:
     from evaluation.reports.runs import RunWriter
@@ -40,6 +42,18 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
         cached_reranker(reranker, folder / "read.sqlite") as reading,
     ):
         yield Bench(settings, encoder, models.encoder(), reranker, root, progress, reading)
+
+
+def data_folder(data: Path | None) -> Path:
+    """The folder of data sets. Raises InputError where none was given."""
+    if data is None:
+        raise InputError("Say where the data sets are: --data.")
+    return data
+
+
+def deadline(minutes: float) -> float:
+    """When so many minutes are over (`time.monotonic`); never for 0."""
+    return time.monotonic() + 60 * minutes if minutes > 0 else math.inf
 
 
 def listed(text: str) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, measured_run
+from cli.shared.evaluating import measured_run
 from cli.shared.options import Every, FailUnder, Name, Out
+from cli.shared.progress import stages
 from cli.shared.state import state_of
 
 
@@ -25,30 +26,20 @@ def dialogs(
     out: Out = None,
     fail_under: FailUnder = None,
 ) -> None:
-    """Measure written dialogs: QRelScore, coherence, repetition, grounding."""
+    """Measure written dialogs: QRelScore, repetition, grounding."""
     from evaluation import dialogs as measured
     from evaluation.metrics.relevance import ENCODER, LANGUAGE_MODEL, QRelScore
     from server.registry import resolve
 
     state = state_of(context)
     settings = state.settings()
-    questions, grounded, propositions = measured.load(folder, split)
+    questions, propositions = measured.load(folder, split)
     models = [resolve(encoder or ENCODER, settings.home), resolve(language_model or LANGUAGE_MODEL, settings.home)]
     scorer = None if encoder == "none" else QRelScore(*models)
     with (
         measured_run(state, settings, "dialogs", name, out, fail_under) as writer,
-        bench(settings, state, rerank=False) as measuring,
+        stages(state.err) as progress,
     ):
-        measured.measure(
-            folder.resolve().name,
-            questions[::every],
-            grounded[::every],
-            propositions,
-            measuring.encoder,
-            scorer,
-            writer,
-            measuring.progress,
-        )
-        writer.notes.append(f"coherence by {measuring.plain.name}.")
+        measured.measure(folder.resolve().name, questions[::every], propositions, scorer, writer, progress)
         if scorer is not None:
             writer.notes.append(f"QRelScore by {scorer.name}.")

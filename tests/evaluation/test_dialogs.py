@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -11,14 +10,11 @@ from typer.testing import CliRunner
 from cli import app
 from evaluation.metrics import texture
 from evaluation.metrics.relevance import QRelScore, Relevance
-from evaluation.metrics.texture import GroundedQuestion
 from evaluation.reports.runs import read_run
+from evaluation.sets.base import Question
 from index.errors import ModelUnavailable
 from rewriter.conversation import Conversation, Message
 from tests.evaluation import evaluation_data as data
-
-if TYPE_CHECKING:
-    from index.encoders import Encoder
 
 
 @pytest.fixture(scope="module")
@@ -81,24 +77,8 @@ def test_a_model_that_is_not_there_is_one_clear_error(tmp_path: Path, model_home
         QRelScore(str(model_home / "models" / "all-minilm-l6-v2"), str(tmp_path / "nothing"))
 
 
-def question(name: str, dialog: str, text: str, *before: str) -> GroundedQuestion:
-    return GroundedQuestion(name, dialog, text, Conversation(tuple(Message("user", one) for one in before)), "", ())
-
-
-def test_a_question_that_belongs_is_coherent(encoder: Encoder) -> None:
-    leave = ("How do I apply for parental leave?",)
-    badge = ("I lost my badge at work.",)
-    good = [
-        question("a", "d1", "And how many weeks of leave will I get?", *leave),
-        question("b", "d2", "What does a replacement badge cost?", *badge),
-    ]
-    mixed = [
-        question("a", "d1", "What does a replacement badge cost?", *leave),
-        question("b", "d2", "And how many weeks of leave will I get?", *badge),
-    ]
-    assert texture.coherence(good, encoder) == {"a": 1.0, "b": 1.0}
-    assert texture.coherence(mixed, encoder) == {"a": 0.0, "b": 0.0}
-    assert texture.coherence([question("a", "d", "first?")], encoder) == {}
+def question(name: str, dialog: str, text: str, *before: str) -> Question:
+    return Question(name, dialog, text, Conversation(tuple(Message("user", one) for one in before)))
 
 
 def test_repetition_is_counted() -> None:
@@ -128,8 +108,6 @@ def test_the_command_names_the_models_it_used(
     assert result.exit_code == 0, result.output
     run = read_run(home / "eval" / "runs" / "d")
     found = {metric.measure: metric.mean for metric in run.metrics if metric.part == "all"}
-    assert {"QRelScore", "coherence", "answer coverage", "propositions used", "distinct-2"} - found.keys() <= {
-        "coherence"
-    }
+    assert {"QRelScore", "answer coverage", "propositions used", "distinct-2"} <= found.keys()
     assert found["propositions used"] == pytest.approx(2 / 5)
     assert any("all-minilm-l6-v2" in note and language_model.name in note for note in run.notes)

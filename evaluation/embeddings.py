@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -18,16 +19,35 @@ from text.asking import QuestionContext, asking
 BATCH = 512
 
 
-class CachedEncoder(AbstractContextManager["CachedEncoder"]):
-    """An encoder with a memory on disk; for one thread at a time, and one process."""
+class _Remembered:
+    """Numbers kept on disk under the hash of a text; for one thread at a time, and one process."""
+
+    def __init__(self, path: Path, name: str, dimension: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._journal = VectorJournal(path, name, dimension)
+        self._known = self._journal.keys()
+
+    def _keep(self, keys: Sequence[bytes], vectors: Vectors) -> None:
+        self._journal.add(keys, vectors)
+        self._known.update(keys)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._journal.close()
+
+
+class CachedEncoder(_Remembered):
+    """An encoder with a memory on disk."""
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(path, encoder.name, encoder.dimension)
         self.name, self.dimension, self.max_tokens = encoder.name, encoder.dimension, encoder.max_tokens
         self.count_tokens = encoder.count_tokens
         self._encoder = encoder
-        self._journal = VectorJournal(path, encoder.name, encoder.dimension)
-        self._known = self._journal.keys()
         self.encoded = 0
         """Texts that had to be encoded, and were not known."""
 
@@ -45,26 +65,19 @@ class CachedEncoder(AbstractContextManager["CachedEncoder"]):
         missing = sorted(keyed, key=lambda key: len(keyed[key]))
         for start in range(0, len(missing), BATCH):
             keys = missing[start : start + BATCH]
-            self._journal.add(keys, self._encoder.encode([keyed[key] for key in keys]))
-            self._known.update(keys)
+            self._keep(keys, self._encoder.encode([keyed[key] for key in keys]))
             self.encoded += len(keys)
             if progress is not None:
                 progress(min(start + BATCH, len(missing)), len(missing))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._journal.close()
 
-
-class CachedScorer(AbstractContextManager["CachedScorer"]):
-    """A cross-encoder's scorer with a memory on disk; for one thread at a time, and one process."""
+class CachedScorer(_Remembered):
+    """A cross-encoder's scorer with a memory on disk."""
 
     def __init__(self, scorer: Scorer, name: str, path: Path) -> None:
+        super().__init__(path, name, 1)
         self.cut = scorer.cut
         self._scorer = scorer
-        self._journal = VectorJournal(path, name, 1)
-        self._known = self._journal.keys()
         self.read = 0
         """Pairs that had to be read, and were not known."""
 
@@ -74,15 +87,9 @@ class CachedScorer(AbstractContextManager["CachedScorer"]):
         missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in self._known}
         if missing:
             scores = self._scorer.score(question, list(missing.values()))
-            self._journal.add(list(missing), scores.astype(np.float32).reshape(-1, 1))
-            self._known.update(missing)
+            self._keep(list(missing), scores.astype(np.float32).reshape(-1, 1))
             self.read += len(missing)
         return np.concatenate([self._journal.get(key) for key in keys])
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._journal.close()
 
 
 @contextmanager

@@ -6,16 +6,20 @@ Only the journal is written while the model answers; every other file is made an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from index.documents import Document, Section
 from synth.errors import BadStore
 from text.files import write_text
 
 SIDES = ("train", "dev", "test")
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,20 @@ def write_json_lines(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     return len(lines)
 
 
+def read_rows(path: Path, kind: type[M], what: str, remedy: str = ".") -> Iterator[M]:
+    """The rows of a file of JSON lines. Raises BadStore naming one that is none."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield kind.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise BadStore(f"{path}, line {number} is no {what} ({where}: {first['msg']}){remedy}") from None
+
+
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
     """Keep documents so that `read_documents` gives them back."""
     return write_json_lines(
@@ -87,10 +105,7 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
                 "_id": document.id,
                 "title": document.title,
                 "text": document.text,
-                "sections": [
-                    {"heading": section.heading, "start": section.start, "end": section.end, "page": section.page}
-                    for section in document.sections
-                ],
+                "sections": [asdict(section) for section in document.sections],
                 "metadata": dict(document.metadata),
             }
             for document in documents

@@ -9,11 +9,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from evaluation.batches.queries import QueryLine, json_object
 from evaluation.errors import BadRow, EvaluationError, RewriterUnusable
@@ -26,57 +25,32 @@ GIVE_UP_AFTER = 20
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteRecord:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteRecord(Rewrite):
     """One rewritten question. `input` is a hash of all that the rewrite depended on."""
 
     id: str
     question: str
-    text: str
-    decision: Decision
-    confidence: float | None
-    alternatives: tuple[str, ...]
-    reason: str
-    seconds: float
     rewriter: str
     input: str
-    expansion: tuple[Term, ...] = ()
-    needs_history: float | None = None
 
     @classmethod
     def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> RewriteRecord:
         """What `rewriter` made of `query`."""
-        return cls(
-            id=query.id,
-            question=query.text,
-            text=rewrite.text,
-            decision=rewrite.decision,
-            confidence=rewrite.confidence,
-            alternatives=rewrite.alternatives,
-            reason=rewrite.reason,
-            seconds=round(rewrite.seconds, 4),
-            rewriter=rewriter,
-            input=fingerprint(query, rewriter),
-            expansion=rewrite.expansion,
-            needs_history=rewrite.needs_history,
-        )
+        made = _as_made(replace(rewrite, seconds=round(rewrite.seconds, 4)))
+        return cls(**made, id=query.id, question=query.text, rewriter=rewriter, input=fingerprint(query, rewriter))
 
     def line(self) -> str:
         """The record as a line of a file."""
-        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+        return json.dumps({"id": self.id, **asdict(self)}, ensure_ascii=False) + "\n"
 
     def rewrite(self) -> Rewrite:
         """The record as a rewriter would have returned it."""
-        return Rewrite(
-            self.text,
-            self.decision,
-            self.confidence,
-            self.alternatives,
-            self.seconds,
-            self.reason,
-            self.expansion,
-            self.needs_history,
-        )
+        return Rewrite(**_as_made(self))
+
+
+def _as_made(rewrite: Rewrite) -> dict[str, Any]:
+    return {field.name: getattr(rewrite, field.name) for field in fields(Rewrite)}
 
 
 def fingerprint(query: QueryLine, rewriter: str) -> str:
@@ -191,16 +165,13 @@ def in_parallel(
     def rewritten(line: QueryLine) -> Rewrite:
         return asyncio.run(rewrite_within(seconds, rewriter, line.conversation, line.text, blocking=True))
 
-    waiting = iter(queries)
     with ThreadPoolExecutor(workers) as pool:
-        running: dict[Future[Rewrite], QueryLine] = {}
-        while True:
-            for line in islice(waiting, workers - len(running)):
-                running[pool.submit(rewritten, line)] = line
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), future.result()
+        running = {pool.submit(rewritten, line): line for line in queries}
+        try:
+            for future in as_completed(running):
+                yield running[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 class WrittenRewrites:

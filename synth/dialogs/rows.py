@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from synth.errors import BadStore
+from synth.folder import read_rows
 from text.words import words
 
 
@@ -68,13 +68,4 @@ def dialog_line(dialog: Dialog) -> str:
 
 def read_dialogs(path: Path) -> Iterator[Dialog]:
     """The dialogs of a file. Raises BadStore naming a line that is none."""
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield Dialog.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise BadStore(f"{path}, line {number} is no dialog ({where}: {first['msg']}).") from None
+    return read_rows(path, Dialog, "dialog")

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from synth.errors import BadStore
+from synth.folder import read_rows
 from text.files import text_writer
 
 
@@ -76,16 +76,4 @@ def write_rows(path: Path, rows: Iterable[BaseModel]) -> int:
 
 def read_propositions(path: Path) -> Iterator[Proposition]:
     """The propositions of a store, in its order. Raises BadStore naming a line that is none."""
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield Proposition.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise BadStore(
-                    f"{path}, line {number} is no proposition ({where}: {first['msg']}); "
-                    "give the propositions.jsonl that `anaphora synth` wrote."
-                ) from None
+    return read_rows(path, Proposition, "proposition", "; give the propositions.jsonl that `anaphora synth` wrote.")

@@ -19,7 +19,6 @@ from filelock import FileLock, Timeout
 from synth.errors import RunBusy
 from synth.running.tasks import ModelReply
 
-_BLOCK = 1 << 16
 _FIELDS = {field.name for field in fields(ModelReply)}
 
 
@@ -43,7 +42,6 @@ class Journal:
             ) from None
         self._answers: dict[str, dict[int, ModelReply]] = {}
         self.unreadable = 0
-        self._cut_torn_line()
         self._read()
         self._file = path.open("ab")
 
@@ -75,26 +73,15 @@ class Journal:
         attempts[answer.attempt] = answer
         return True
 
-    def _cut_torn_line(self) -> None:
-        if not self._path.exists():
-            return
-        with self._path.open("rb+") as file:
-            end = file.seek(0, os.SEEK_END)
-            while end > 0:
-                start = max(0, end - _BLOCK)
-                file.seek(start)
-                at = file.read(end - start).rfind(b"\n")
-                if at >= 0:
-                    file.truncate(start + at + 1)
-                    return
-                end = start
-            file.truncate(0)
-
     def _read(self) -> None:
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
+        """Take in what was kept, and cut off a line that a crash tore."""
+        whole = 0
+        with self._path.open("ab+") as file:
+            file.seek(0)
             for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
                 try:
                     row = json.loads(line)
                     answer = ModelReply(**{name: value for name, value in row.items() if name in _FIELDS})
@@ -102,3 +89,4 @@ class Journal:
                     self.unreadable += 1
                     continue
                 self._answers.setdefault(answer.key, {}).setdefault(answer.attempt, answer)
+            file.truncate(whole)

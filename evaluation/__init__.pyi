@@ -1,0 +1,16 @@
+from evaluation.adaptation.workflow import Adaptation as Adaptation
+from evaluation.adaptation.workflow import AdaptationPlan as AdaptationPlan
+from evaluation.adaptation.workflow import AdaptationResult as AdaptationResult
+from evaluation.adaptation.workflow import AdaptationTools as AdaptationTools
+from evaluation.errors import EvaluationError as EvaluationError
+from evaluation.metrics.ranking import per_question as per_question
+from evaluation.metrics.significance import estimate as estimate
+from evaluation.metrics.significance import randomisation as randomisation
+from evaluation.reports.compare import compare as compare
+from evaluation.reports.runs import EvaluationRun as EvaluationRun
+from evaluation.reports.runs import create_run as create_run
+from evaluation.reports.runs import read_run as read_run
+from evaluation.retrieval import Bench as Bench
+from evaluation.retrieval import evaluate_set as evaluate_set
+from evaluation.sets import load_set as load_set
+from evaluation.sets.base import EvalSet as EvalSet

@@ -7,9 +7,10 @@ passages or search.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
 
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
@@ -55,6 +56,22 @@ class Section:
     passage_id: str = ""
     metadata: Metadata = field(default_factory=dict)
     placed: tuple[PlacedText, ...] = field(default=(), repr=False)
+
+
+def section_values(section: Section) -> tuple[object, ...]:
+    """What a section is made of, in order, as JSON can hold it."""
+    values: tuple[object, ...] = _SECTION(section)
+    return values
+
+
+def section_of(values: Sequence[Any]) -> Section:
+    """The section that was written so; earlier programs wrote no places."""
+    heading, start, end, page, passage_id, metadata, *placed = values
+    places = tuple(PlacedText(*one) for one in (placed[0] if placed else ()))
+    return Section(tuple(heading), start, end, page, passage_id, metadata, places)
+
+
+_SECTION = attrgetter(*(field.name for field in fields(Section)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,29 +208,23 @@ def _finish(writer: VersionWriter, files: list[FileStatus], changed: bool, began
     return IndexReport(files, version, time.monotonic() - began, writer.embedded)
 
 
+@dataclass
 class _IndexRun:
     """One run over files: which of them changed, and what the staged version holds of each."""
 
-    def __init__(
-        self,
-        writer: VersionWriter,
-        encoder: Encoder,
-        window: int,
-        reader: FileReader,
-        quarantine: Quarantine,
-        given: set[Path],
-        pool: Pool,
-    ) -> None:
-        self._staged = writer.staged
-        self._encoder = encoder
-        self._window = window
-        self._reader = reader
-        self._quarantine = quarantine
-        self._given = given
-        self._pool = pool
+    writer: VersionWriter
+    encoder: Encoder
+    window: int
+    reader: FileReader
+    quarantine: Quarantine
+    given: set[Path]
+    pool: Pool
+    changed: bool = False
+
+    def __post_init__(self) -> None:
+        self._staged = self.writer.staged
         self._files = self._staged.files()
         self._owners = self._staged.owners()
-        self.changed = False
 
     def take(self, source: SourceFile, reading: FileReading) -> FileStatus:
         """Index a file if it is new or changed."""
@@ -243,20 +237,20 @@ class _IndexRun:
         if reading.parsed is not None and not path.exists():
             return self._failed(source, path, document_id, known, f"{path.name} disappeared while it was read")
         if reading.parsed is not None and reading.document_id != document_id:
-            reading = self._reader.read(source, document_id)
+            reading = self.reader.read(source, document_id)
         if reading.killed:
-            self._quarantine.add(path, reading.fingerprint, reading.problem)
+            self.quarantine.add(path, reading.fingerprint, reading.problem)
         if reading.parsed is None:
             problem = reading.problem + (LEFT_ALONE if reading.killed else "")
             return self._failed(source, path, document_id, known, problem)
-        self._quarantine.release(path)
+        self.quarantine.release(path)
         file = FileRecord(str(path), document_id, reading.fingerprint)
         return self._stage(source, path, file, reading.parsed.documents, reading.parsed.warnings)
 
     def _failed(
         self, source: SourceFile, path: Path, document_id: str, known: FileRecord | None, message: str
     ) -> FileStatus:
-        if path not in self._given and not path.exists():
+        if path not in self.given and not path.exists():
             # `prune` will see that it is gone.
             return FileStatus(str(source.path), document_id, "skipped", "the file disappeared while indexing")
         if known:
@@ -269,7 +263,7 @@ class _IndexRun:
         self.changed = True
         self._forget(str(path))
         total = 0
-        about = self._reader.addresses.of(source)
+        about = self.reader.addresses.of(source)
         for document in (addressed(one, about) for one in documents) if about else documents:
             owner = self._owners.get(document.id, "")
             if owner and owner != str(path):
@@ -277,7 +271,7 @@ class _IndexRun:
                     warnings.append(f"document {document.id!r} is already there from {owner}: left out")
                     continue
                 self._forget(owner)
-            passages, remarks = self._pool.passages(document, self._window, self._encoder.count_tokens)
+            passages, remarks = self.pool.passages(document, self.window, self.encoder.count_tokens)
             warnings.extend(remarks)
             left_out = self._staged.add_document(document, str(path), passages)
             if left_out:
@@ -302,7 +296,7 @@ class _IndexRun:
             here = Path(path)
             if here in seen and here.exists():
                 continue
-            if here in self._given or self._given.intersection(here.parents):
+            if here in self.given or self.given.intersection(here.parents):
                 self._forget(path)
                 self.changed = True
                 deleted.append(FileStatus(path, file.document_id, "deleted", "the file is no longer there"))

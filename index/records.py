@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from index.documents import Document, Metadata, PlacedText, Section
+from index.documents import Document, Metadata, section_of
 from index.errors import CollectionCorrupt, DocumentNotFound
 from index.query import Box, Passage
 
@@ -114,17 +114,8 @@ class Records:
         if not rows:
             raise DocumentNotFound(f"there is no document {document_id!r} in this collection")
         name, title, text, sections, metadata, verbatim = rows[0]
-        return Document(
-            name,
-            title,
-            text,
-            tuple(
-                Section(tuple(heading), start, end, page, passage_id, own, tuple(PlacedText(*one) for one in placed))
-                for heading, start, end, page, passage_id, own, placed in map(_whole, json.loads(sections))
-            ),
-            json.loads(metadata),
-            bool(verbatim),
-        )
+        parts = tuple(map(section_of, json.loads(sections)))
+        return Document(name, title, text, parts, json.loads(metadata), bool(verbatim))
 
     def source(self, document_id: str) -> FileRecord:
         """The file a document came from; raises DocumentNotFound."""
@@ -145,16 +136,7 @@ class Records:
             "LEFT JOIN files USING (path) ORDER BY id"
         )
         return [
-            DocumentInfo(
-                name,
-                title,
-                str(json.loads(metadata).get("source", "")),
-                str(json.loads(metadata).get("format", "")),
-                counts.get(name, 0),
-                content_hash,
-                path,
-                warning,
-            )
+            DocumentInfo(name, title, *_named(metadata), counts.get(name, 0), content_hash, path, warning)
             for name, title, metadata, content_hash, path, warning in rows
         ]
 
@@ -191,6 +173,12 @@ class Records:
         return groups
 
 
+def _named(metadata: str) -> tuple[str, str]:
+    """The source and the format of a document."""
+    known = json.loads(metadata)
+    return str(known.get("source", "")), str(known.get("format", ""))
+
+
 def passage_of(row: Sequence[Any]) -> Passage:
     """A passage from a row of `PASSAGE_COLUMNS`."""
     name, document_id, title, text, kind, start, end, heading, page, metadata, boxes = row
@@ -198,8 +186,3 @@ def passage_of(row: Sequence[Any]) -> Passage:
     own: Metadata = {} if metadata == "{}" else json.loads(metadata)
     places = () if boxes == "[]" else tuple(Box(*one) for one in json.loads(boxes))
     return Passage(name, document_id, title, text, kind, start, end, path, page, own, places)
-
-
-def _whole(section: list[Any]) -> list[Any]:
-    """The values of a section, as they are written now: earlier ones had no places."""
-    return section if len(section) > 6 else [*section, ()]

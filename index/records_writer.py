@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from index.documents import Document
+from index.documents import Document, section_values
 from index.query import Passage
 from index.records import PASSAGE_COLUMNS, FileRecord, embedding_key, passage_of
 from text.languages import ENGLISH, analysis
@@ -126,18 +126,6 @@ class RecordsWriter:
         """
         self.remove_document(document.id)
         language = analysis(self._language, document.text)
-        sections = [
-            (
-                section.heading,
-                section.start,
-                section.end,
-                section.page,
-                section.passage_id,
-                dict(section.metadata),
-                section.placed,
-            )
-            for section in document.sections
-        ]
         self._db.execute("BEGIN")
         self._db.execute(
             "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -146,7 +134,7 @@ class RecordsWriter:
                 path,
                 document.title,
                 document.text,
-                _json(sections),
+                _json(list(map(section_values, document.sections))),
                 _json(dict(document.metadata)),
                 document.verbatim,
                 document.content_hash,
@@ -196,7 +184,7 @@ class RecordsWriter:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=dict)
 
 
 def _values(passage: Passage, place: int, language: str) -> tuple[Any, ...]:

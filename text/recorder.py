@@ -92,24 +92,6 @@ class Recording:
 class Call:
     """A call that has begun. In `with` it is the current one there, and has ended behind it."""
 
-    __slots__ = (
-        "_began",
-        "_inputs",
-        "_output",
-        "_recording",
-        "_token",
-        "error",
-        "id",
-        "labels",
-        "message",
-        "name",
-        "parent",
-        "parts",
-        "seconds",
-        "source",
-        "values",
-    )
-
     def __init__(self, name: str, recording: Recording | None, parent: str = "", source: str = "") -> None:
         self.name = name
         self.parent = parent

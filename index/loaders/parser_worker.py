@@ -16,12 +16,12 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from index.documents import Document, Section
+from index.documents import Document, Section, section_values
 from index.errors import LoadError
 from index.loaders.sandbox import Limits
 
 _MEBIBYTE = 1 << 20
-_DOCUMENT, _SECTION = (attrgetter(*(field.name for field in fields(kind))) for kind in (Document, Section))
+_DOCUMENT = attrgetter(*(field.name for field in fields(Document)))
 
 
 def _serve(limits: Limits) -> None:
@@ -69,14 +69,14 @@ def _reply(
     reply: dict[str, Any] = {"warnings": warnings}
     reading: dict[str, Any] = {}
     if path.suffix.lower() == ".pdf":
-        from index.loaders.pdf import extracting
+        from index.loaders.pdf.composing import told
         from index.loaders.pdf.recognising import Recogniser
 
         # A page ends before the parent's patience does.
         page_seconds = 0.8 * limits.seconds
         reading["recogniser"] = Recogniser(tesseract, limits.ocr_languages, limits.ocr_seconds, page_seconds, working)
         if request["regions"]:
-            reading["keep"] = lambda content: reply.update(regions=extracting.regions(content))
+            reading["keep"] = lambda content: reply.update(regions=told(content.regions))
     try:
         reply["documents"] = load(
             path, document_id, float(request["max_file_mb"]), warnings.append, limits.layout, **reading
@@ -97,7 +97,7 @@ def _picture(path: Path, draw: tuple[int, int], max_file_mb: float) -> bytes:
 
 def _values(one: Document | Section) -> tuple[Any, ...]:
     """What it is made of, in order: far faster than `asdict`."""
-    found: tuple[Any, ...] = (_DOCUMENT if isinstance(one, Document) else _SECTION)(one)
+    found: tuple[Any, ...] = _DOCUMENT(one) if isinstance(one, Document) else section_values(one)
     return found
 
 

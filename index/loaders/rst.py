@@ -7,7 +7,7 @@ are known as far as their words go; an unknown directive stays as the source sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -255,30 +255,28 @@ def _teach_sphinx() -> None:
         match = _TARGET.match(target)
         return match[1] if match and match[1] else target.lstrip("~!")
 
-    def word_role(
-        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
-    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
-        return [nodes.Text(words(text.replace("\x00", "")))], []
+    def role(made: Callable[[str], nodes.Node]) -> Any:
+        """What a role's text becomes."""
 
-    def code_role(
-        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
-    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
-        shown = words(text.replace("\x00", ""))
-        return [nodes.literal(shown, shown)], []
+        def played(
+            name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
+        ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+            return [made(text.replace("\x00", ""))], []
 
-    def doc_role(
-        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
-    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
-        text = text.replace("\x00", "")
-        shown, named = words(text), text.rpartition("<")[2].rstrip(">")
-        return [nodes.reference(shown, shown, refuri=named)], []
+        return played
+
+    def code(text: str) -> nodes.Node:
+        return nodes.literal(words(text), words(text))
+
+    def linked(text: str) -> nodes.Node:
+        return nodes.reference(words(text), words(text), refuri=text.rpartition("<")[2].rstrip(">"))
 
     for names, directive in ((_DROPPED, Dropped), (_SPOKEN, Spoken), (_CODE, Code)):
         for name in names.split():
             directives.register_directive(name, directive)
     register: Any = roles.register_local_role  # its published type knows of references only
     for name in _CODE_ROLES.split():
-        register(name, code_role)
+        register(name, role(code))
     for name in _WORD_ROLES.split():
-        register(name, word_role)
-    register("doc", doc_role)
+        register(name, role(lambda text: nodes.Text(words(text))))
+    register("doc", role(linked))

@@ -34,12 +34,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from index.documents import Document, PlacedText, Section
+from index.documents import Document, section_of
 from index.errors import IndexingCancelled, LoadError
 from index.loaders.files import Layout
-from index.loaders.pictures import PageMissing, PagePicture
 
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
@@ -49,6 +48,18 @@ _MEBIBYTE = 1 << 20
 _NEEDED = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TESSDATA_PREFIX", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 )
+
+
+class PagePicture(NamedTuple):
+    """A page as PNG; its size in points is what boxes count in."""
+
+    png: bytes
+    width: float
+    height: float
+
+
+class PageMissing(LoadError):
+    """A document has no such page."""
 
 
 class ParserKilled(LoadError):
@@ -318,12 +329,7 @@ def _parsed(line: bytearray) -> Parsed | LoadError:
     if "error" in reply:
         return LoadError(str(reply["error"]))
     documents = [
-        Document(name, title, text, tuple(map(_section, sections)), *more)
+        Document(name, title, text, tuple(map(section_of, sections)), *more)
         for name, title, text, sections, *more in reply["documents"]
     ]
     return Parsed(documents, [str(one) for one in reply["warnings"]])
-
-
-def _section(values: Sequence[Any]) -> Section:
-    heading, start, end, page, passage_id, metadata, placed = values
-    return Section(tuple(heading), start, end, page, passage_id, metadata, tuple(PlacedText(*one) for one in placed))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.encoders import Vectors
-from index.errors import CollectionCorrupt, StorageError
+from index.errors import CollectionCorrupt
 from index.stores.protocol import Mask, Neighbours, Take
 
 FILE = "vectors.npy"
@@ -28,19 +28,12 @@ class ExactStore:
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         # Plain writes, not a memory map: a full disk is then an OSError instead of a signal that kills.
-        path = folder / FILE
-        try:
-            with path.open("wb") as file:
-                header = {"descr": "<f4", "fortran_order": False, "shape": (len(ids), dimension)}
-                np.lib.format.write_array_header_1_0(file, header)
-                for start in range(0, len(ids), _CHUNK):
-                    chunk = take(range(start, min(start + _CHUNK, len(ids))))
-                    file.write(np.ascontiguousarray(chunk, dtype="<f4").data)
-        except OSError as error:
-            raise StorageError(
-                f"writing {path} failed ({error}); the last good version still serves; "
-                "look for room on the disk and index again"
-            ) from error
+        with (folder / FILE).open("wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (len(ids), dimension)}
+            np.lib.format.write_array_header_1_0(file, header)
+            for start in range(0, len(ids), _CHUNK):
+                chunk = take(range(start, min(start + _CHUNK, len(ids))))
+                file.write(np.ascontiguousarray(chunk, dtype="<f4").data)
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMatrix:
         path = folder / FILE

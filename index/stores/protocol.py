@@ -63,7 +63,8 @@ class VectorStore(Protocol):
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
         """Write a new version, row `n` with the id `ids[n]`; there is at least one row.
 
-        Raises StorageError; what was written by then is deleted by the caller.
+        Raises StorageError, or OSError where its own files cannot be written; what was written by then is deleted by
+        the caller.
         """
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenVectors:

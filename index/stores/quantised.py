@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.encoders import Vectors
-from index.errors import CollectionCorrupt, StorageError
+from index.errors import CollectionCorrupt
 from index.stores.exact import ExactStore, OpenMatrix, best_places
 from index.stores.protocol import Mask, Neighbours, Take
 
@@ -41,13 +41,7 @@ class QuantisedStore(ExactStore):
             return vectors
 
         super().write(folder, ids, dimension, both)
-        try:
-            np.save(folder / FILE, np.concatenate(signs, axis=1))
-        except OSError as error:
-            raise StorageError(
-                f"writing {folder / FILE} failed ({error}); the last good version still serves; "
-                "look for room on the disk and index again"
-            ) from error
+        np.save(folder / FILE, np.concatenate(signs, axis=1))
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMatrix:
         matrix = np.asarray(super().open(folder, ids, dimension).matrix)

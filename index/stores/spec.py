@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from index.errors import StoreUnavailable
 from index.stores.protocol import VectorStore
 from text.plugins import PluginError, load_plugin
 
-BUILT_IN = ("exact", "quantised", "chroma", "milvus")
+_BUILT_IN = {"exact": "ExactStore", "quantised": "QuantisedStore", "chroma": "ChromaStore", "milvus": "MilvusStore"}
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 
@@ -35,24 +36,13 @@ EXACT = StoreSpec()
 
 def load_store(spec: StoreSpec) -> VectorStore:
     """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
-    if spec.name == "exact":
-        from index.stores.exact import ExactStore
-
-        return ExactStore()
-    if spec.name == "quantised":
-        from index.stores.quantised import QuantisedStore
-
-        return QuantisedStore()
-    if spec.name == "chroma":
-        from index.stores.chroma import ChromaStore
-
-        return ChromaStore(spec.url)
-    if spec.name == "milvus":
-        from index.stores.milvus import MilvusStore
-
-        return MilvusStore(spec.url)
+    store: VectorStore
+    if spec.name in _BUILT_IN:
+        made = getattr(import_module(f"index.stores.{spec.name}"), _BUILT_IN[spec.name])
+        store = made(spec.url) if spec.name in ("chroma", "milvus") else made()
+        return store
     try:
-        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=BUILT_IN)(spec.url)
+        store = load_plugin(GROUP, spec.name, kind="vector store", builtin=_BUILT_IN)(spec.url)
     except PluginError as error:
         raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
     return store

@@ -12,9 +12,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from index.errors import LoadError
-from index.loaders.pictures import PageMissing, PagePicture
 from index.loaders.reading import read_bytes
-from index.loaders.sandbox import Limits, shared_pool
+from index.loaders.sandbox import Limits, PageMissing, PagePicture, shared_pool
 from index.passages import boxes_of
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name

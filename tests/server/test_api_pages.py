@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from index.loaders.pictures import PagePicture
+from index.loaders.sandbox import PagePicture
 from server.chat.pictures import PictureCache
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from index.loaders.pictures import PagePicture
+from index.loaders.sandbox import PagePicture
 from server.chat.admission import Admission
 from server.chat.patience import Patience
 from server.chat.pictures import PictureMixin

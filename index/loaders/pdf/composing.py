@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from index.documents import PlacedText, Section
 from index.loaders.pdf.glyphs import Rectangle
@@ -73,6 +74,20 @@ def compose(regions: Sequence[Region], outline: Sequence[Heading]) -> Composed:
         path = [*(step for step in path if step[0] < level), (level, words)]
     writer.close(path)
     return Composed(writer.text, tuple(writer.sections), title)
+
+
+def told(regions: Sequence[Region]) -> list[dict[str, Any]]:
+    """Every region as JSON, for whoever checks it: kind, page from 1, box in points from the top left corner, text."""
+    mending = Mending([region for region in regions if region.kind not in DROPPED])
+    return [
+        {
+            "kind": region.kind,
+            "page": region.page,
+            "box": [round(value, 1) for value in region.box],
+            "text": mending.text(region),
+        }
+        for region in regions
+    ]
 
 
 class Mending:

@@ -1,5 +1,5 @@
 // The conversation: asking, the running turn, and what can be done with a turn afterwards.
-const { t, tn } = anaphora;
+const { make, t, tn } = anaphora;
 anaphora.translate(element);
 const part = (name) => element.querySelector(`[data-part="${name}"]`);
 const turns = part("turns"), scroll = part("scroll"), question = element.querySelector("#question");
@@ -198,16 +198,7 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   }
   part("welcome").replaceChildren();
   turns.querySelectorAll('[data-part="follow-ups"]').forEach((one) => one.replaceChildren());
-  const article = document.createElement("article");
-  article.className = "turn";
-  article.dataset.state = "running";
-  const asked = document.createElement("p");
-  asked.className = "asked";
-  asked.textContent = text;
-  const box = document.createElement("div");
-  box.className = "question";
-  box.append(asked);
-  article.append(box);
+  const article = make("article", null, { class: "turn", "data-state": "running" }, make("div", null, { class: "question" }, make("p", text, { class: "asked" })));
   turns.appendChild(article);
   if (instead) article.dataset.instead = instead;
   running = { stream, article, conversation, replaced };
@@ -287,32 +278,17 @@ function draw(picture) {
 function edit(article) {
   if (running) return;
   const box = article.querySelector(".question"), asked = article.querySelector(".asked");
-  const area = document.createElement("textarea");
-  area.className = "field edit";
+  const area = make("textarea", null, { class: "field edit", "aria-label": t("Edit the question") });
   area.value = asked.textContent;
-  area.setAttribute("aria-label", t("Edit the question"));
   const later = turns.children.length - [...turns.children].indexOf(article) - 1;
-  const row = document.createElement("div");
-  row.className = "row";
-  const note = document.createElement("span");
-  note.className = "note";
-  note.textContent = later ? tn("The turn after this one will stay with the version above.", "The %(num)s turns after this one will stay with the version above.", later) : "";
-  const again = document.createElement("button"), leave = document.createElement("button");
-  again.type = leave.type = "button";
-  again.className = "button primary";
-  leave.className = "button";
-  again.textContent = t("Ask again");
-  leave.textContent = t("Cancel");
-  row.append(note, leave, again);
-  const editor = document.createElement("div");
-  editor.className = "editor";
-  editor.append(area, row);
-  box.hidden = true;
-  box.after(editor);
+  const note = later ? tn("The turn after this one will stay with the version above.", "The %(num)s turns after this one will stay with the version above.", later) : "";
   const close = () => { editor.remove(); box.hidden = false; };
   const submit = () => { if (area.value.trim()) ask(area.value, { place: article }); };
-  leave.onclick = close;
-  again.onclick = submit;
+  const editor = make("div", null, { class: "editor" }, area, make("div", null, { class: "row" }, make("span", note, { class: "note" }),
+    make("button", t("Cancel"), { type: "button", class: "button", onclick: close }),
+    make("button", t("Ask again"), { type: "button", class: "button primary", onclick: submit })));
+  box.hidden = true;
+  box.after(editor);
   area.onkeydown = (event) => {
     if (event.key === "Escape") { event.stopPropagation(); close(); }
     else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); submit(); }

@@ -21,6 +21,19 @@
     return template.content;
   }
 
+  // `make("p", "text", {class: "note", title: "…", onclick: f}, child, …)`; a text is never markup.
+  function make(name, text, more = {}, ...children) {
+    const made = document.createElement(name);
+    if (text !== undefined && text !== null) made.textContent = text;
+    for (const [key, value] of Object.entries(more)) {
+      if (key.startsWith("on")) made[key] = value;
+      else if (value === true) made.setAttribute(key, "");
+      else if (value !== false && value !== undefined && value !== null) made.setAttribute(key, value);
+    }
+    made.append(...children.filter((one) => one !== null && one !== undefined));
+    return made;
+  }
+
   // Make `old` look like `fresh` with the fewest changes, so that open disclosures, the selection
   // and what is being typed survive. `data-keep` names attributes that belong to the reader.
   function morphChildren(old, fresh) {
@@ -81,7 +94,7 @@
     element: (html) => parse(html).firstElementChild,
     emit: (name, detail) => document.dispatchEvent(new CustomEvent("anaphora:" + name, { detail })),
     on: (name, handler) => document.addEventListener("anaphora:" + name, (event) => handler(event.detail || {})),
-    language, t, tn, translate,
+    language, make, t, tn, translate,
     // The language that somebody chose stays chosen in this browser.
     speak(language) {
       document.cookie = `anaphora-language=${language}; path=/; max-age=31536000; samesite=lax`;
@@ -120,28 +133,31 @@
     },
     // Each message stands for a while, below those before it; `undo` is offered as a button. Gives what takes it away.
     toast(text, undo) {
-      let toasts = document.querySelector(".toasts");
-      if (!toasts) {
-        toasts = document.createElement("section");
-        toasts.className = "toasts";
-        toasts.setAttribute("aria-label", t("Messages"));
-        document.body.appendChild(toasts);
-      }
+      const toasts = document.querySelector(".toasts") || document.body.appendChild(make("section", null, { class: "toasts", "aria-label": t("Messages") }));
       [...toasts.children].filter((old) => !undo && old.textContent === text).forEach((old) => old.remove());
-      const toast = document.createElement("div");
-      toast.className = "toast";
-      toast.setAttribute("role", undo ? "status" : "alert");
-      toast.textContent = text;
-      if (undo) {
-        const button = document.createElement("button");
-        button.type = "button";
-        button.textContent = t("Undo");
-        button.onclick = () => { toast.remove(); undo(); };
-        toast.append(" ", button);
-      }
-      toasts.appendChild(toast);
+      const toast = toasts.appendChild(make("div", text, { class: "toast", role: undo ? "status" : "alert" }));
+      if (undo) toast.append(" ", make("button", t("Undo"), { type: "button", onclick: () => { toast.remove(); undo(); } }));
       setTimeout(() => toast.remove(), 8000);
       return () => toast.remove();
+    },
+    // What is gone from a list at once, and from the server when nobody has undone that for a while: `remove` does it,
+    // and for who leaves the page a request to `address`. `undone` is called for what stays, `gone` for what does not.
+    leaving() {
+      const waiting = new Map();
+      const taken = (id) => {
+        const one = waiting.get(id);
+        clearTimeout(one?.timer);
+        waiting.delete(id);
+        return one;
+      };
+      addEventListener("pagehide", () => [...waiting.keys()].forEach((id) => fetch(taken(id).address, { method: "DELETE", keepalive: true })));
+      return {
+        has: (id) => waiting.has(id),
+        add(id, address, text, remove, undone, gone) {
+          waiting.set(id, { address, timer: setTimeout(() => remove().then(() => { waiting.delete(id); gone(); }), 8000) });
+          anaphora.toast(text, () => taken(id) && undone());
+        },
+      };
     },
     toggleTheme() {
       const next = root.dataset.theme === "dark" ? "light" : "dark";

@@ -8,8 +8,7 @@ const files = element.querySelector("#files");
 let current = null;
 let jobs = {};
 let watching = false;
-const leaving = new Map(); // conversations to be deleted soon, unless that is undone: their timers
-const UNDONE_WITHIN = 8000;
+const leaving = anaphora.leaving(); // conversations to be deleted soon, unless that is undone
 let adding = false; // whether the role allows files to be added
 
 async function list() {
@@ -60,11 +59,8 @@ function warn() {
 
 function rename(row) {
   const link = row.querySelector("a");
-  const input = document.createElement("input");
-  input.className = "field rename";
+  const input = anaphora.make("input", null, { class: "field rename", maxlength: 200, "aria-label": t("New title") });
   input.value = link.querySelector(".title").textContent;
-  input.maxLength = 200;
-  input.setAttribute("aria-label", t("New title"));
   link.hidden = true;
   row.prepend(input);
   input.select();
@@ -87,33 +83,15 @@ function rename(row) {
   input.addEventListener("blur", () => end(true));
   input.focus();
 }
-// A conversation is gone from the list at once, and from the server when nobody has undone that for a while.
 function remove(row) {
   const id = row.dataset.conversation, here = id === current;
-  leaving.set(id, setTimeout(() => removed(id), UNDONE_WITHIN));
+  const address = new URL(`v1/conversations/${encodeURIComponent(id)}`, document.baseURI);
+  const undone = () => { mark(); if (here) anaphora.emit("open", { id }); };
+  const gone = () => { anaphora.share({ conversation: id }); list(); };
+  leaving.add(id, address, t("The conversation is deleted."), () => anaphora.call(server, "delete_conversation", { id }), undone, gone);
   if (here) anaphora.emit("new");
   mark();
-  anaphora.toast(t("The conversation is deleted."), () => {
-    clearTimeout(leaving.get(id));
-    if (!leaving.delete(id)) return;
-    mark();
-    if (here) anaphora.emit("open", { id });
-  });
 }
-async function removed(id) {
-  await anaphora.call(server, "delete_conversation", { id });
-  leaving.delete(id);
-  anaphora.share({ conversation: id });
-  list();
-}
-// Who leaves the page has not undone it.
-addEventListener("pagehide", () => {
-  for (const [id, timer] of leaving) {
-    clearTimeout(timer);
-    fetch(new URL(`v1/conversations/${encodeURIComponent(id)}`, document.baseURI), { method: "DELETE", keepalive: true });
-  }
-  leaving.clear();
-});
 
 // One file into a collection by the server's API; `told` hears which share has been sent. Gives the job, or why not.
 function transfer(file, told) {
@@ -133,18 +111,9 @@ function transfer(file, told) {
 }
 async function send(chosen) {
   for (const file of chosen) {
-    const row = document.createElement("div");
-    row.className = "job sending";
-    const words = document.createElement("p"), name = document.createElement("span"), sent = document.createElement("span");
-    name.className = "name";
-    name.textContent = file.name;
-    sent.className = "meta";
-    sent.textContent = t("sending");
-    words.append(name, sent);
-    const bar = document.createElement("progress");
-    bar.max = 1;
-    bar.setAttribute("aria-label", t("Sending %(name)s", { name: file.name }));
-    row.append(words, bar);
+    const sent = anaphora.make("span", t("sending"), { class: "meta" }), name = anaphora.make("span", file.name, { class: "name" });
+    const bar = anaphora.make("progress", null, { max: 1, "aria-label": t("Sending %(name)s", { name: file.name }) });
+    const row = anaphora.make("div", null, { class: "job sending" }, anaphora.make("p", null, {}, name, sent), bar);
     part("jobs").before(row);
     try {
       const job = await transfer(file, (share) => {

@@ -27,18 +27,7 @@ const bench = {
       return null;
     }
   },
-  // `element("p", "text", {class: "note", title: "…", onclick: f}, child, …)`; a text is never markup.
-  element(name, text, more = {}, ...children) {
-    const made = document.createElement(name);
-    if (text !== undefined && text !== null) made.textContent = text;
-    for (const [key, value] of Object.entries(more)) {
-      if (key.startsWith("on")) made[key] = value;
-      else if (value === true) made.setAttribute(key, "");
-      else if (value !== false && value !== undefined && value !== null) made.setAttribute(key, value);
-    }
-    made.append(...children.filter((one) => one !== null && one !== undefined));
-    return made;
-  },
+  element: anaphora.make,
   // A table of texts and elements; columns of numbers stand to the right. A row that is a list may be an element, too.
   table(head, rows, { numbers = [], label } = {}) {
     const cell = (kind, value, n, more = {}) =>

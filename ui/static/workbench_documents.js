@@ -1,7 +1,7 @@
 // The documents of a collection: what is indexed, what could not be, and what may be done about it.
-const PAGE = 50, UNDONE_WITHIN = 8000, PREVIEW = 20000;
+const PAGE = 50, PREVIEW = 20000;
 const [collection, find, files] = ["collection", "find", "files"].map(bench.part);
-const leaving = new Map(); // documents to be deleted soon, unless that is undone: their timers
+const leaving = anaphora.leaving(); // documents to be deleted soon, unless that is undone
 let collections = [], documents = [], jobs = [], page = 0, target = "";
 const place = (name = collection.value) => `/v1/collections/${encodeURIComponent(name)}`;
 const path = (id) => id.split("/").map(encodeURIComponent).join("/");
@@ -133,23 +133,11 @@ async function send(chosen, name) {
   jobs = [{ state: "queued", files: [] }];
   await load(name);
 }
-// A document is gone from the list at once, and from the server when nobody has undone that for a while.
 function remove(one) {
   const name = collection.value, address = `${place(name)}/documents/${path(one.id)}`;
-  leaving.set(one.id, { address, timer: setTimeout(async () => { await bench.tried("DELETE", address); leaving.delete(one.id); if (name === collection.value) show(); }, UNDONE_WITHIN) });
+  leaving.add(one.id, address, "The document is deleted.", () => bench.tried("DELETE", address), draw, () => name === collection.value && show());
   draw();
-  anaphora.toast("The document is deleted.", () => {
-    clearTimeout(leaving.get(one.id)?.timer);
-    if (leaving.delete(one.id)) draw();
-  });
 }
-addEventListener("pagehide", () => {
-  for (const { address, timer } of leaving.values()) {
-    clearTimeout(timer);
-    fetch(address, { method: "DELETE", keepalive: true });
-  }
-  leaving.clear();
-});
 
 async function read(one) {
   const box = bench.part("reader"), body = bench.element("div");

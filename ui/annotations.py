@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from itertools import pairwise
 from typing import TypeAlias
 
 from markupsafe import Markup, escape
@@ -146,9 +145,13 @@ def _outside(addresses: Sequence[tuple[int, int]], at: int) -> int:
 
 
 class Marked:
-    """A text with its annotations, ready for Markdown (`source`) and back (`apply`)."""
+    """A text with its annotations, ready for Markdown (`source`) and back (`apply`).
 
-    def __init__(self, text: str, annotations: Sequence[Annotation]) -> None:
+    In a `plain` text markers stand where marks begin and end, for it is only escaped.
+    """
+
+    def __init__(self, text: str, annotations: Sequence[Annotation], *, plain: bool = False) -> None:
+        self._plain = plain
         self._marks = bounded(annotations, len(text))
         free = [char for char in DELIMITERS if char not in text]
         if len(free) < 2:
@@ -161,15 +164,17 @@ class Marked:
     def _insert(self, text: str) -> str:
         # Position, order at the same position (ends before starts), kind, index, characters replaced.
         places: list[tuple[int, int, str, int, int]] = []
-        addresses = [found.span() for found in _ADDRESS.finditer(text)]
+        addresses = [] if self._plain else [found.span() for found in _ADDRESS.finditer(text)]
         for index, mark in enumerate(self._marks):
             if isinstance(mark, Chip):
                 # In a line that is nothing but markup (what opens an admonition, say) its text stays as it is.
-                if _outside(addresses, mark.start) == mark.start and not _is_markup(text, mark.start):
+                if self._plain or (_outside(addresses, mark.start) == mark.start and not _is_markup(text, mark.start)):
                     places.append((mark.start, 1, "x", index, mark.end - mark.start))
                 continue
-            start = _outside(addresses, _settle_start(text, mark.start, mark.end))
-            end = _outside(addresses, _settle_end(text, mark.end, start))
+            start, end = mark.start, mark.end
+            if not self._plain:
+                start = _outside(addresses, _settle_start(text, start, end))
+                end = _outside(addresses, _settle_end(text, end, start))
             if start < end:
                 places += [(start, 2, "s", index, 0), (end, 0, "e", index, 0)]
         pieces: list[str] = []
@@ -261,26 +266,3 @@ def chip_html(chip: Chip) -> Markup:
         key=chip.key,
         label=f"{chip.label} ({_ATTRIBUTED})" if chip.attributed else chip.label,
     )
-
-
-def annotate_plain(text: str, annotations: Sequence[Annotation]) -> Markup:
-    """`text` escaped, with its annotations; line breaks are left to the style sheet."""
-    marks = bounded(annotations, len(text))
-    borders = sorted({0, len(text), *(border for mark in marks for border in (mark.start, mark.end))})
-    pieces: list[Markup] = []
-    shown: set[int] = set()
-    for start, end in pairwise(borders):
-        around = [(index, mark) for index, mark in enumerate(marks) if mark.start <= start and end <= mark.end]
-        chip = next((mark for _, mark in around if isinstance(mark, Chip)), None)
-        if chip is not None:
-            if chip.start == start:
-                pieces.append(chip_html(chip))
-            continue
-        opened, closed = "", ""
-        for index, mark in around:
-            if not isinstance(mark, Chip):
-                opened += _start_tag(mark, first=index not in shown)
-                closed = _end_tag(mark) + closed
-                shown.add(index)
-        pieces.append(Markup(opened) + escape(text[start:end]) + Markup(closed))
-    return Markup("").join(pieces)

@@ -54,8 +54,8 @@ def build(service: ChatService) -> gr.Blocks:
     def disconnect(request: gr.Request) -> None:
         live.disconnect(_tab(request))
 
-    def calls(*names: str) -> list[Callable[..., Awaitable[Answer]]]:
-        return [call(name) for name in names]
+    def calls(names: str) -> list[Callable[..., Awaitable[Answer]]]:
+        return [call(name) for name in names.split()]
 
     def call(name: str) -> Callable[..., Awaitable[Answer]]:
         """The call of that name, of whoever makes it."""
@@ -74,11 +74,7 @@ def build(service: ChatService) -> gr.Blocks:
             apply_default_css=False,
             elem_id="rail",
             server_functions=calls(
-                "list_conversations",
-                "rename_conversation",
-                "delete_conversation",
-                "list_collections",
-                "watch_jobs",
+                "list_conversations rename_conversation delete_conversation list_collections watch_jobs"
             ),
         )
         chat = gr.HTML(
@@ -88,16 +84,7 @@ def build(service: ChatService) -> gr.Blocks:
             elem_id="chat",
             server_functions=[
                 stop,
-                *calls(
-                    "open_conversation",
-                    "show_version",
-                    "choose_model",
-                    "share",
-                    "unshare",
-                    "welcome",
-                    "rate",
-                    "follow_ups",
-                ),
+                *calls("open_conversation show_version choose_model share unshare welcome rate follow_ups"),
             ],
         )
         gr.HTML(
@@ -105,7 +92,7 @@ def build(service: ChatService) -> gr.Blocks:
             js_on_load=static("panel.js"),
             apply_default_css=False,
             elem_id="panel",
-            server_functions=calls("read_document", "make_readable", "why_source", "why_linked"),
+            server_functions=calls("read_document make_readable why_source why_linked"),
         )
         chat.ask(
             answer,

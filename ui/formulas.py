@@ -24,32 +24,10 @@ from ui.annotations import DELIMITERS
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-ELEMENTS = frozenset(
-    [
-        "math",
-        "mrow",
-        "mi",
-        "mn",
-        "mo",
-        "mtext",
-        "mspace",
-        "msup",
-        "msub",
-        "msubsup",
-        "mfrac",
-        "msqrt",
-        "mroot",
-        "mover",
-        "munder",
-        "munderover",
-        "mtable",
-        "mtr",
-        "mtd",
-        "mstyle",
-        "mpadded",
-        "mphantom",
-    ]
-)
+ELEMENTS = frozenset({
+    "math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mfrac", "msqrt", "mroot", "mover",
+    "munder", "munderover", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom",
+})  # fmt: skip
 ATTRIBUTES = frozenset(("display", "mathvariant", "stretchy", "displaystyle", "scriptlevel", "accent"))
 _VALUE = re.compile(r"[a-z0-9.+ -]{1,24}")
 _LONGEST = 1000
@@ -88,14 +66,7 @@ def _set(latex: str, block: bool) -> str:
     from latex2mathml import converter, exceptions
 
     kinds = (kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception))
-    unreadable: tuple[type[Exception], ...] = (
-        *kinds,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    )
+    unreadable = (*kinds, LookupError, ValueError, TypeError, AttributeError, RecursionError)
     try:
         made = converter.convert_to_element(latex, display="block" if block else "inline")
     except unreadable:

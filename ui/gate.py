@@ -15,6 +15,7 @@ from collections.abc import Callable
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -67,13 +68,10 @@ class PageGate:
 
     async def _call(self, scope: Scope, receive: Receive, send: Send, own: str) -> None:
         """Hand on a call; its body is read here, within the door's limit, as its session stands in it."""
-        body, more = b"", True
-        while more:
-            part = await receive()
-            if part["type"] == "http.disconnect":
-                return
-            body += part.get("body", b"")
-            more = part.get("more_body", False)
+        try:
+            body = await Request(scope, receive).body()
+        except ClientDisconnect:
+            return
         if body:
             try:
                 asked = json.loads(body)

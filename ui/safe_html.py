@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 from text.translation import gettext
 from text.unsafe import is_showable, masked
 from ui import admonitions, formulas, markup
-from ui.annotations import Annotation, Marked, annotate_plain
+from ui.annotations import Annotation, Marked
 
 LONGEST = 60_000
 """Characters of one text that are rendered; the rest is cut with a note."""
@@ -176,7 +176,8 @@ def render_markdown(
 def render_plain(text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False) -> Markup:
     """Text as it stands, escaped, with `annotations`; `flowing` text (a PDF's) breaks lines at paragraphs only."""
     shown, note = _cut(masked(text))
-    html = annotate_plain(shown, annotations)
+    marked = Marked(shown, annotations, plain=True)
+    html = marked.apply(str(escape(marked.source)))
     if flowing:
         return Markup('<div class="plain flowing">{}</div>').format(Markup(_PARAGRAPH.sub("<br><br>", html))) + note
     return Markup('<div class="plain">{}</div>').format(html) + note

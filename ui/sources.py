@@ -69,10 +69,11 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
-    """A quote of a source that can be made readable: its place in the document."""
+    """A sentence's place in its document, and the page's own address of it where that is asked for."""
 
     start: int
     end: int
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +214,6 @@ def readable_html(made: StandaloneView) -> Markup:
     return render("readable.html", made=made, parts=parts, original=original)
 
 
-@dataclass(frozen=True, slots=True)
-class _Linked:
-    """A sentence's place in its document, and its address."""
-
-    start: int
-    end: int
-    link: str
-
-
 def why_html(found: WhyView) -> Markup:
     """The sentences of a source that bear on a citing one, each with a way to its place."""
     shown = [
@@ -229,7 +221,7 @@ def why_html(found: WhyView) -> Markup:
             masked(one.text),
             one.supported,
             [
-                _Linked(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
+                QuotePlace(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
                 for at in one.places
             ],
         )

@@ -6,16 +6,21 @@ Templates decide how things look; what they are given is plain text (escaped her
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.responses import HTMLResponse
 
 from text.translation import RIGHT_TO_LEFT, form, gettext, spoken
 
 FOLDER = Path(__file__).parent
+NO_STORE: Mapping[str, str] = MappingProxyType({"Cache-Control": "no-store"})
 
 
 def duration(seconds: float) -> str:
@@ -56,6 +61,22 @@ def _environment() -> Environment:
 def render(name: str, **values: Any) -> Markup:
     """The template `pages/<name>` with `values`."""
     return Markup(_environment().get_template(name).render(**values))
+
+
+def page(
+    name: str, allowed: Mapping[str, str], *, status: int = 200, headers: Mapping[str, str] = NO_STORE, **values: Any
+) -> HTMLResponse:
+    """A template that is a page of its own: it runs the script and the style in it, by their `nonce`, and nothing else.
+
+    `allowed` are further directives of its Content-Security-Policy, or others in their place.
+    """
+    nonce = secrets.token_urlsafe(16)
+    own = f"'nonce-{nonce}'"
+    policy = {"default-src": "'none'", "script-src": own, "style-src": own, "base-uri": "'none'"}
+    policy |= {"form-action": "'none'", "frame-ancestors": "'none'", **allowed}
+    said = "; ".join(f"{name} {value}" for name, value in policy.items())
+    sent = {"Content-Security-Policy": said, **headers}
+    return HTMLResponse(render(name, nonce=nonce, **values), status, headers=sent)
 
 
 @cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from server.chat import ChatService, Principal, ReplayChanges, Trace, differences, trace_calls
-from ui.templates import render, static
+from ui.templates import page, static
 
 _WEIGHT = re.compile(r"\d{1,4}(\.\d{0,6})?|\.\d{1,6}", re.ASCII)
 
@@ -76,11 +75,13 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             for leg, weights in service.settings.retrieval.legs.model_dump().items()
             if isinstance(weights, dict)
         }
-        nonce = secrets.token_urlsafe(16)
         # Within an element no text may end it.
         data = json.dumps(rows, ensure_ascii=False).replace("<", "\\u003c")
-        page = render(
+        return page(
             "trace.html",
+            {"img-src": "'self'", "form-action": "'self'"},
+            # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
+            headers={"Cache-Control": "no-store", "Referrer-Policy": "same-origin"},
             trace=trace,
             right=right,
             replayed=sent is not None,
@@ -90,17 +91,9 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             models=[*service.settings.llm.choices, "none"],
             cases=acting.may("server"),
             calls=len(rows),
-            nonce=nonce,
             data=Markup(data),
             style=Markup(static("trace.css")),
             script=Markup(static("trace.js")),
         )
-        policy = (
-            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self'; "
-            "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-        )
-        # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
-        headers = {"Content-Security-Policy": policy, "Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
-        return HTMLResponse(page, headers=headers)
 
     app.include_router(router)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
@@ -121,35 +121,35 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     return Decision("", gettext("The question was searched as typed.") + sure + by)
 
 
+@dataclass
 class TurnView:
     """What is known of a turn. `key` is unique on the page; `id` is there once the turn is kept."""
 
-    def __init__(self, key: str, question: str, collection: str, search_for: str | None = None) -> None:
-        self.key = key
-        self.id: str | None = None
-        self.question = question
-        self.collection = collection
-        self.search_for = search_for
-        self.rewrite: RewriteEvent | None = None
-        self.evidence: EvidenceEvent | None = None
-        self.nearest: list[Quotation] = []
-        self.step: StepEvent | None = None
-        self.text = ""
-        self.citations: list[CitationEvent] = []
-        self.support: list[SupportEvent] = []
-        self.done: DoneEvent | None = None
-        self.error: ErrorEvent | None = None
-        self.feedback: Feedback | None = None
-        self.problem = ""
-        self.state = "running"
-        self.traced = False
-        """Whether whoever looks may see its trace."""
-        self.ratable = True
-        """Whether whoever looks may rate it."""
-        self.own = True
-        """Whether whoever looks may ask it anew."""
-        self.versions: Sequence[str] = ()
-        """The versions of the turn, oldest first."""
+    key: str
+    question: str
+    collection: str
+    search_for: str | None = None
+    id: str | None = None
+    rewrite: RewriteEvent | None = None
+    evidence: EvidenceEvent | None = None
+    nearest: list[Quotation] = field(default_factory=list)
+    step: StepEvent | None = None
+    text: str = ""
+    citations: list[CitationEvent] = field(default_factory=list)
+    support: list[SupportEvent] = field(default_factory=list)
+    done: DoneEvent | None = None
+    error: ErrorEvent | None = None
+    feedback: Feedback | None = None
+    problem: str = ""
+    state: str = "running"
+    traced: bool = False
+    """Whether whoever looks may see its trace."""
+    ratable: bool = True
+    """Whether whoever looks may rate it."""
+    own: bool = True
+    """Whether whoever looks may ask it anew."""
+    versions: Sequence[str] = ()
+    """The versions of the turn, oldest first."""
 
     @classmethod
     def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True, traced: bool = False) -> TurnView:
@@ -271,19 +271,8 @@ class TurnView:
 
 def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:
     """A citation of a passage as a whole, with no sentence singled out."""
-    return CitationEvent(
-        n=passage.n,
-        passage_id=passage.passage_id,
-        document_id=passage.document_id,
-        title=passage.title,
-        heading=passage.heading,
-        page=passage.page,
-        quote="",
-        start=passage.start,
-        end=passage.start,
-        answer_start=marker.start(),
-        answer_end=marker.end(),
-    )
+    same = passage.model_dump(include={"n", "passage_id", "document_id", "title", "heading", "page", "start"})
+    return CitationEvent(**same, end=passage.start, quote="", answer_start=marker.start(), answer_end=marker.end())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from xml.parsers.expat import ExpatError
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders.html import to_markdown
-from index.loaders.markdown import outline
-from index.loaders.reading import MEBIBYTE, read_bytes, title_from_name
+from index.loaders.html import from_html
+from index.loaders.reading import MEBIBYTE, read_bytes
 
 _MAX_MEMBERS = 10_000
 _MAX_XML = 128 * MEBIBYTE
@@ -44,13 +43,8 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             f"{path.name} is broken: it is no DOCX that can be read ({type(error).__name__}: {error}); "
             "open it in a word processor and save it anew"
         ) from error
-    page = to_markdown(html, path.name)
-    structure = outline(page.text)
-    if not structure.sections:
-        raise LoadError(f"{path.name} holds no text, only pictures or nothing: index a version with text")
-    title = structure.title or title_from_name(path.name)
-    metadata = {**page.metadata, "source": document_id, "format": "docx"}
-    return [Document(document_id, title, page.text, structure.sections, metadata)]
+    nothing = "holds no text, only pictures or nothing: index a version with text"
+    return from_html(html, document_id, path, "docx", nothing)
 
 
 def _check(data: bytes, name: str) -> None:

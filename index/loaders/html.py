@@ -2,7 +2,7 @@
 
 Scripts, navigation, footers, forms and what a reader cannot see are left out; headings, lists, tables
 and code stay. Links and emphasis become their words. `Document.text` is that Markdown, and its
-offsets point into it, not into the page. `to_markdown` also serves formats that come as HTML. Trees, and how they
+offsets point into it, not into the page. `from_html` serves formats that come as HTML. Trees, and how they
 become Markdown, are `index.loaders.html_tree`'s.
 """
 
@@ -61,22 +61,27 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     page_title = one_line(soup.title.get_text()) if soup.title else ""
     canonical = soup.find("link", rel="canonical")
     address = web_address(canonical.get("href")) if canonical else ""
-    page = markdown(_main_part(soup))
+    nothing = "shows no text: it is empty or filled by scripts; save the page as a browser shows it"
+    metadata = {"source": address or document_id, "format": "html"}
+    return _document(markdown(_main_part(soup)), document_id, path, metadata, nothing, page_title)
+
+
+def from_html(html: str, document_id: str, path: Path, kind: str, nothing: str) -> list[Document]:
+    """The document of a file of another format, given as a whole HTML document; its head, its table of contents and
+    what cannot be seen are left out. Raises LoadError, in the words `nothing` where there is no text."""
+    soup = parse(html, path.name)
+    take_out(outermost(soup, lambda tag: tag.name == "nav" or _is_unseen(tag)))
+    return _document(markdown(soup), document_id, path, {"source": document_id, "format": kind}, nothing)
+
+
+def _document(
+    page: Written, document_id: str, path: Path, metadata: dict[str, str], nothing: str, title: str = ""
+) -> list[Document]:
     structure = outline(page.text)
     if not structure.sections:
-        raise LoadError(
-            f"{path.name} shows no text: it is empty or filled by scripts; save the page as a browser shows it"
-        )
-    title = structure.title or page_title or title_from_name(path.name)
-    metadata = {**page.metadata, "source": address or document_id, "format": "html"}
-    return [Document(document_id, title, page.text, structure.sections, metadata)]
-
-
-def to_markdown(html: str, name: str) -> Written:
-    """A whole HTML document as Markdown; its head, its table of contents and what cannot be seen left out."""
-    soup = parse(html, name)
-    take_out(outermost(soup, lambda tag: tag.name == "nav" or _is_unseen(tag)))
-    return markdown(soup)
+        raise LoadError(f"{path.name} {nothing}")
+    title = structure.title or title or title_from_name(path.name)
+    return [Document(document_id, title, page.text, structure.sections, {**page.metadata, **metadata})]
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:

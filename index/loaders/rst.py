@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders.html import to_markdown
-from index.loaders.markdown import outline
-from index.loaders.reading import read_text, title_from_name
+from index.loaders.html import from_html
+from index.loaders.reading import read_text
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -58,13 +57,8 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             f"{path.name} has a line of {longest} characters, more than reStructuredText is read with ({_MAX_LINE}): "
             "break the line, or rename the file to .txt"
         )
-    page = to_markdown(_html(text, path.name), path.name)
-    structure = outline(page.text)
-    if not structure.sections:
-        raise LoadError(f"{path.name} holds no text besides directives: fill it or exclude it")
-    title = structure.title or title_from_name(path.name)
-    metadata = {**page.metadata, "source": document_id, "format": "rst"}
-    return [Document(document_id, title, page.text, structure.sections, metadata)]
+    nothing = "holds no text besides directives: fill it or exclude it"
+    return from_html(_html(text, path.name), document_id, path, "rst", nothing)
 
 
 def _html(source: str, name: str) -> str:

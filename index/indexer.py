@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from index.documents import Document
 from index.encoders import Encoder
-from index.errors import DocumentNotFound, LoadError
+from index.errors import CollectionNotFound, DocumentNotFound, LoadError
 from index.loaders import SourceFile, walk
 from index.loaders.addresses import addressed
 from index.loaders.sandbox import Limits, shared_pool
@@ -26,13 +26,14 @@ from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.versions import CollectionFolder
 from index.workers import Workers
-from index.writer import Cancelled, IndexProgress, Report, VersionWriter
+from index.writer import Cancelled, IndexProgress, Report, VersionWriter, remove_versions
 
 __all__ = [
     "FileStatus",
     "IndexProgress",
     "IndexReport",
     "delete_documents",
+    "erase_documents",
     "index_documents",
     "index_paths",
 ]
@@ -199,6 +200,25 @@ def delete_documents(
                 writer.staged.remove_file(path)
             files.append(FileStatus(path, document_id, "deleted"))
         return _finish(writer, files, bool(files), began)
+
+
+def erase_documents(
+    root: Path, name: str, document_ids: Sequence[str], encoder: Encoder, *, store: StoreSpec = EXACT
+) -> None:
+    """Remove documents so that no file of the collection holds their words: every version but the new one goes too.
+
+    So do vectors that an unfinished run left. Whoever reads an older version keeps it in memory until it looks for a
+    newer one. Raises CollectionNotFound, DocumentNotFound (nothing is changed then), CollectionLocked or StorageError.
+    """
+    delete_documents(root, name, document_ids, encoder, store=store)
+    folder = CollectionFolder(root, name)
+    serving = folder.named()
+    if not serving:
+        raise CollectionNotFound(f"there is no collection {name!r} in {root}")
+    with folder.writing():
+        remove_versions([path for path in folder.versions.iterdir() if path.name != serving], folder, store)
+        for path in folder.path.glob(f"{folder.journal.name}*"):
+            path.unlink(missing_ok=True)
 
 
 def _finish(writer: VersionWriter, files: list[FileStatus], changed: bool, began: float) -> IndexReport:

@@ -1,6 +1,6 @@
 """Erasing a person or a document from a home, and proving it by looking for their words in every file there.
 
-What the index and the store have to forget is theirs to know (`index.erasing`, `server.store.erasing`); this module
+What the index and the store have to forget is theirs to know (`index.indexer`, `server.store.erasing`); this module
 joins them in an order that can be repeated after a crash, and looks afterwards. Files outside the home are not
 touched: backups, folders that were indexed, what a language model server remembers.
 """
@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 
 from index.collection import Collection
 from index.encoders import Encoder
-from index.erasing import erase_documents
 from index.errors import DocumentNotFound
+from index.indexer import erase_documents
 from index.versions import CollectionFolder
 from server.access.audit import at_terminal, entry
 from server.chat.uploads import Uploads

@@ -87,7 +87,7 @@ def _reply(
 
 
 def _picture(path: Path, draw: tuple[int, int], max_file_mb: float) -> bytes:
-    from index.loaders.pdf.drawing import drawn
+    from index.loaders.pdf.loading import drawn
 
     try:
         return json.dumps(drawn(path, *draw, int(max_file_mb * _MEBIBYTE))).encode()

@@ -1,7 +1,9 @@
-"""The PDF loader: a file to a document, by the regions of its pages."""
+"""The PDF loader: a file to a document, by the regions of its pages; and a page as a picture."""
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _MAX_PAGES = 10_000
+_MOST_PIXELS = 8_000_000
 _MAX_BOOKMARKS = 5_000
 _MAX_CHARACTERS = 64_000_000
 _PAGE_NAME = re.compile(r"(?i)page\s*\d+")
@@ -108,6 +111,25 @@ def read(path: Path, max_bytes: int) -> PdfContent:
     """The regions of a file. Raises LoadError."""
     with opened_pdf(path, max_bytes) as pdf:
         return _content(pdf, path.name, Recogniser())
+
+
+def drawn(path: Path, page: int, width: int, max_bytes: int) -> dict[str, object]:
+    """The page of this number, from 1, as a picture so many pixels wide, as JSON. Raises LoadError."""
+    import pypdfium2
+
+    with opened_pdf(path, max_bytes) as pdf:
+        if not 1 <= page <= len(pdf):
+            return {"missing": f"{path.name} has {len(pdf)} pages, and none of number {page}"}
+        try:
+            sheet = pdf[page - 1]
+            across, down = sheet.get_size()
+            scale = min(width / across, (_MOST_PIXELS / (across * down)) ** 0.5)
+            image = sheet.render(scale=scale, may_draw_forms=False).to_pil()
+        except pypdfium2.PdfiumError as error:
+            raise LoadError(f"{path.name}: page {page} cannot be drawn ({error})") from error
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return {"png": base64.b64encode(buffer.getvalue()).decode(), "width": across, "height": down}
 
 
 @contextmanager

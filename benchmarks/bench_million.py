@@ -150,7 +150,7 @@ def vectors(args: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     ids = [str(row) for row in range(args.vectors_only or args.passages)]
     began = time.process_time()
-    load_store(QUANTISED).write(folder, ids, encoder.dimension, lambda rows: encoder.encode([""] * len(rows)), None)
+    load_store(QUANTISED).write(folder, ids, encoder.dimension, lambda rows: encoder.encode([""] * len(rows)))
     built = time.process_time() - began
     before, times, common = memory("Anon"), Times(cpu=args.cpu), []
     quantised, exact = (load_store(StoreSpec(name)).open(folder, ids, encoder.dimension)

@@ -80,7 +80,7 @@ def test_words_are_ranked_as_by_the_embedded_index(tmp_path: Path) -> None:
     vectors = np.eye(8, dtype=np.float32)[random.integers(0, 8, len(texts))]
     store.write_terms(folder, len(texts), embedded.weights())
     ids = [str(row) for row in range(len(texts))]
-    store.write(folder, ids, 8, lambda rows: vectors[list(rows)], None)
+    store.write(folder, ids, 8, lambda rows: vectors[list(rows)])
     opened = store.open(folder, ids, 8)
     terms = opened.terms(("en",))
     mask = np.zeros(len(texts), dtype=np.bool_)
@@ -109,7 +109,7 @@ def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
     ids, vectors = passages(2000)
     folder = tmp_path / "docs" / "versions" / "000001-0000000a"
     store = MilvusStore(server)
-    store.write(folder, ids, DIMENSION, lambda rows: vectors[list(rows)], None)
+    store.write(folder, ids, DIMENSION, lambda rows: vectors[list(rows)])
     opened = store.open(folder, ids, DIMENSION)
     mask = np.random.default_rng(4).random(len(ids)) < 0.3
     for allowed, rows in ((None, None), (mask, np.flatnonzero(mask).tolist())):

@@ -66,7 +66,8 @@ def _set(latex: str, block: bool) -> str:
     from latex2mathml import converter, exceptions
 
     kinds = (kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception))
-    unreadable = (*kinds, LookupError, ValueError, TypeError, AttributeError, RecursionError)
+    others = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
+    unreadable: tuple[type[Exception], ...] = (*kinds, *others)
     try:
         made = converter.convert_to_element(latex, display="block" if block else "inline")
     except unreadable:

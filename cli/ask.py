@@ -36,10 +36,10 @@ HELP = """\
 def ask(
     context: typer.Context,
     question: Annotated[
-        str, typer.Argument(help="Answer this and stop; without it begins a chat.", show_default=False)
-    ] = "",
+        str | None, typer.Argument(help="Answer this and stop; without it begins a chat.", show_default=False)
+    ] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
-    once: Annotated[str, typer.Option(metavar="QUESTION", help="The same as QUESTION.")] = "",
+    once: Annotated[str | None, typer.Option(metavar="QUESTION", help="The same as QUESTION.")] = None,
     where: Where = None,
     model: Answering = "",
     recipe: Annotated[str, typer.Option(help="The way of answering (answer.recipe).")] = "",
@@ -48,8 +48,10 @@ def ask(
     """Chat with a collection in the terminal, or answer one question."""
     if question and once:
         raise InputError("Give the question once: as an argument, or with --once.")
-    once = once or question
-    if json_lines and not once:
+    once = question if once is None else once
+    if once is not None and not once.strip():
+        raise InputError("The question is empty.")
+    if json_lines and once is None:
         raise InputError("--json needs a question: a chat is written for people.")
     state = state_of(context)
     settings = state.settings(overriding(collection=collection, llm__model=model, answer__recipe=recipe))
@@ -68,7 +70,7 @@ def ask(
         async with open_service(settings) as opened:
             service = opened.seen_by(at_terminal())
             chat = Chat(service, state, filters)
-            return await (chat.once(once, json_lines=json_lines) if once else chat.talk())
+            return await (chat.once(once, json_lines=json_lines) if once is not None else chat.talk())
 
     if (code := asyncio.run(run())) is not ExitCode.OK:
         raise typer.Exit(code)

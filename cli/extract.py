@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.shared.state import state_of
+from cli.shared.state import InputError, state_of
 
 _AT_ONCE = 2
 
@@ -56,6 +56,8 @@ def extract(
     partial.unlink(missing_ok=True)
     failed = sum(known[str(path)]["status"] != "ok" for path in files)
     state.err.print(f"Wrote {out}: {len(files)} files{f', {failed} of them with a problem' if failed else ''}.")
+    if not any(known[str(path)]["text"] for path in files):
+        raise InputError("No text was read; `status` in the lines says why.")
 
 
 def _line(row: dict[str, Any]) -> str:

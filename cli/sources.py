@@ -66,13 +66,15 @@ def add(
     state = state_of(context)
     chosen = kind or guess(location)
     place = str(Path(location).expanduser().absolute()) if chosen == "folder" else location
+    if chosen == "folder" and not Path(place).is_dir():
+        raise InputError(f"There is no folder {place}; correct the location.")
     given: dict[str, Any] = dict(one.partition("=")[::2] for one in option or ())
     try:
         given |= {"name": name, "kind": chosen, "location": place, "every": every}
         source = Source.model_validate({**given, "collection": collection or state.settings().collection})
     except ValidationError as error:
         said = "; ".join(f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in error.errors())
-        raise InputError(f"This is no source: {said}.") from error
+        raise InputError(f"This is no source: {said}. `anaphora sources add --help` says more.") from error
 
     _run(state, lambda service: service.add_source(source))
 

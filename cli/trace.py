@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See what happened in a turn, compare turns, and play one again.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")]
-TurnId = Annotated[str, typer.Argument(help="The turn's id, as `trace list` and the page show it.", show_default=False)]
+TurnId = Annotated[
+    str,
+    typer.Argument(help="The turn's id, as `trace list` and the page show it, or how it begins.", show_default=False),
+]
 SHOWN = 200
 """Characters of a value in a list; `--json` has all of it."""
 
@@ -149,7 +152,7 @@ def replay(
     )
 
     async def play(service: ChatService) -> ReplayedTurn:
-        return await service.replay(turn, changes)
+        return await service.replay(await _whole(service, turn), changes)
 
     played = _served(state, _overrides(sets or (), model), play)
     _tell(state, differences(played.record, played.trace), as_json)
@@ -182,10 +185,16 @@ async def _service(state: State, overrides: Mapping[str, Any]) -> AsyncIterator[
 
 def _trace(state: State, turn: str) -> Trace:
     async def read(service: ChatService) -> Trace:
-        return await service.trace(turn)
+        return await service.trace(await _whole(service, turn))
 
     found: Trace = _served(state, {}, read)
     return found
+
+
+async def _whole(service: ChatService, turn: str) -> str:
+    """The id of the one turn of the newest that begins so; `turn` itself where there is not just one."""
+    found = [one.turn_id for one in await service.traces(limit=1000) if one.turn_id.startswith(turn)]
+    return found[0] if turn and len(found) == 1 else turn
 
 
 def _overrides(sets: Iterable[str], model: str) -> dict[str, Any]:

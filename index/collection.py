@@ -305,7 +305,7 @@ def delete_collection(root: Path, name: str) -> None:
     """Remove a collection from the disk; raises CollectionNotFound or CollectionLocked."""
     folder = _folder(root, name)
     if not folder.path.is_dir():
-        raise CollectionNotFound(f"there is no collection {name!r} in {root}")
+        raise CollectionNotFound(f"there is no collection {name!r}")
     for path in folder.versions.iterdir() if folder.versions.is_dir() else []:
         try:
             version = folder.version(path.name)

@@ -214,7 +214,7 @@ def erase_documents(
     folder = CollectionFolder(root, name)
     serving = folder.named()
     if not serving:
-        raise CollectionNotFound(f"there is no collection {name!r} in {root}")
+        raise CollectionNotFound(f"there is no collection {name!r}")
     with folder.writing():
         remove_versions([path for path in folder.versions.iterdir() if path.name != serving], folder, store)
         for path in folder.path.glob(f"{folder.journal.name}*"):

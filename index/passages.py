@@ -150,7 +150,8 @@ def _halved(title: str) -> str:
 def _units(text: str, section: Section, room: int, count_tokens: CountTokens) -> Iterator[_Unit]:
     for sentence in sentences(text[section.start : section.end]):
         start, end = section.start + sentence.start, section.start + sentence.end
-        tokens = max(1, count_tokens(text[start:end]))  # nothing is free: a window holds only so many
+        # Nothing is free: a window holds only so many, and an encoder may count a word of any length as one.
+        tokens = max(1, count_tokens(text[start:end]), (end - start) // _MAX_WORD)
         # A line of marks or a closing tag ends what stands before it.
         opens = sentence.opens and not _CLOSING.match(text, start, end)
         if tokens <= room:

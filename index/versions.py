@@ -97,7 +97,7 @@ class CollectionFolder:
     def require(self) -> None:
         """Raise CollectionNotFound where there is nothing of a collection."""
         if not self.candidates():
-            raise CollectionNotFound(f"there is no collection {self.name!r} in {self.root}")
+            raise CollectionNotFound(f"there is no collection {self.name!r}")
 
     def sound(self, *only: str) -> Iterator[Version]:
         """The candidates that are complete and as they were written; with `only`, as far as their files begin so."""

@@ -74,9 +74,15 @@ def erase_document(
         path.unlink(missing_ok=True)
     try:
         erase_documents(root, collection, [document_id], encoder, store=settings.index.vectors)
+        gone = [f"{collection}/{document_id}"]
     except DocumentNotFound:
         # Deleted before, or by an erasure that was cut short: older versions may hold it.
         erase_documents(root, collection, [], encoder, store=settings.index.vectors)
+        gone = []
+        advice.append(
+            f"{collection} holds no document {document_id}: it was deleted before, or its id is another, "
+            "as the page and the workbench show it."
+        )
 
     def forget(connection: Connection) -> Erasure:
         noted = entry(at_terminal(), "document.erase", document_id, collection=collection)
@@ -84,7 +90,7 @@ def erase_document(
         return erasing.erase_document(connection, collection, document_id, sentences)
 
     erased = database.write_blocking(forget)
-    return _report(settings.home, database, erased, [f"{collection}/{document_id}"], sentences, advice)
+    return _report(settings.home, database, erased, gone, sentences, advice)
 
 
 def erase_person(

@@ -147,9 +147,10 @@ class Calls:
         return {}
 
     async def watch_jobs(self, jobs: Annotated[dict[str, str], Field(max_length=50)]) -> Answer:
-        """`{jobs: {id: name}}` → `{html, running}`."""
+        """`{jobs: {id: name}}` → `{html, running, done}`; `done`: the ids of those that went well."""
         found = [(await self._service.job(job), name) for job, name in jobs.items()]
-        return {"html": str(jobs_html(found)), "running": any(not job.finished for job, _ in found)}
+        done = [job.id for job, _ in found if job.state == "done"]
+        return {"html": str(jobs_html(found)), "running": any(not job.finished for job, _ in found), "done": done}
 
 
 def _problem(collection: CollectionSummary) -> str:

@@ -78,10 +78,10 @@ class State:
 
         Raises SettingsError, one line for each wrong value.
         """
-        import tomllib
-
         from pydantic import ValidationError
         from pydantic_settings import SettingsError as UnreadableSettings
+
+        from server.settings import UnreadableSettingsFile
 
         kind, flags = self.settings_class(), self.flags(overrides)
         demand_known(kind)
@@ -100,8 +100,8 @@ class State:
                 f"These settings cannot be used: {'; '.join(lines)}. "
                 "Correct them there; docs/configuration.md says what each may be."
             ) from error
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"A settings file (anaphora.toml) is not TOML: {error}. Correct that line.") from error
+        except UnreadableSettingsFile as error:
+            raise SettingsError(str(error)) from error
         except UnreadableSettings as error:
             raise SettingsError(
                 f"A setting in the environment cannot be read: {error}. A list is written as JSON."

@@ -95,7 +95,11 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
+        # Of what may be of several kinds, the kind that was meant is what was read furthest.
+        first = max(error.errors(), key=lambda one: len(one["loc"]))
+        if first["type"] in ("json_invalid", "model_attributes_type"):
+            said = "The body is not a JSON object; send one, with the header Content-Type: application/json."
+            return error_response(400, said, code=str(first["type"]))
         place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
         message = f"{place}: {first['msg']}" if place else f"The request cannot be read: {first['msg']}"
         return error_response(400, message[:500], param=place[:200] or None, code=str(first["type"]))

@@ -37,7 +37,9 @@ def clean(text: str, limit: int, param: str) -> str:
     """`text` as it can be stored: no NUL, no half characters. Raises InvalidRequest above `limit` characters."""
     if len(text) > limit:
         raise InvalidRequest(
-            f"{param} has {len(text)} characters; {limit} are allowed.", code="text_too_long", param=param
+            f"The {param} has {len(text):,} characters; {limit:,} are allowed. Shorten it.",
+            code="text_too_long",
+            param=param,
         )
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 

@@ -73,7 +73,8 @@ class RemoteEngine(StartStop):
                 self._base_url, listed = self._find(client)
                 if not self._model and not listed:
                     raise EngineUnreachable(
-                        f"The server at {self._base_url} lists no model; name one with llm.remote_name."
+                        f"The server at {self._base_url} lists no model: check that llm.model is the address of an "
+                        "OpenAI-compatible server, or name a model with llm.remote_name."
                     )
                 if self._llm.server and self._model:
                     self._model = demand_listed(self._llm, listed)
@@ -155,8 +156,9 @@ class RemoteEngine(StartStop):
             self._windows = {str(model["id"]): int(model.get("max_model_len") or 0) for model in listed}
             return list(self._windows)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = str(error).partition("\n")[0] or type(error).__name__
             raise EngineUnreachable(
-                f"The language model at {base_url} does not answer ({str(error) or type(error).__name__}). "
+                f"The language model at {base_url} does not answer ({said}). "
                 f"{self._remedy()}, or use `none` to have sentences quoted without a model."
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -315,6 +315,20 @@ class SourcesSettings(SettingsGroup):
     )
 
 
+class UnreadableSettingsFile(ValueError):
+    """A settings file is not TOML, not UTF-8, or may not be read."""
+
+
+class _SettingsFile(TomlConfigSettingsSource):
+    def _read_file(self, file_path: Path) -> dict[str, Any]:
+        try:
+            return super()._read_file(file_path)
+        except (OSError, ValueError) as error:
+            raise UnreadableSettingsFile(
+                f"The settings file {file_path} cannot be read as TOML in UTF-8: {error}. Correct it."
+            ) from error
+
+
 class Settings(BaseSettings):
     """All settings; frozen, so that a running server means one thing by them."""
 
@@ -363,6 +377,6 @@ class Settings(BaseSettings):
         return (
             init_settings,
             env_settings,
-            TomlConfigSettingsSource(settings_cls),
-            TomlConfigSettingsSource(settings_cls, home / "anaphora.toml"),
+            _SettingsFile(settings_cls),
+            _SettingsFile(settings_cls, home / "anaphora.toml"),
         )

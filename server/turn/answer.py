@@ -15,7 +15,7 @@ from index.loaders.addresses import address_at
 from server.turn.citations import CitationParser, Marker
 from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.evidence import led_to
-from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter
+from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, ThoughtFilter
 from server.turn.prompt import examples
 from server.turn.sequel import LEADS_IN
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
@@ -57,6 +57,7 @@ class AnswerReader:
         self._evidence = {passage.n: passage for passage in evidence}
         self._scorer = SupportScorer(evidence)
         self._refusal = RefusalFilter()
+        self._thoughts = ThoughtFilter()
         self._preamble = PreambleFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)
         texts = [passage.text for passage in evidence]
@@ -97,13 +98,14 @@ class AnswerReader:
 
     def feed(self, text: str) -> list[AnswerEvent]:
         """The events that one more piece of the model's text brings."""
-        self._read(self._parser.feed(self._filtered(self._refusal.feed(showable(text)))))
+        self._read(self._parser.feed(self._filtered(self._refusal.feed(self._thoughts.feed(showable(text))))))
         return self._take()
 
     def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
         """The events that were waiting for the end of the text; `whole` tells whether the model came to its end."""
         self._whole = whole
-        rest = self._filtered(self._refusal.finish()) + self._preamble.feed(self._headers.finish())
+        said = self._refusal.feed(self._thoughts.finish()) + self._refusal.finish()
+        rest = self._filtered(said) + self._preamble.feed(self._headers.finish())
         self._read(self._parser.feed(rest + self._preamble.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())

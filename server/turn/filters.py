@@ -1,8 +1,9 @@
-"""What of a model's text is not shown: the refusal token, talk about the passages, copies of their headers.
+"""What of a model's text is not shown: thoughts, the refusal token, talk about the passages, copies of their headers.
 
-Three filters, each of which takes an answer as it streams and passes on what can be shown, holding back only what may
+Four filters, each of which takes an answer as it streams and passes on what can be shown, holding back only what may
 still become what it looks for. What comes out, joined, depends on what went in, joined, and not on where it was cut.
 
+- `ThoughtFilter`: models that think first write `<think>…</think>`, where their server does not keep it apart.
 - `RefusalFilter`: a model is told to write `<cannot_answer>` when the evidence lacks the answer. Models write it with
   other brackets or none, in any case, in bold, in quotes, with a blank for the underscore.
 - `PreambleFilter`: asked whether the passages state the answer (which makes them refuse far more honestly), small
@@ -39,6 +40,30 @@ _HALF = regex.compile(
     regex.IGNORECASE,
 )
 _ALONE = regex.compile(rf"\s{{0,16}}{_DECORATION}cannot[ \t]{{1,4}}answer{_END}\s{{0,16}}", regex.IGNORECASE)
+
+
+class ThoughtFilter:
+    """Leaves out what stands between `<think>` and `</think>` at the beginning; without an end, all of it."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._over = False
+
+    def feed(self, text: str) -> str:
+        """Take the next piece in; what is no thought comes out."""
+        if self._over:
+            return text
+        self._held += text
+        begun = self._held.lstrip()
+        thought, ended, said = begun.partition("</think>")
+        if not ended and (begun.startswith("<think>") or "<think>".startswith(begun)):
+            return ""
+        self._over = True
+        return said if thought.startswith("<think>") else self._held
+
+    def finish(self) -> str:
+        """The text has ended: what was no thought after all comes out."""
+        return "" if self._over or self._held.lstrip().startswith("<think>") else self._held
 
 
 class RefusalFilter:

@@ -237,6 +237,12 @@ class OpenTurn:
             for event in reader.finish():
                 self._watch.first_token()
                 yield event
+            if not (reader.shown or reader.refused) and self._usage.finish_reason == "length":
+                raise GenerationError(
+                    "llm_failed",
+                    "The language model came to its longest answer before it wrote anything to show. Where it thinks "
+                    "first, switch that off in its server, or raise llm.answer_tokens.",
+                )
         except GenerationError as error:
             step.call.fail(error.code, str(error))
             for event in reader.finish(whole=False):

@@ -261,6 +261,7 @@ def test_a_question_is_an_argument_and_what_is_waited_for_is_said(ask: Ask) -> N
     assert "Asking docs." in result.stderr
     assert "sources." in result.stderr
     assert ask("one", "--once", "two").exit_code == ExitCode.BAD_INPUT
+    assert ask("").exit_code == ask("--once", " ").exit_code == ExitCode.BAD_INPUT  # a script's variable may be empty
 
 
 def test_a_refusal_has_an_exit_code_of_its_own(ask: Ask, llm: FakeOpenAIServer) -> None:

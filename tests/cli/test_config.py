@@ -87,10 +87,11 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[server]\nprot = 1\n", ["server.prot", "file anaphora.toml"]),
         ("[retrieval.legs.meant]\ndense = 2\n", ["retrieval.legs (file anaphora.toml)", "`meant`", "take it out"]),
         ("[server\n", ["anaphora.toml", "TOML"]),
+        ('[llm]\nmodel = "für"\n', ["anaphora.toml", "UTF-8"]),
     ],
 )
 def test_a_wrong_file_is_named_in_one_line(empty_folder: Path, file: str, named: list[str]) -> None:
-    (empty_folder / "anaphora.toml").write_text(file)
+    (empty_folder / "anaphora.toml").write_text(file, encoding="latin-1")
     result = CliRunner().invoke(app, ["config"])
     assert result.exit_code == ExitCode.SETTINGS
     assert len(result.stderr.splitlines()) == 1

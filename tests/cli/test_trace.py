@@ -47,6 +47,7 @@ def test_a_turn_is_shown_compared_played_again_and_kept(llm: FakeOpenAIServer, t
     sent = [message["content"] for message in llm.requests[-1]["messages"]]
     assert "".join(part.get("literal", part.get("value")) for part in calls["generate"]["prompt"]) == "".join(sent)
     assert "generate" in run("trace", "show", turn)
+    assert run("trace", "show", turn[:8]) == run("trace", "show", turn)
 
     asked = len(llm.requests)
     assert [one for one in read("trace", "replay", turn) if one["status"] != "same"] == []

@@ -99,6 +99,11 @@ def test_a_sentence_longer_than_the_window_is_cut_between_words() -> None:
     assert len(passages) == 7
 
 
+def test_a_word_without_end_is_cut_though_an_encoder_counts_it_as_one() -> None:
+    passages = split(markdown("a" * 100_000), 30, lambda text: len(text.split()))
+    assert max(len(passage.text) for passage in passages) < 2000
+
+
 def test_windows_are_evened_out_and_end_with_paragraphs() -> None:
     paragraph = "One two three four. Five six seven eight. Nine ten."  # 13 tokens
     passages = split(markdown("\n\n".join([paragraph] * 5)), 52, count_words)

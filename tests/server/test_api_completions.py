@@ -121,6 +121,20 @@ def test_a_bad_request_names_the_field(running: Any, body: dict[str, Any], param
     assert error["message"]
 
 
+def test_what_cannot_be_used_is_named_as_a_person_would(running: Any) -> None:
+    picture = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "http://x"}}]
+    with running.client() as client:
+        content = {"model": "docs", "messages": [{"role": "user", "content": picture}]}
+        assert "'image_url'" in client.post("/v1/chat/completions", json=content).json()["error"]["message"]
+        for sent in ({"content": b"{bad", "headers": {"Content-Type": "application/json"}}, {"content": b"{}"}):
+            answer = client.post("/v1/chat/completions", **sent)
+            assert answer.status_code == 400
+            assert "Content-Type: application/json" in answer.json()["error"]["message"]
+        # Where the home lies is nobody's business.
+        answer = client.delete("/v1/collections/nothing")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "there is no collection 'nothing'")
+
+
 def test_a_request_may_choose_a_way_of_answering(running: Any, llm: Any) -> None:
     question = "How long is parental leave and what is the fax number?"
     with client_of(running) as client:

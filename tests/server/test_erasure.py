@@ -116,7 +116,9 @@ def test_a_document_leaves_every_file(place: Place) -> None:
     # What is left can be searched and indexed as before.
     place.ask(conversation, "When does the branch open?")
     place.upload("other.md", "# Other\n\nAnother page altogether.\n")
-    place.command("erase", "document", "uploads/vault.md", "--yes")
+    again = place.command("erase", "document", "uploads/vault.md", "--yes").output
+    assert "Erased: 0 documents" in again
+    assert "docs holds no document uploads/vault.md" in " ".join(again.split())
 
 
 def test_a_file_of_an_indexed_folder_is_left_and_said(place: Place, tmp_path: Path, documents: Path) -> None:

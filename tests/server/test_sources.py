@@ -182,4 +182,5 @@ def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, 
     assert "notes" in run("list")
     assert "1 deleted" in run("remove", "notes", "--yes")
     assert "no source" in run("sync", "notes", code=4)
+    assert "no folder" in run("add", "typo", str(folder / "typo"), code=3)
     assert "kind folder has no branch" in run("add", "x", str(folder), "-s", "branch=main", code=3)

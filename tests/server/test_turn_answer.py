@@ -31,6 +31,20 @@ def test_the_tokens_are_the_answer() -> None:
     assert reader.answer().dropped_citations == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("<think>\nIs it [2]? <cannot_answer>\n</think>\n\nLeave lasts ten weeks [1].", "Leave lasts ten weeks [1]."),
+        ("\n<think>It never ends", ""),
+        ("<thin> paper, </think> it says.", "<thin> paper, </think> it says."),
+        ("<thi", "<thi"),
+    ],
+)
+def test_what_a_model_thinks_first_is_not_its_answer(written: str, shown: str) -> None:
+    for pieces in ([written], list(written), [written[:5], written[5:]]):
+        assert read(*pieces)[0].shown == shown
+
+
 def test_a_citation_quotes_the_sentence_that_supports_what_was_said() -> None:
     reader, _ = read("The form can be sent by fax [2]. It takes ten weeks [1].")
     fax, leave = reader.answer().citations

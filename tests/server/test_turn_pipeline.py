@@ -88,6 +88,14 @@ def test_an_answer_cut_by_its_length_says_so() -> None:
     assert done(play(engine(["Parental leave lasts ", cut]))).finish_reason == "length"
 
 
+def test_a_model_that_thinks_up_to_its_limit_is_not_taken_for_one_that_refuses() -> None:
+    cut = AIMessageChunk(content=" fax?", response_metadata={"finish_reason": "length"})
+    failed = play(engine(["<think>Is it by", cut]))[-1]
+
+    assert failed.type == "error"
+    assert "llm.answer_tokens" in failed.message
+
+
 @pytest.mark.parametrize(
     "script",
     [

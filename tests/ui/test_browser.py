@@ -13,7 +13,7 @@ import pytest
 from server.chat import NotFound, QueueFull
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
     from tests.ui.conftest import Visitor
     from tests.ui.site import Site
@@ -188,6 +188,30 @@ def test_an_uploaded_file_can_be_asked_about(visitor: Visitor, tmp_path: Path) -
     visitor.ask("What is the saucer made of?")
     page.click(".turn:last-child .chip")
     assert "made of oak" in page.locator(".source.selected mark").first.inner_text()
+
+
+def test_any_number_of_files_is_sent_and_dropped_anywhere(visitor: Visitor) -> None:
+    page, sent = visitor.page, list[str]()
+
+    def taken(route: Route) -> None:
+        sent.append(route.request.url)
+        route.fulfill(status=202, json={"id": f"none-{len(sent)}"})
+
+    page.route("**/documents", taken)
+    page.set_input_files("#files", [{"name": f"{n}.md", "mimeType": "text/plain", "buffer": b"x"} for n in range(51)])
+    page.wait_for_selector(".toast:has-text('There is no job')")
+    assert len(sent) == 51
+    kept = page.evaluate(
+        """() => {
+            const carried = new DataTransfer();
+            carried.items.add(new File(["x"], "x.md"));
+            const event = new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true });
+            return !document.querySelector(".chat").dispatchEvent(event);
+        }"""
+    )
+    assert kept, "the browser would have left the page for the file"
+    page.wait_for_selector(".sending", state="detached")
+    assert len(sent) == 52
 
 
 def test_sending_a_file_shows_how_much_has_been_sent(visitor: Visitor, tmp_path: Path) -> None:
@@ -505,6 +529,49 @@ def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     page.context.set_offline(False)
     assert all("ERR_INTERNET_DISCONNECTED" in complaint for complaint in visitor.complaints)
     visitor.complaints.clear()
+
+
+def test_a_question_that_is_refused_stays_where_it_was_written(visitor: Visitor) -> None:
+    page, long = visitor.page, "How often? " * 400
+    page.fill("#question", long)
+    page.press("#question", "Enter")
+    page.wait_for_selector(".held:visible")
+    assert page.inner_text(".held span") == "The question has 4,399 characters; 4,000 are allowed. Shorten it."
+    assert page.input_value("#question") == long.strip()
+    assert page.locator(".turn").count() == 0
+    assert page.locator(".welcome h1").count() == 1
+    visitor.ask("How often should I descale it?")
+    assert not page.locator(".held").is_visible()
+
+
+def test_a_busy_server_is_not_taken_for_one_that_went_away(visitor: Visitor) -> None:
+    page = visitor.page
+    page.fill("#question", "Tell me a story about the kettle")
+    page.press("#question", "Enter")
+    page.wait_for_selector('.turn:has-text("Once upon a time")')
+    # Ten times as fast: the server takes eight seconds to say that it is there.
+    page.evaluate(
+        """() => {
+            const [after, limit] = [window.setTimeout, AbortSignal.timeout];
+            window.setTimeout = (call, wait, ...more) => after(call, wait === 4000 ? 100 : wait, ...more);
+            AbortSignal.timeout = (wait) => limit.call(AbortSignal, wait / 10);
+        }"""
+    )
+    said = list[str]()
+
+    def slowly(route: Route) -> None:
+        time.sleep(0.8)
+        said.append(route.request.url)
+        route.fulfill(json={})
+
+    page.route("**/health", slowly)
+    until = time.monotonic() + 30
+    while len(said) < 3 and time.monotonic() < until:
+        page.wait_for_timeout(50)
+    assert not page.locator(".held").is_visible()
+    assert page.locator('.turn[data-state="running"]').count() == 1
+    page.click('[data-action="stop"]')
+    page.wait_for_selector('.turn[data-state="interrupted"]')
 
 
 def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_path: Path) -> None:

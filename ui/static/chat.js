@@ -211,11 +211,12 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   return true;
 }
 // A server that goes away while it answers ends nothing by itself: it is asked whether it is there.
+// One that is busy with answering may take its time to say so.
 async function attend(stream) {
   for (let missed = 0; running?.stream === stream; ) {
     await new Promise((later) => setTimeout(later, 4000));
     if (running?.stream !== stream) return;
-    missed = (await anaphora.reached()) ? 0 : missed + 1;
+    missed = (await anaphora.reached(20000)) ? 0 : missed + 1;
     if (missed < 2 || running?.stream !== stream) continue;
     const { article, replaced } = running;
     running = null;
@@ -262,11 +263,20 @@ function draw(picture) {
     else latest.hidden = atEnd();
   }
   if (!picture.final) return;
-  // What never began replaced nothing: the turns that made room for it come back.
-  if (!picture.kept && article.isConnected) article.before(...running.replaced);
+  // What never began replaced nothing: the turns that made room for it come back, or the question to where it was written.
+  const refused = !picture.kept && article.isConnected, again = refused && !article.dataset.instead && !question.value.trim();
+  if (refused && !again) article.before(...running.replaced);
+  if (again) article.remove();
   running = null;
   turns.removeAttribute("aria-busy");
   if (!picture.kept && conversation && !picture.conversation) here(null, "");
+  if (again) {
+    hold(article.querySelector(".asked").textContent, article.querySelector(".banner").textContent);
+    showSources(turns.lastElementChild);
+    settle();
+    welcome();
+    return;
+  }
   if (picture.kept) anaphora.share({ conversation });
   anaphora.reachable(article);
   say(article.dataset.state === "failed" ? t("The answer failed.") : t("The answer is complete."));

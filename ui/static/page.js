@@ -101,10 +101,10 @@
       location.reload();
     },
     share: (detail) => tabs.postMessage(detail),
-    // Whether the server can be reached at all.
-    async reached() {
+    // Whether the server can be reached at all; `patience` in milliseconds.
+    async reached(patience = 5000) {
       try {
-        return (await fetch(new URL("health", document.baseURI), { cache: "no-store", signal: AbortSignal.timeout(5000) })).ok;
+        return (await fetch(new URL("health", document.baseURI), { cache: "no-store", signal: AbortSignal.timeout(patience) })).ok;
       } catch {
         return false;
       }

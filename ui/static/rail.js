@@ -8,6 +8,7 @@ const files = element.querySelector("#files");
 let current = null;
 let jobs = {};
 let watching = false;
+const SHOWN = 50; // as many jobs as one call may name
 const leaving = anaphora.leaving(); // conversations to be deleted soon, unless that is undone
 let adding = false; // whether the role allows files to be added
 
@@ -131,18 +132,19 @@ async function send(chosen) {
 async function watch() {
   watching = true;
   for (;;) {
-    if (!Object.keys(jobs).length) break;
-    const answer = await anaphora.call(server, "watch_jobs", { jobs });
-    if (!answer) break;
-    anaphora.patch(part("jobs"), answer.html);
-    if (!answer.running) {
-      jobs = {};
-      collections();
-      break;
-    }
-    await new Promise((later) => setTimeout(later, 400));
+    const all = Object.entries(jobs);
+    if (!all.length) break;
+    const answer = await server.watch_jobs({ jobs: Object.fromEntries(all.slice(0, SHOWN)) }).catch(() => null);
+    if (answer?.error) anaphora.toast(answer.error);
+    else if (answer) anaphora.patch(part("jobs"), answer.html);
+    // Of more than are shown, those that are done make room; what failed stays to be read.
+    if (answer?.done && all.length > SHOWN) for (const id of answer.done) delete jobs[id];
+    if (answer && !answer.running && Object.keys(jobs).length === all.length) break;
+    await new Promise((later) => setTimeout(later, answer ? 400 : 4000)); // a server that is away comes back
   }
+  jobs = {};
   watching = false;
+  collections();
 }
 
 element.addEventListener("click", (event) => {
@@ -183,9 +185,16 @@ collection.addEventListener("change", () => {
   warn();
   anaphora.emit("collection", { name: collection.value, chosen: true });
 });
-element.addEventListener("dragover", (event) => { event.preventDefault(); if (adding) element.classList.add("dropping"); });
-element.addEventListener("dragleave", () => element.classList.remove("dropping"));
-element.addEventListener("drop", (event) => {
+// Files may be dropped anywhere: a browser would leave the page for one.
+const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
+document.addEventListener("dragover", (event) => {
+  if (!carriesFiles(event)) return;
+  event.preventDefault();
+  if (adding) element.classList.add("dropping");
+});
+document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) element.classList.remove("dropping"); });
+document.addEventListener("drop", (event) => {
+  if (!carriesFiles(event)) return;
   event.preventDefault();
   element.classList.remove("dropping");
   if (adding) send([...event.dataTransfer.files]);

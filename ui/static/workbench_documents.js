@@ -95,6 +95,7 @@ function turn(box, now, all, go) {
 const watch = bench.every(async () => {
   const name = collection.value;
   const answer = name ? await bench.tried("GET", `/v1/jobs?collection=${encodeURIComponent(name)}`) : null;
+  if (name && !answer) return 4000; // a server that is away comes back
   if (!answer || name !== collection.value) return 0;
   const before = jobs.filter(running).length;
   jobs = answer.said.data;

@@ -320,7 +320,7 @@ class UnreadableSettingsFile(ValueError):
 
 
 class _SettingsFile(TomlConfigSettingsSource):
-    def _read_file(self, file_path: Path) -> dict[str, Any]:
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
         try:
             return super()._read_file(file_path)
         except (OSError, ValueError) as error:

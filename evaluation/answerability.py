@@ -25,7 +25,7 @@ from evaluation.reports.charts import Line
 from evaluation.reports.runs import RunWriter, slug
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.rows import json_rows
-from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, signals
+from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, language_of_hits, signals
 from server.turn.search import TurnSearch
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _searched(
             yield Case(
                 f"{question.id}@{one.name}",
                 question.dialog,
-                signals(found.plan, found.hits),
+                signals(found.plan, found.hits, language_of_hits(found.hits, bench.settings.index.language)),
                 RIGHT[question.answerability] if own else "refuse",
                 not own,
                 1 / answerable if question.answerability == "answerable" else 1.0,

@@ -131,7 +131,7 @@ _MORE = """
 """
 # The rest of "o'clock" to a search, and half of "P.O. Box" to a reader.
 FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()) - {"o"}
-"""English words that carry little content; other languages are served by idf weights where it matters."""
+"""English words that carry little content."""
 
 
 def words(text: str) -> list[str]:
@@ -139,9 +139,10 @@ def words(text: str) -> list[str]:
     return [word for _, parts in split(_CLITIC.sub("", text)) for word in parts]
 
 
-def stems(text: str) -> list[str]:
+def stems(text: str, language: str = ENGLISH) -> list[str]:
     """Stems of the words that carry content, in reading order, repeated as they repeat."""
-    return stemmed([word for word in words(text) if word not in FUNCTION_WORDS])
+    little = FUNCTION_WORDS if language == ENGLISH else stop_words(language)
+    return stemmed([word for word in words(text) if word not in little], language)
 
 
 def stem(word: str) -> str:

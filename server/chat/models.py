@@ -17,6 +17,7 @@ from server.rewriters import RewriterKeeper
 from server.settings import Settings
 from server.turn.models import TurnModels
 from server.turn.style import AnswerStyle, WritingPace, answer_style
+from text.languages import analysis
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -195,7 +196,8 @@ class ServiceModels(Models):
         return TurnModels(await self._turn_rewriter(model), await self._turn_reranker())
 
     def warm(self) -> None:
-        """Load the rewriter and the cross-encoder. Blocks."""
+        """Load the rewriter, the cross-encoder, and what tells languages apart where that is asked for. Blocks."""
+        analysis(self._settings.index.language, "")
         self.rewriters.rewriter()
         self.reranker_if_possible()
 

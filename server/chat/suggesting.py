@@ -19,7 +19,7 @@ from server.chat.headings import pick, suggestion
 from server.chat.translated import in_thread, index_errors, store_errors
 from server.chat.types import Suggestion
 from server.store import turns
-from server.turn.decision import chances, decide
+from server.turn.decision import chances, decide, language_of_hits
 from server.turn.evidence import best_sentences, select_evidence
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
@@ -113,11 +113,13 @@ def _is_answered(search: TurnSearch, collection: str, one: Suggestion) -> bool:
     found = plain.find(one.question, collection=collection, k=2 * FOUND)
     first = [hit for hit in found.hits[:FOUND] if hit.passage.document_id == one.document_id]
     here = [hit for hit in first if tuple(hit.passage.heading) == one.heading]
-    if not here or decide(chances(found.plan, found.hits), search.settings.retrieval, may_ask=True) != "answer":
+    language = language_of_hits(found.hits, search.settings.index.language)
+    likely = chances(found.plan, found.hits, language)
+    if not here or decide(likely, search.settings.retrieval, may_ask=True) != "answer":
         return False
     evidence = select_evidence(here, limit=FOUND, budget=2000).passages
     read = search.read if search.reranker is not None else None
-    return bool(best_sentences(one.question, evidence, SupportScorer(evidence), read))
+    return bool(best_sentences(one.question, evidence, SupportScorer(evidence, language), read))
 
 
 def _sample(documents: Sequence[DocumentInfo]) -> list[DocumentInfo]:

@@ -20,6 +20,7 @@ from server.turn.prompt import examples
 from server.turn.sequel import LEADS_IN
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from server.turn.tables import head_above
+from text.languages import ENGLISH
 from text.unsafe import showable
 from text.words import stems, words
 
@@ -53,9 +54,9 @@ class Answer:
 class AnswerReader:
     """Reads one answer; feed it the model's pieces in order, then finish once."""
 
-    def __init__(self, evidence: Sequence[Evidence]) -> None:
+    def __init__(self, evidence: Sequence[Evidence], language: str = ENGLISH) -> None:
         self._evidence = {passage.n: passage for passage in evidence}
-        self._scorer = SupportScorer(evidence)
+        self._scorer = SupportScorer(evidence, language)
         self._refusal = RefusalFilter()
         self._thoughts = ThoughtFilter()
         self._preamble = PreambleFilter(_echoes(evidence))

@@ -26,6 +26,7 @@ from rewriter.conversation import Conversation
 from server.settings import RetrievalSettings
 from server.turn.events import Alternative, Evidence
 from server.turn.search import SearchPlan
+from text.languages import ENGLISH, analysis
 from text.translation import everywhere, gettext, message
 from text.unsafe import showable_line
 from text.words import stems
@@ -90,7 +91,12 @@ class DecisionModel:
         return Chances(1 / total, odds["ask"] / total, odds["refuse"] / total)
 
 
-def signals(plan: SearchPlan, hits: Sequence[Hit]) -> dict[str, float]:
+def language_of_hits(hits: Sequence[Hit], setting: str) -> str:
+    """The language by whose stems words are compared with the passages, by `index.language`."""
+    return analysis(setting, " ".join(hit.passage.text for hit in hits[:READ]))
+
+
+def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> dict[str, float]:
     """What the model looks at, each about 0 to 1; `best relevance` and `mean relevance` only where hits were read.
 
     `best coverage` and `joint coverage`: the share of the searched question's content words in the best of the first
@@ -101,8 +107,8 @@ def signals(plan: SearchPlan, hits: Sequence[Hit]) -> dict[str, float]:
     """
     first = hits[:READ]
     searched = plan.legs.rerank_question or plan.question
-    wanted = set(stems(searched))
-    held = [frozenset(stems(hit.passage.indexed_text)) for hit in first]
+    wanted = set(stems(searched, language))
+    held = [frozenset(stems(hit.passage.indexed_text, language)) for hit in first]
     weights = {word: math.log(1 + len(held) / (0.5 + sum(word in words for words in held))) for word in wanted}
     total = sum(weights.values())
     shares = [sum(weights[word] for word in wanted & words) / total if total else 0.5 for words in held]
@@ -113,7 +119,7 @@ def signals(plan: SearchPlan, hits: Sequence[Hit]) -> dict[str, float]:
         "joint coverage": (sum(weights[word] for word in wanted & every) / total if total else 0.5) if held else 0.0,
         "agreement": _agreement(hits),
         "length": min(len(wanted), 12) / 12,
-        "typed length": min(len(set(stems(plan.question))), 12) / 12,
+        "typed length": min(len(set(stems(plan.question, language))), 12) / 12,
         "words": min(len(typed), 25) / 25,
         "headings": len({(hit.passage.document_id, hit.passage.heading) for hit in first}) / READ,
         "leaning": 0.5 if plan.rewrite.needs_history is None else plan.rewrite.needs_history,
@@ -129,11 +135,11 @@ def signals(plan: SearchPlan, hits: Sequence[Hit]) -> dict[str, float]:
     return found
 
 
-def chances(plan: SearchPlan, hits: Sequence[Hit]) -> Chances:
+def chances(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> Chances:
     """What the packaged models say of a search; where nothing was found there is nothing to answer from."""
     if not hits:
         return Chances(0.0, 0.0, 1.0)
-    found = signals(plan, hits)
+    found = signals(plan, hits, language)
     return models()["read" if "best relevance" in found else "unread"].chances(found)
 
 

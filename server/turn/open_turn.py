@@ -19,7 +19,15 @@ from server.engines.errors import EngineError
 from server.recipes.base import POOL, RecipePool
 from server.settings import Settings
 from server.turn.answer import AnswerReader
-from server.turn.decision import Chances, alternatives, asked_back, chances, decide, question_back
+from server.turn.decision import (
+    Chances,
+    alternatives,
+    asked_back,
+    chances,
+    decide,
+    language_of_hits,
+    question_back,
+)
 from server.turn.events import (
     Alternative,
     DoneEvent,
@@ -138,14 +146,15 @@ class OpenTurn:
             selection = renumbered(selection, self._known)
         passages = selection.passages
         self._texts = [passage.text for passage in passages]
-        self._chances = chances(plan, hits)
+        language = language_of_hits(hits, self._settings.index.language)
+        self._chances = chances(plan, hits, language)
         # Words that a person chose for the search, or said when asked back, are not asked about.
         may_ask = plan.decision != EDITED and not asked_back(self._conversation) and self._known is None
         outcome = decide(self._chances, retrieval, may_ask=may_ask)
         current().label(outcome=outcome, **asdict(self._chances))
         meant = alternatives(passages) if outcome == "ask" else []
         unanswerable = bool(passages) and outcome == "refuse"
-        self.reader = AnswerReader(passages)
+        self.reader = AnswerReader(passages, language)
         if not passages or unanswerable or meant or self._models.chat_model is None:
             reads = self._models.chat_model is None and search.reranks(plan)
             near = [] if meant else self._nearest(plan, selection, search if reads else None)

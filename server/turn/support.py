@@ -22,6 +22,7 @@ from functools import lru_cache
 import regex
 
 from server.turn.events import Evidence
+from text.languages import ENGLISH
 from text.sentences import sentence_spans
 from text.words import negations, numbers, stems
 
@@ -70,12 +71,13 @@ class _Window:
 class SupportScorer:
     """Scores statements against the numbered evidence of one turn; used by one thread at a time.
 
-    The evidence is cut and stemmed here, which takes milliseconds: not on an event loop.
+    The evidence is cut and stemmed here, by its language, which takes milliseconds: not on an event loop.
     """
 
-    def __init__(self, evidence: Sequence[Evidence]) -> None:
+    def __init__(self, evidence: Sequence[Evidence], language: str = ENGLISH) -> None:
+        self._language = language
         self._evidence = {passage.n: passage for passage in evidence}
-        self._sentences = {passage.n: _cut(passage.text) for passage in evidence}
+        self._sentences = {passage.n: _cut(passage.text, language) for passage in evidence}
         self._numbers = {
             passage.n: numbers(" ".join((passage.title, *passage.heading, passage.text))) for passage in evidence
         }
@@ -96,7 +98,7 @@ class SupportScorer:
             return 0.0
         if len(known) < 2:
             return best.score
-        wanted = frozenset(stems(statement))
+        wanted = frozenset(stems(statement, self._language))
         first, second = sorted((self._window(statement, n) for n in known), key=lambda window: -window.score)[:2]
         joint = max(first.score, _NEIGHBOUR * self._overlap(wanted, first.stems | second.stems))
         lost = numbers(statement) - set().union(*(self._numbers[n] for n in known))
@@ -115,8 +117,8 @@ class SupportScorer:
         Title and heading count half for each sentence below them; numbers and negations are not compared,
         for an answer may deny what was asked.
         """
-        passage, wanted = self._evidence[n], frozenset(stems(question))
-        above = frozenset(stems(" ".join((passage.title, *passage.heading))))
+        passage, wanted = self._evidence[n], frozenset(stems(question, self._language))
+        above = frozenset(stems(" ".join((passage.title, *passage.heading)), self._language))
         found = []
         for sentence in self._sentences[n]:
             own = self._overlap(wanted, sentence.stems)
@@ -141,7 +143,7 @@ class SupportScorer:
 
     def _window(self, statement: str, n: int) -> _Window:
         """The sentence of passage `n` that matches best."""
-        wanted = frozenset(stems(statement))
+        wanted = frozenset(stems(statement, self._language))
         sentences = self._sentences[n]
         scores = [self._overlap(wanted, sentence.stems) for sentence in sentences]
         i = max(range(len(scores)), key=scores.__getitem__)
@@ -168,13 +170,13 @@ class SupportScorer:
 
 
 @lru_cache(512)
-def _cut(passage: str) -> tuple[_Sentence, ...]:
+def _cut(passage: str, language: str) -> tuple[_Sentence, ...]:
     """The sentences of a passage, remembered: the turns of a conversation find the same passages."""
     sentences = []
     for start, end in sentence_spans(passage) or [(0, len(passage))]:
         text = passage[start:end]
-        clauses = tuple((frozenset(stems(clause)), negations(clause) > 0) for clause in _CLAUSE.split(text))
-        sentences.append(_Sentence(start, end, frozenset(stems(text)), clauses))
+        clauses = tuple((frozenset(stems(clause, language)), negations(clause) > 0) for clause in _CLAUSE.split(text))
+        sentences.append(_Sentence(start, end, frozenset(stems(text, language)), clauses))
     return tuple(sentences)
 
 

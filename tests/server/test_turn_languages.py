@@ -11,12 +11,15 @@ import pytest
 from index.query import Hit, Passage, Query
 from rewriter.conversation import Message
 from server.chat.collections import Collections
-from server.settings import IndexSettings
+from server.settings import IndexSettings, Settings
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences, numbered
 from server.turn.languages import foreign
 from server.turn.own_words import GREETING, INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, no_answer, remembered
+from server.turn.support import SUPPORTED, SupportScorer
 from testing.openai_server import FakeOpenAIServer
+from tests.server.turn_fakes import FakeCollection, evidence
+from tests.server.turn_playing import done, engine, play
 from tests.serving import MakeSettings, Running, Serve
 from text.languages import language_of
 from text.translation import LANGUAGES, gettext, speak
@@ -168,3 +171,18 @@ def test_chinese_sentences_are_quoted_cited_and_checked_without_spaces() -> None
     reader = AnswerReader(passages)
     reader.feed("橙灯闪烁时需要除垢，请把除垢粉溶于一升水再倒入水箱。<cannot_answer>")
     assert not reader.refused, "a whole sentence was said, though it holds no space"
+
+
+@pytest.mark.parametrize("language", ["de", "auto"])
+def test_german_forms_of_a_word_are_compared_by_german_stems(language: str) -> None:
+    texts = [
+        "Die Ventilköpfe laufen mit zwei Batterien der Größe AA. Bei Frost schließen sie sich von selbst.",
+        "Der Händler ersetzt defekte Geräte zwei Jahre lang. Bewahren Sie den Kaufbeleg auf.",
+    ]
+    settings = Settings.model_validate({"index": {"language": language}})
+    end = done(play(engine(collection=FakeCollection(texts), settings=settings), "Welche Batterie hat ein Ventilkopf?"))
+    assert (end.status, [one.quote for one in end.citations]) == ("quoted", [texts[0].partition(".")[0] + "."])
+
+    said = "Ein defektes Gerät wird von den Händlern ersetzt."
+    assert SupportScorer(evidence(*texts)).score(said, [2]) < SUPPORTED
+    assert SupportScorer(evidence(*texts), "de").score(said, [2]) == 1

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
 from markupsafe import Markup
@@ -60,52 +60,12 @@ _LEGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
-    """The place one ranking gave a passage."""
-
-    name: str
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
 class QuotePlace:
     """A sentence's place in its document, and the page's own address of it where that is asked for."""
 
     start: int
     end: int
     link: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceView:
-    """A passage as the panel shows it."""
-
-    n: int
-    document_id: str
-    title: str
-    heading: list[str]
-    page: int | None
-    start: int
-    end: int
-    text: Markup
-    link: str
-    address: str | None
-    """Where the source itself can be opened, at the cited sentence."""
-    marked: bool
-    score: float
-    ranks: list[Rank]
-    quotes: list[QuotePlace]
-    citings: list[int]
-    """Offsets in the answer of the markers that cite it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A stretch of a document in the reader."""
-
-    heading: tuple[str, ...]
-    page: int | None
-    text: Markup
 
 
 def formatted(
@@ -168,28 +128,26 @@ def document_link(collection: str, document_id: str, start: int = 0, end: int = 
 
 def _source(
     collection: str, passage: Evidence, citations: Sequence[CitationEvent], nearest: Sequence[Quotation]
-) -> SourceView:
+) -> dict[str, Any]:
+    """What the panel shows of a passage beside what it is."""
     cited = [(key, cite) for key, cite in enumerate(citations) if cite.passage_id == passage.passage_id]
     highlights = [Highlight(cite.start - passage.start, cite.end - passage.start, key) for key, cite in cited]
     near = [quoted for quoted in nearest if quoted.n == passage.n]
     highlights += [Highlight(quoted.start - passage.start, quoted.end - passage.start, None) for quoted in near]
-    return SourceView(
-        n=passage.n,
-        document_id=passage.document_id,
-        title=passage.title or passage.document_id,
-        heading=passage.heading,
-        page=passage.page,
-        start=min((cite.start for _, cite in cited if cite.end > cite.start), default=passage.start),
-        end=max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
-        text=formatted(passage.document_id, passage.text, highlights, collection),
-        link=document_link(collection, passage.document_id, passage.start, passage.end),
-        address=_web_link(next((cite.url for _, cite in cited if cite.url), passage.source)),
-        marked=bool(highlights),
-        score=passage.score,
-        ranks=[Rank(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
-        quotes=_quotes(passage, [cite for _, cite in cited] or near),
-        citings=sorted({cite.answer_start for _, cite in cited})[:QUOTES],
-    )
+    return {
+        "passage": passage,
+        "start": min((cite.start for _, cite in cited if cite.end > cite.start), default=passage.start),
+        "end": max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
+        "text": formatted(passage.document_id, passage.text, highlights, collection),
+        "link": document_link(collection, passage.document_id, passage.start, passage.end),
+        # Where the source itself can be opened, at the cited sentence.
+        "address": _web_link(next((cite.url for _, cite in cited if cite.url), passage.source)),
+        "marked": bool(highlights),
+        "ranks": [(ranking_name(label), place) for label, place in sorted(passage.ranks.items(), key=lambda r: r[1])],
+        "quotes": _quotes(passage, [cite for _, cite in cited] or near),
+        # Offsets in the answer of the markers that cite it.
+        "citings": sorted({cite.answer_start for _, cite in cited})[:QUOTES],
+    }
 
 
 def _web_link(address: str) -> str | None:
@@ -250,14 +208,14 @@ def sources_html(
     As long as there are none, `nearest` are highlighted. Why a source is cited can be asked of a kept `turn`.
     """
     nearest = () if citations else nearest
-    passages = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
+    shown = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
     return render(
         "sources.html",
         key=key,
         turn=turn,
         collection=collection,
-        passages=passages,
-        marked=any(passage.marked for passage in passages),
+        shown=shown,
+        marked=any(one["marked"] for one in shown),
         nearest=bool(nearest),
         reranked=evidence.reranked,
         seconds=evidence.seconds,
@@ -298,7 +256,7 @@ def reader_html(
     for section in shown or (SectionView(heading=(), start=first, end=last, page=None),):
         a, b = max(section.start, first), min(section.end, last)
         text = formatted(document.id, document.text[a:b], _within(marks, a, b), collection, links)
-        parts.append(Part(section.heading, section.page, text))
+        parts.append((section, text))
     return render(
         "reader.html",
         title=document.title or document.id,

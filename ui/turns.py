@@ -77,14 +77,6 @@ class Notice:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A ready-made reason for a rating."""
-
-    name: str
-    rating: str
-
-
 def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     """What was decided about the question, and why."""
     reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
@@ -260,7 +252,39 @@ class TurnView:
 
     def html(self) -> Markup:
         """The question, what was searched for, the answer so far and what can be done with it."""
-        return render("turn.html", turn=_Shown(self))
+        done, rewrite = self.done, self.rewrite
+        alternatives = [one.text for one in done.alternatives] if done and self.own else []
+        # What can be chosen stands below as buttons.
+        text = self.text.split("\n\n")[0] if alternatives else self.text
+        waiting = self.state == "running" and not text
+        return render(
+            "turn.html",
+            turn=self,
+            answer=render_markdown(text, self._annotations()) if text else "",
+            search_text=self.search_for or (rewrite.text if rewrite else self.question),
+            decision=describe(rewrite, self.search_for is not None) if rewrite else None,
+            alternatives=alternatives,
+            nearest=[(quoted.n, render_markdown(quoted.quote)) for quoted in self.nearest] if waiting else [],
+            notices=self._notices(),
+            legs=[(leg_name(leg.name), leg) for leg in rewrite.legs] if rewrite else [],
+            timings=self._timings(),
+            stage=self._stage(),
+            versions=self.versions if self.id in self.versions and len(self.versions) > 1 else (),
+            total=done.seconds.get("total") if done else None,
+            rating=self.feedback.rating if self.feedback else "",
+            reason=self.feedback.reason if self.feedback else "",
+            comment=self.feedback.comment if self.feedback else "",
+            reasons=REASONS,
+        )
+
+    def _stage(self) -> str:
+        """What is being done for the answer."""
+        if self.step is not None and (not self.text or self.step.name == "part"):
+            done = self.step.done + (self.step.name == "part")
+            return gettext("%(step)s (%(done)s of %(of)s)", step=gettext(self.step.text), done=done, of=self.step.of)
+        if self.text:
+            return gettext("Writing")
+        return gettext("Reading the sources") if self.evidence else gettext("Searching")
 
     def sources_html(self) -> Markup:
         """The evidence, numbered, what is cited (or else nearest) highlighted; empty before the search."""
@@ -273,53 +297,3 @@ def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:
     """A citation of a passage as a whole, with no sentence singled out."""
     same = passage.model_dump(include={"n", "passage_id", "document_id", "title", "heading", "page", "start"})
     return CitationEvent(**same, end=passage.start, quote="", answer_start=marker.start(), answer_end=marker.end())
-
-
-@dataclass(frozen=True, slots=True)
-class VersionNumber:
-    """Which of how many versions a turn is, and its neighbours' ids (empty where there is none)."""
-
-    number: int
-    of: int
-    before: str
-    after: str
-
-
-def _version(view: TurnView) -> VersionNumber:
-    ids, at = view.versions, view.versions.index(view.id or "")
-    return VersionNumber(at + 1, len(ids), ids[at - 1] if at else "", ids[at + 1] if at + 1 < len(ids) else "")
-
-
-class _Shown:
-    """What the template asks of a turn."""
-
-    def __init__(self, view: TurnView) -> None:
-        self.key, self.id, self.state, self.question = view.key, view.id, view.state, view.question
-        self.rewrite = view.rewrite
-        self.search_text = view.search_for or (view.rewrite.text if view.rewrite else view.question)
-        self.decision = describe(view.rewrite, view.search_for is not None) if view.rewrite else None
-        self.alternatives = [one.text for one in view.done.alternatives] if view.done and view.own else []
-        # What can be chosen stands below as buttons.
-        text = view.text.split("\n\n")[0] if self.alternatives else view.text
-        self.answer = render_markdown(text, view._annotations()) if text else ""
-        waiting = view.state == "running" and not text
-        self.nearest = [(quoted.n, render_markdown(quoted.quote)) for quoted in view.nearest] if waiting else []
-        self.notices = view._notices()
-        self.legs = [(leg_name(leg.name), leg) for leg in view.rewrite.legs] if view.rewrite else []
-        self.timings = view._timings()
-        self.sources = len(view.passages)
-        self.stage = gettext("Searching")
-        if view.text or view.evidence:
-            self.stage = gettext("Writing") if view.text else gettext("Reading the sources")
-        if view.step is not None and (not view.text or view.step.name == "part"):
-            done = view.step.done + (view.step.name == "part")
-            self.stage = gettext(
-                "%(step)s (%(done)s of %(of)s)", step=gettext(view.step.text), done=done, of=view.step.of
-            )
-        self.ratable, self.own, self.traced = view.ratable, view.own, view.traced
-        self.version = _version(view) if view.id in view.versions and len(view.versions) > 1 else None
-        self.total = view.done.seconds.get("total") if view.done else None
-        self.rating = view.feedback.rating if view.feedback else ""
-        self.reason = view.feedback.reason if view.feedback else ""
-        self.comment = view.feedback.comment if view.feedback else ""
-        self.reasons = [Reason(name, rating) for rating, names in REASONS.items() for name in names]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cache
+from inspect import signature
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, validate_call
@@ -163,10 +164,10 @@ def _problem(collection: CollectionSummary) -> str:
 
 
 @cache
-def _checked(name: str) -> Callable[..., Awaitable[Answer]]:
-    """The method of that name, which refuses what its parameters do not take."""
-    checked: Callable[..., Awaitable[Answer]] = validate_call(getattr(Calls, name))
-    return checked
+def _checked(name: str) -> tuple[Callable[..., Awaitable[Answer]], frozenset[str]]:
+    """The method of that name, which refuses what its parameters do not take, and their names."""
+    method = getattr(Calls, name)
+    return validate_call(method), frozenset(signature(method).parameters)
 
 
 async def answered(service: ChatService, name: str, data: object, *, admit: bool = False) -> Answer:
@@ -174,7 +175,9 @@ async def answered(service: ChatService, name: str, data: object, *, admit: bool
     try:
         if admit:
             await service.admit()
-        return await _checked(name)(Calls(service), **(data if isinstance(data, dict) else {"data": data}))
+        method, names = _checked(name)
+        given = data.items() if isinstance(data, dict) else ()
+        return await method(Calls(service), **{key: value for key, value in given if key in names - {"self"}})
     except ValidationError:
         return {"error": gettext("The page sent something this server does not understand; reload the page.")}
     except ChatError as error:

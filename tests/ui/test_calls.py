@@ -91,6 +91,10 @@ def test_a_call_that_cannot_be_answered_says_why(service: FakeService, name: str
     assert answer["error"].endswith(".")
 
 
+def test_what_a_call_does_not_ask_for_is_passed_over(service: FakeService) -> None:
+    assert call(service, "list_conversations", {"query": "", "self": "x", "of a page to come": 1}).keys() == {"html"}
+
+
 def test_deleting_what_is_gone_is_no_error(service: FakeService) -> None:
     assert call(service, "delete_conversation", {"id": "gone"}) == {}
 

@@ -99,7 +99,7 @@ def main() -> None:
             found = search.find(question.text, collection=kept, conversation=question.conversation)
             passages = select_evidence(
                 found.hits, limit=retrieval.evidence, budget=candidates, document=opened.document
-            ).passages
+            )
             judged = chosen.levels[0].qrels.get(question.id, {})
             relevant = frozenset(
                 one.n for one in passages if max(judged.get(one.passage_id, 0), judged.get(one.document_id, 0)) > 0

@@ -167,7 +167,7 @@ def quoting(data: Path, home: Path, limit: int, chance: random.Random) -> None:
     for name, questions in (("answerable", answerable), ("about agencies", agencies)):
         for question in chance.sample(questions, min(limit, len(questions))):
             hits = collection.search([Query(question)], k=6)
-            evidence = select_evidence(hits, limit=6, budget=1200).passages
+            evidence = select_evidence(hits, limit=6, budget=1200)
             columns[name].append(best_match(question, evidence, SupportScorer(evidence)))
     table("quoting: share of questions answered by a quote", columns, MATCHES)
     collection.close()

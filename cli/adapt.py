@@ -171,7 +171,7 @@ class _Tools:
 
         name = self._settings.collection
         with open_database(self._settings) as database:
-            dialogs = database.read_blocking(lambda connection: list(reviewed.dialogs(connection, Seen(LOCAL), name)))
+            dialogs = database.read_blocking(reviewed.dialogs, Seen(LOCAL), name)
         write_text(path, "".join(dialog.line() for dialog in dialogs))
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:

@@ -51,9 +51,7 @@ def show(
 
     with open_database(state_of(context).settings()) as database:
         rows = database.read_blocking(
-            lambda connection: audit.listing(
-                connection, since=_seconds(since), principal=principal, action=action, limit=limit, newest=True
-            )
+            audit.listing, since=_seconds(since), principal=principal, action=action, limit=limit, newest=True
         )
     table = open_table("n", "when (UTC)", "who", "what", "about", "collection", "from", "outcome", right=("n",))
     for row in reversed(rows):
@@ -79,7 +77,7 @@ def export(
     detail = {"since": since.isoformat() if since else "", "principal": principal, "format": style}
     with open_database(state_of(context).settings()) as database:
         made = entry(at_terminal(), "log.export", detail=detail)
-        database.write_blocking(lambda connection: audit.append(connection, made))
+        database.write_blocking(audit.append, made)
         lines = _lines(_rows(database, _seconds(since), principal), style)
         if out is None:
             for line in lines:
@@ -105,7 +103,7 @@ def verify(
         n, _, chain = head.partition(":")
         if head and not (n.isdecimal() and chain):
             raise InputError("A head is written N:HASH, as this command prints it.")
-        kept = database.read_blocking(lambda connection: audit.chain_at(connection, int(n))) if head else chain
+        kept = database.read_blocking(audit.chain_at, int(n)) if head else chain
     if report.problem or kept != chain:
         problem = report.problem or f"Row {n} is not the one that was noted."
         raise StoreError(f"The audit log was tampered with, or its file is damaged. {problem}")
@@ -127,9 +125,7 @@ def trim(
         typer.confirm(f"Delete every row that is older than {days} days?", abort=True)
     before, who, gone = time.time() - days * _DAY, at_terminal(), 0
     with open_database(state_of(context).settings()) as database:
-        while cut := database.write_blocking(
-            lambda connection: audit.trim(connection, before, _CUT_AT_ONCE, who.id, who.origin)
-        ):
+        while cut := database.write_blocking(audit.trim, before, _CUT_AT_ONCE, who.id, who.origin):
             gone += cut
     state_of(context).err.print(f"Deleted {gone} rows.")
 

@@ -34,8 +34,8 @@ def export_rows(
         raise InputError(f"{out} is there already, perhaps with somebody's review; name another file or --overwrite.")
     with open_database(state.settings()) as database:
         made = entry(at_terminal(), "feedback.export", collection=collection)
-        database.write_blocking(lambda connection: audit.append(connection, made))
-        rows = database.read_blocking(lambda connection: review.gather(connection, collection))
+        database.write_blocking(audit.append, made)
+        rows = database.read_blocking(review.gather, collection)
     with text_writer(out) as file:
         file.writelines(row.model_dump_json() + "\n" for row in rows)
     edited = sum(row.by == "person" for row in rows)
@@ -81,8 +81,8 @@ def reviewed(
     state = state_of(context)
     with open_database(state.settings()) as database:
         made = entry(at_terminal(), "review.export", collection=collection)
-        database.write_blocking(lambda connection: audit.append(connection, made))
-        dialogs = database.read_blocking(lambda connection: list(store.dialogs(connection, Seen(LOCAL), collection)))
+        database.write_blocking(audit.append, made)
+        dialogs = database.read_blocking(store.dialogs, Seen(LOCAL), collection)
     if not dialogs:
         raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")
     with text_writer(out) as file:

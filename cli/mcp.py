@@ -40,7 +40,7 @@ async def _serve(settings: Settings) -> None:
     async with open_service(settings) as opened:
         secret, service = os.environ.get("ANAPHORA_KEY", ""), opened.seen_by(at_terminal())
         if secret:
-            key = await opened.core.database.read(lambda connection: keys.check(connection, secret))
+            key = await opened.core.database.read(keys.check, secret)
             if key is None:
                 raise InputError("ANAPHORA_KEY is no key of this home, or has expired; `anaphora keys` lists them.")
             service = opened.seen_by(key.principal)

@@ -98,16 +98,16 @@ def erase_person(
 ) -> ErasureReport:
     """Take out what a principal asked, was answered, rated and handed in. Raises what `erase_document` does."""
     documents, advice, sentences = list[str](), list[str](), list[str]()
-    uploads = [] if keep_uploads else database.read_blocking(lambda c: erasing.uploads_of(c, principal))
+    uploads = [] if keep_uploads else database.read_blocking(erasing.uploads_of, principal)
     for collection, document_id in uploads:
         if not CollectionFolder(settings.home / "collections", collection).candidates():
             continue
         done = erase_document(settings, database, encoder, collection, document_id)
         documents += done.documents
         advice += done.advice
-    said = database.read_blocking(lambda c: erasing.said_by(c, principal))
+    said = database.read_blocking(erasing.said_by, principal)
     long = list(dict.fromkeys(text[:LONGEST] for text in said if len(text) >= SHORTEST))
-    kept = database.read_blocking(lambda c: erasing.said_by_others(c, principal, long))
+    kept = database.read_blocking(erasing.said_by_others, principal, long)
     sentences += [text for text in long if text not in kept]
 
     def forget(connection: Connection) -> Erasure:

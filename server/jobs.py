@@ -14,6 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from index.errors import IndexingCancelled, IndexingError
 from server.access import Seen, Whose
@@ -33,38 +34,34 @@ UNSTORED = 20
 """So many finished jobs are held whose end the database did not take, as on a full disk; older ones are let go."""
 
 
+@dataclass(slots=True, eq=False)
 class JobProgress:
-    """What work uses to say how far it is and to learn whether it should stop."""
+    """A job under way: with this its work says how far it is, and learns whether it should stop.
 
-    def __init__(self, runner: JobRunner, task: _Task) -> None:
-        self._runner = runner
-        self._task = task
+    `saved` is when it was last written to the database (monotonic seconds).
+    """
 
-    def report(self, stage: str, done: int, total: int) -> None:
-        """Say that `done` of `total` files are through `stage`."""
-        self._runner._update(self._task, stage=stage, done=done, total=total)
-
-    def pause(self, seconds: float) -> None:
-        """Wait so long. Raises IndexingCancelled as soon as the work should stop."""
-        if self._task.stop.wait(seconds):
-            raise IndexingCancelled("stopped on request")
-
-    def cancelled(self) -> bool:
-        """Whether the work should stop soon."""
-        return self._task.stop.is_set()
-
-
-Work = Callable[[JobProgress], Iterable[FileResult]]
-
-
-@dataclass(slots=True)
-class _Task:
-    """A job and what it takes to run it. `saved` is when it was last written to the database (monotonic seconds)."""
-
+    runner: JobRunner
     job: Job
     work: Work
     stop: threading.Event = field(default_factory=threading.Event)
     saved: float = 0.0
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Say that `done` of `total` files are through `stage`."""
+        self.runner._update(self, stage=stage, done=done, total=total)
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long. Raises IndexingCancelled as soon as the work should stop."""
+        if self.stop.wait(seconds):
+            raise IndexingCancelled("stopped on request")
+
+    def cancelled(self) -> bool:
+        """Whether the work should stop soon."""
+        return self.stop.is_set()
+
+
+Work: TypeAlias = Callable[[JobProgress], Iterable[FileResult]]
 
 
 class JobRunner:
@@ -74,9 +71,9 @@ class JobRunner:
         self._database = database
         self._runner = runner
         self._lock = threading.Lock()
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, JobProgress] = {}
         """By job id; those that are not finished, and those whose end could not be stored."""
-        self._queues: dict[str, deque[_Task]] = {}
+        self._queues: dict[str, deque[JobProgress]] = {}
         """What waits, by collection; a collection is here as long as it has a thread."""
         self._threads: set[threading.Thread] = set()
         self._closing = False
@@ -85,8 +82,8 @@ class JobRunner:
         """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)
-        self._database.write_blocking(lambda connection: jobs.add(connection, job, self._runner.id, whose))
-        task = _Task(job, work)
+        self._database.write_blocking(jobs.add, job, self._runner.id, whose)
+        task = JobProgress(self, job, work)
         with self._lock:
             self._tasks[job.id] = task
             if collection in self._queues:
@@ -110,15 +107,15 @@ class JobRunner:
                 task = queue.popleft()
             self._run(task)
 
-    def _claim(self, task: _Task) -> str:
+    def _claim(self, task: JobProgress) -> str:
         """What `jobs.claim` says. A database that takes no writes stops no job."""
         try:
-            return self._database.write_blocking(lambda connection: jobs.claim(connection, task.job))
+            return self._database.write_blocking(jobs.claim, task.job)
         except StoreError as error:
             log.warning("job %s could not be claimed: %s", task.job.id, error)
             return "running"
 
-    def _run(self, task: _Task) -> None:
+    def _run(self, task: JobProgress) -> None:
         while not task.stop.is_set() and (state := self._claim(task)) != "running":
             if state != "queued":
                 task.stop.set()
@@ -128,7 +125,7 @@ class JobRunner:
             return
         self._update(task, state="running")
         try:
-            files = tuple(task.work(JobProgress(self, task)))
+            files = tuple(task.work(task))
         except IndexingCancelled:
             self._stopped(task, "Cancelled; the collection is as it was before.")
         except (IndexingError, StoreError, OSError) as error:
@@ -145,14 +142,14 @@ class JobRunner:
             # One file is all an upload is about: if it failed, so did the job.
             self._update(task, state="failed" if failed and len(files) == 1 else "done", message=message, files=files)
 
-    def _stopped(self, task: _Task, message: str) -> None:
+    def _stopped(self, task: JobProgress, message: str) -> None:
         """Somebody cancelled the job, or the process ends before it."""
         if self._closing:
             self._update(task, state="interrupted", message=CUT_SHORT)
         else:
             self._update(task, state="cancelled", message=message)
 
-    def _update(self, task: _Task, **changes: object) -> None:
+    def _update(self, task: JobProgress, **changes: object) -> None:
         job = task.job = task.job.model_copy(update={**changes, "updated": time.time()})
         now = time.monotonic()
         if "state" not in changes and now - task.saved < SAVE_SECONDS:
@@ -160,7 +157,7 @@ class JobRunner:
         task.saved = now
         stored = True
         try:
-            if not self._database.write_blocking(lambda connection: jobs.save(connection, job)):
+            if not self._database.write_blocking(jobs.save, job):
                 task.stop.set()
         except StoreError as error:
             stored = False
@@ -182,20 +179,20 @@ class JobRunner:
 
     def find(self, job_id: str, seen: Seen) -> Job | None:
         """How a job stands now, also one that has finished or is of an earlier process."""
-        stored = self._database.read_blocking(lambda connection: jobs.find(connection, job_id, seen))
+        stored = self._database.read_blocking(jobs.find, job_id, seen)
         with self._lock:
             task = self._tasks.get(job_id)
             return task.job if stored and task else stored
 
     def listing(self, seen: Seen, collection: str | None = None) -> list[Job]:
         """Newest first, with those of earlier processes."""
-        stored = self._database.read_blocking(lambda connection: jobs.listing(connection, collection, seen))
+        stored = self._database.read_blocking(jobs.listing, collection, seen)
         with self._lock:
             return [self._tasks[job.id].job if job.id in self._tasks else job for job in stored]
 
     def busy(self, collection: str) -> str | None:
         """The id of the job that is changing a collection or will next, in whatever server. Raises StoreError."""
-        found = self._database.read_blocking(lambda connection: jobs.working_on(connection, collection))
+        found = self._database.read_blocking(jobs.working_on, collection)
         with self._lock:
             ended = {task.job.id for task in self._tasks.values() if task.job.finished}
         return next((job_id for job_id in found if job_id not in ended), None)
@@ -207,7 +204,7 @@ class JobRunner:
         if task:
             task.stop.set()
         else:
-            self._database.write_blocking(lambda connection: jobs.cancel(connection, job_id))
+            self._database.write_blocking(jobs.cancel, job_id)
 
     def close(self) -> None:
         """Stop everything and wait until the threads have noticed."""

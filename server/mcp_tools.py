@@ -7,7 +7,7 @@ prompts, and is announced as quoted. Each call acts for one principal, by the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
@@ -154,7 +154,9 @@ def make_server(acting: Acting) -> Server[Any]:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}.")
         try:
             asked = tool.model_validate(params.arguments or {})
-            found = await _counted(acting(context), asked.run)
+            service = acting(context)
+            await service.admit()
+            found = await asked.run(service)
         except ValidationError as error:
             first = error.errors()[0]
             return failed(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
@@ -184,9 +186,13 @@ def make_server(acting: Acting) -> Server[Any]:
         try:
             if not uri.startswith(COLLECTIONS):
                 raise MCPError(types.INVALID_PARAMS, f"There is no resource {uri[:80]!r}.")
-            listed = await _counted(acting(context), _listing(unquote(uri.removeprefix(COLLECTIONS))))
+            service, name = acting(context), unquote(uri.removeprefix(COLLECTIONS))
+            await service.admit()
+            found = await service.documents(name)
         except ChatError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
+        rows = [{"document_id": one.id, "title": clean(one.title, 400)} for one in found[:MAX_LISTED]]
+        listed = {"collection": name, "documents": rows, "of": len(found)}
         text = json.dumps(listed, ensure_ascii=False, indent=1)
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=uri, mime_type="application/json", text=text)]
@@ -202,21 +208,6 @@ def make_server(acting: Acting) -> Server[Any]:
         on_list_resources=list_resources,
         on_read_resource=read_resource,
     )
-
-
-def _listing(name: str) -> Callable[[ChatService], Awaitable[dict[str, Any]]]:
-    async def run(service: ChatService) -> dict[str, Any]:
-        found = await service.documents(name)
-        rows = [{"document_id": one.id, "title": clean(one.title, 400)} for one in found[:MAX_LISTED]]
-        return {"collection": name, "documents": rows, "of": len(found)}
-
-    return run
-
-
-async def _counted(service: ChatService, work: Callable[[ChatService], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """Do it within what whoever acts may ask for in a minute."""
-    await service.admit()
-    return await work(service)
 
 
 def _schema(tool: type[BaseModel]) -> dict[str, Any]:

@@ -22,48 +22,35 @@ _NOT_COMPARED = frozenset({"replayed"})
 def calls(trace: Trace) -> list[dict[str, Any]]:
     """Every call in order of execution, the turn first: `id`, `parent`, `name`, `started`, `seconds`, `inputs`,
     `output`, `values`, `prompt`, `error`, `message` and `source`. Calls of traces from before ids get some."""
-    root = trace.span_id or "turn"
-    whole: dict[str, Any] = {
-        "id": root,
-        "parent": None,
-        "name": "turn",
-        "started": trace.created,
-        "seconds": trace.seconds,
-        "inputs": {"question": trace.question, **trace.request} if trace.question else {},
-        "output": {"answer": trace.answer} if trace.question else {},
-        "values": {
-            "status": trace.status,
-            "engine": trace.engine,
-            "collection": trace.collection,
-            "version": trace.collection_version,
-            **trace.attributes,
-        },
-        "prompt": [],
-        "error": "failed" if trace.status == "failed" else "",
-        "message": "",
-        "source": "",
+    values = {
+        "status": trace.status,
+        "engine": trace.engine,
+        "collection": trace.collection,
+        "version": trace.collection_version,
     }
-    return [whole, *_below(trace.steps, root)]
+    turn = TraceStep(
+        name="turn",
+        started=trace.created,
+        seconds=trace.seconds,
+        inputs={"question": trace.question, **trace.request} if trace.question else {},
+        outputs={"answer": trace.answer} if trace.question else {},
+        attributes={**values, **trace.attributes},
+        error="failed" if trace.status == "failed" else "",
+        span_id=trace.span_id or "turn",
+        calls=trace.steps,
+    )
+    return list(_told(turn, turn.span_id, None))
 
 
-def _below(steps: Sequence[TraceStep], parent: str) -> Iterator[dict[str, Any]]:
-    for n, step in enumerate(steps):
-        name = step.span_id or f"{parent}.{n}"
-        yield {
-            "id": name,
-            "parent": parent,
-            "name": step.name,
-            "started": step.started,
-            "seconds": step.seconds,
-            "inputs": step.inputs,
-            "output": step.outputs,
-            "values": step.attributes,
-            "prompt": list(step.prompt),
-            "error": step.error,
-            "message": step.message,
-            "source": step.source,
-        }
-        yield from _below(step.calls, name)
+def _told(step: TraceStep, name: str, parent: str | None) -> Iterator[dict[str, Any]]:
+    """A call, and those within it."""
+    same = {
+        field: getattr(step, field) for field in ("name", "started", "seconds", "inputs", "error", "message", "source")
+    }
+    given = {"output": step.outputs, "values": step.attributes, "prompt": list(step.prompt)}
+    yield {"id": name, "parent": parent, **same, **given}
+    for n, below in enumerate(step.calls):
+        yield from _told(below, below.span_id or f"{name}.{n}", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,12 @@ class Call:
         if self._recording is not None:
             self.labels.update(labels)
 
+    def tell(self, inputs: Mapping[str, object], outputs: object, labels: Mapping[str, Label]) -> None:
+        """What it was given, what it gave, and what holds nobody's words."""
+        self.inputs(**inputs)
+        self.output(outputs)
+        self.label(**labels)
+
     def prompt(self, messages: Iterable[tuple[str, str]]) -> None:
         """The messages a model is sent, as roles and texts; `text.interpolated` says what they are made of."""
         if self.content:

@@ -64,7 +64,7 @@ class AuditLog:
     async def record(self, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
         """Write a row now. Raises StoreError: what is not accounted for must not be answered as done."""
         made = entry(who, action, about, **more)
-        await self._database.write(lambda connection: audit.append(connection, made))
+        await self._database.write(audit.append, made)
 
 
 def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
@@ -72,7 +72,7 @@ def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[C
     database = Database(place)
     try:
         made = entry(at_terminal(), action, about, **more)
-        database.write_blocking(lambda connection: audit.append(connection, made))
+        database.write_blocking(audit.append, made)
     finally:
         database.close()
 

@@ -24,22 +24,7 @@ from server.api.links import add_links
 from server.api.mcp_endpoint import PATH as MCP_PATH
 from server.api.mcp_endpoint import McpEndpoint
 from server.api.mounted import MountedErrors
-from server.api.routes.audit import router as audit
-from server.api.routes.collections import router as collections
-from server.api.routes.conversations import router as conversations
-from server.api.routes.feedback import router as feedback
-from server.api.routes.health import router as health
-from server.api.routes.jobs import router as jobs
-from server.api.routes.keys import router as keys
-from server.api.routes.models import router as models
-from server.api.routes.reviews import router as reviews
-from server.api.routes.runs import router as runs
-from server.api.routes.search import router as search
-from server.api.routes.sources import router as sources
-from server.api.routes.standalone import router as standalone
-from server.api.routes.statistics import router as statistics
-from server.api.routes.why import router as why
-from server.api.routes.widget import router as widget
+from server.api.routes import ROUTERS, health
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings
@@ -98,26 +83,9 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         **more,
     )
     errors.install(app)
-    for router in (
-        chat_completions,
-        models,
-        search,
-        conversations,
-        standalone,
-        why,
-        widget,
-        feedback,
-        reviews,
-        collections,
-        jobs,
-        runs,
-        sources,
-        statistics,
-        keys,
-        audit,
-    ):
+    for router in (chat_completions, *ROUTERS):
         app.include_router(router, responses=errors.ERRORS)
-    app.include_router(health)
+    app.include_router(health.router)
     _describe(app, with_keys=with_keys)
     return app
 

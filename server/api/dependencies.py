@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, Path, Request
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
 
 from server.chat import ChatService
 from text.names import NAME_CHARS, NAME_PATTERN
@@ -22,3 +24,18 @@ CollectionName = Annotated[
     str, Path(description="The collection's name.", examples=["docs"], pattern=NAME_PATTERN, max_length=NAME_CHARS)
 ]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]
+
+
+class StrictBody(BaseModel):
+    """What is asked for, with no field that is not known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+JSON_LINES: dict[str, Any] = {"application/x-ndjson": {"schema": {"type": "string"}}}
+
+
+def attachment(text: str, media_type: str, name: str) -> Response:
+    """A text as a file to be saved."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type=media_type, headers=headers)

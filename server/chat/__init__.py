@@ -4,169 +4,89 @@ The HTTP API, the page and the terminal chat all go through it. `open_service(se
 the events of a turn and every type that crosses the door are exported here.
 """
 
-from index.sources import Source
-from rewriter.conversation import Message
-from server.access import Action, Principal
-from server.chat.errors import (
-    ChatError,
-    Conflict,
-    Forbidden,
-    InvalidRequest,
-    LimitReached,
-    NotFound,
-    QueueFull,
-    TooLarge,
-    TooManyRequests,
-    Unavailable,
-)
-from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH
-from server.chat.reviewing import NewReview, ReviewDetail, ReviewPage
-from server.chat.service import ChatService, open_service
-from server.chat.sources import PushedDocument, SourceSummary
-from server.chat.traces import ReplayedTurn
-from server.chat.turns import RunningTurn
-from server.chat.types import (
-    CollectionSummary,
-    DocumentSummary,
-    DocumentText,
-    KeySummary,
-    NewKey,
-    NewShare,
-    PassagePage,
-    Readiness,
-    SearchResult,
-    SectionView,
-    SpanView,
-    StandaloneQuestion,
-    StandaloneView,
-    Statistics,
-    Suggestion,
-    TurnRequest,
-    WhySentenceView,
-    WhyView,
-)
-from server.replay import ReplayChanges
-from server.runs.records import RunCommand, RunCurve, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
-from server.settings import Settings
-from server.store.records import (
-    AuditRecord,
-    ConversationDetail,
-    ConversationSummary,
-    Feedback,
-    FeedbackRecord,
-    FileResult,
-    Job,
-    JobState,
-    Rating,
-    Share,
-    StoredTurn,
-    Trace,
-    TraceStep,
-    TurnStatus,
-)
-from server.store.reviewed import Doubt, ReviewState
-from server.traces import calls as trace_calls
-from server.traces import differences
-from server.turn.events import (
-    CitationEvent,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Evidence,
-    EvidenceEvent,
-    Leg,
-    NearestEvent,
-    PageBox,
-    Quotation,
-    RewriteEvent,
-    StepEvent,
-    SupportEvent,
-    TokenEvent,
-)
+from index.sources import Source as Source
+from rewriter.conversation import Message as Message
+from server.access import Action as Action
+from server.access import Principal as Principal
+from server.chat.errors import ChatError as ChatError
+from server.chat.errors import Conflict as Conflict
+from server.chat.errors import Forbidden as Forbidden
+from server.chat.errors import InvalidRequest as InvalidRequest
+from server.chat.errors import LimitReached as LimitReached
+from server.chat.errors import NotFound as NotFound
+from server.chat.errors import QueueFull as QueueFull
+from server.chat.errors import TooLarge as TooLarge
+from server.chat.errors import TooManyRequests as TooManyRequests
+from server.chat.errors import Unavailable as Unavailable
+from server.chat.pictures import LEAST_WIDTH as LEAST_WIDTH
+from server.chat.pictures import MOST_WIDTH as MOST_WIDTH
+from server.chat.reviewing import NewReview as NewReview
+from server.chat.reviewing import ReviewDetail as ReviewDetail
+from server.chat.reviewing import ReviewPage as ReviewPage
+from server.chat.service import ChatService as ChatService
+from server.chat.service import open_service as open_service
+from server.chat.sources import PushedDocument as PushedDocument
+from server.chat.sources import SourceSummary as SourceSummary
+from server.chat.traces import ReplayedTurn as ReplayedTurn
+from server.chat.turns import RunningTurn as RunningTurn
+from server.chat.types import CollectionSummary as CollectionSummary
+from server.chat.types import DocumentSummary as DocumentSummary
+from server.chat.types import DocumentText as DocumentText
+from server.chat.types import KeySummary as KeySummary
+from server.chat.types import NewKey as NewKey
+from server.chat.types import NewShare as NewShare
+from server.chat.types import PassagePage as PassagePage
+from server.chat.types import Readiness as Readiness
+from server.chat.types import SearchResult as SearchResult
+from server.chat.types import SectionView as SectionView
+from server.chat.types import SpanView as SpanView
+from server.chat.types import StandaloneQuestion as StandaloneQuestion
+from server.chat.types import StandaloneView as StandaloneView
+from server.chat.types import Statistics as Statistics
+from server.chat.types import Suggestion as Suggestion
+from server.chat.types import TurnRequest as TurnRequest
+from server.chat.types import WhySentenceView as WhySentenceView
+from server.chat.types import WhyView as WhyView
+from server.replay import ReplayChanges as ReplayChanges
+from server.runs.records import RunCommand as RunCommand
+from server.runs.records import RunCurve as RunCurve
+from server.runs.records import RunDetail as RunDetail
+from server.runs.records import RunGroup as RunGroup
+from server.runs.records import RunPlan as RunPlan
+from server.runs.records import RunSummary as RunSummary
+from server.runs.records import TrainedGroup as TrainedGroup
+from server.settings import Settings as Settings
+from server.store.records import AuditRecord as AuditRecord
+from server.store.records import ConversationDetail as ConversationDetail
+from server.store.records import ConversationSummary as ConversationSummary
+from server.store.records import Feedback as Feedback
+from server.store.records import FeedbackRecord as FeedbackRecord
+from server.store.records import FileResult as FileResult
+from server.store.records import Job as Job
+from server.store.records import JobState as JobState
+from server.store.records import Rating as Rating
+from server.store.records import Share as Share
+from server.store.records import StoredTurn as StoredTurn
+from server.store.records import Trace as Trace
+from server.store.records import TraceStep as TraceStep
+from server.store.records import TurnStatus as TurnStatus
+from server.store.reviewed import Doubt as Doubt
+from server.store.reviewed import ReviewState as ReviewState
+from server.traces import calls
+from server.traces import differences as differences
+from server.turn.events import CitationEvent as CitationEvent
+from server.turn.events import DoneEvent as DoneEvent
+from server.turn.events import ErrorEvent as ErrorEvent
+from server.turn.events import Event as Event
+from server.turn.events import Evidence as Evidence
+from server.turn.events import EvidenceEvent as EvidenceEvent
+from server.turn.events import Leg as Leg
+from server.turn.events import NearestEvent as NearestEvent
+from server.turn.events import PageBox as PageBox
+from server.turn.events import Quotation as Quotation
+from server.turn.events import RewriteEvent as RewriteEvent
+from server.turn.events import StepEvent as StepEvent
+from server.turn.events import SupportEvent as SupportEvent
+from server.turn.events import TokenEvent as TokenEvent
 
-__all__ = [
-    "LEAST_WIDTH",
-    "MOST_WIDTH",
-    "Action",
-    "AuditRecord",
-    "ChatError",
-    "ChatService",
-    "CitationEvent",
-    "CollectionSummary",
-    "Conflict",
-    "ConversationDetail",
-    "ConversationSummary",
-    "DocumentSummary",
-    "DocumentText",
-    "DoneEvent",
-    "Doubt",
-    "ErrorEvent",
-    "Event",
-    "Evidence",
-    "EvidenceEvent",
-    "Feedback",
-    "FeedbackRecord",
-    "FileResult",
-    "Forbidden",
-    "InvalidRequest",
-    "Job",
-    "JobState",
-    "KeySummary",
-    "Leg",
-    "LimitReached",
-    "Message",
-    "NearestEvent",
-    "NewKey",
-    "NewReview",
-    "NewShare",
-    "NotFound",
-    "PageBox",
-    "PassagePage",
-    "Principal",
-    "PushedDocument",
-    "QueueFull",
-    "Quotation",
-    "Rating",
-    "Readiness",
-    "ReplayChanges",
-    "ReplayedTurn",
-    "ReviewDetail",
-    "ReviewPage",
-    "ReviewState",
-    "RewriteEvent",
-    "RunCommand",
-    "RunCurve",
-    "RunDetail",
-    "RunGroup",
-    "RunPlan",
-    "RunSummary",
-    "RunningTurn",
-    "SearchResult",
-    "SectionView",
-    "Settings",
-    "Share",
-    "Source",
-    "SourceSummary",
-    "SpanView",
-    "StandaloneQuestion",
-    "StandaloneView",
-    "Statistics",
-    "StepEvent",
-    "StoredTurn",
-    "Suggestion",
-    "SupportEvent",
-    "TokenEvent",
-    "TooLarge",
-    "TooManyRequests",
-    "Trace",
-    "TraceStep",
-    "TrainedGroup",
-    "TurnRequest",
-    "TurnStatus",
-    "Unavailable",
-    "WhySentenceView",
-    "WhyView",
-    "differences",
-    "open_service",
-    "trace_calls",
-]
+trace_calls = calls

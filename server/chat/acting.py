@@ -9,14 +9,19 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
+from sqlalchemy import Connection
+
 from server.access import Action, Principal, Seen, Whose, policy
 from server.access.audit import Circumstances
+from server.chat.collections import checked_name
 from server.chat.errors import Forbidden, NotFound
-from server.chat.translated import in_thread, no_collection, store_errors
+from server.chat.translated import MAX_QUERY_CHARS, clean, found_or_missing, in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary
-from server.store import grants
+from server.store import grants, turns
+from server.store.records import StoredTurn
 
 if TYPE_CHECKING:
+    from index.collection import Collection
     from server.chat.core import ServiceCore
 
 S = TypeVar("S", bound="Acting")
@@ -47,7 +52,11 @@ class Acting:
     def refusal(self, action: Action, about: str = "", error: Forbidden | None = None) -> Forbidden:
         """The refusal of an action, with what it would take; the audit log notes it."""
         self.core.audit.note(self.principal, action, about, outcome="forbidden")
-        return error or forbidden(self.principal, action)
+        role = policy.NEEDS[action]
+        if error is None and self.principal.has(role):
+            return Forbidden("This is about the server as a whole, and needs an operator of every group.")
+        words = f"This needs the role {role}; yours is {self.principal.role}. Ask an operator of this server."
+        return error or Forbidden(words)
 
     def note(self, did: str, about: str = "", **more: Unpack[Circumstances]) -> None:
         """Write into the audit log, soon, what whoever acts has seen or tried."""
@@ -79,8 +88,7 @@ class Acting:
     async def listed(self) -> list[CollectionSummary]:
         """The collections that are granted to a group of whoever acts, by name."""
         found = await in_thread(self.core.opened.listing)
-        with store_errors():
-            granted = await self.core.database.read(grants.everything)
+        granted = await self._read(grants.everything)
         return [info for info in found if policy.group_of(self.principal, granted.get(info.name, ()))]
 
     async def default_collection(self) -> str:
@@ -94,10 +102,29 @@ class Acting:
             "No collection is granted to you yet; ask an operator of this server.", code="collection_not_found"
         )
 
+    async def _opened(self, collection: str) -> Collection:
+        """A collection to be read. Raises NotFound, InvalidRequest."""
+        name = checked_name(collection)
+        await self.existing(name)
+        return await in_thread(lambda: self.core.opened.get(name))
+
+    async def _turn(self, turn_id: str) -> StoredTurn:
+        """A turn as it is kept. Raises NotFound."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        return found_or_missing(await self._read(turns.find, key, self.seen), "turn", turn_id)
+
     async def _group(self, collection: str) -> str | None:
+        return policy.group_of(self.principal, await self._read(grants.of, collection))
+
+    async def _read(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """What a function of the store gives. Raises Unavailable."""
         with store_errors():
-            granted = await self.core.database.read(lambda connection: grants.of(connection, collection))
-        return policy.group_of(self.principal, granted)
+            return await self.core.database.read(work, *args, **kwargs)
+
+    async def _write(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As `_read`, in a transaction that writes."""
+        with store_errors():
+            return await self.core.database.write(work, *args, **kwargs)
 
 
 def acting(action: Action) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
@@ -113,11 +140,3 @@ def acting(action: Action) -> Callable[[Callable[Concatenate[S, P], R]], Callabl
         return checked
 
     return mark
-
-
-def forbidden(principal: Principal, action: Action) -> Forbidden:
-    """The refusal of an action, with what it would take."""
-    role = policy.NEEDS[action]
-    if not principal.has(role):
-        return Forbidden(f"This needs the role {role}; yours is {principal.role}. Ask an operator of this server.")
-    return Forbidden("This is about the server as a whole, and needs an operator of every group.")

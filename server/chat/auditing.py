@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from server.chat.acting import Acting, acting
-from server.chat.translated import store_errors
 from server.store import audit
 from server.store.records import AuditRecord
 
@@ -28,16 +27,13 @@ class AuditMixin(Acting):
         groups = None if self.principal.everywhere else self.principal.groups
         asked = {"since": since, "until": until, "principal": principal, "action": action, "after": after}
         await self.account("log.read", detail={name: value for name, value in asked.items() if value})
-        with store_errors():
-            return await self.core.database.read(
-                lambda connection: audit.listing(
-                    connection,
-                    since=since,
-                    until=until,
-                    principal=principal,
-                    action=action,
-                    groups=groups,
-                    after=after,
-                    limit=max(1, min(limit, MAX_ROWS)),
-                )
-            )
+        return await self._read(
+            audit.listing,
+            since=since,
+            until=until,
+            principal=principal,
+            action=action,
+            groups=groups,
+            after=after,
+            limit=max(1, min(limit, MAX_ROWS)),
+        )

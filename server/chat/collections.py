@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
@@ -69,15 +70,13 @@ class Collections:
             elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
                 collection.refresh()
             now = self._checked[name] = time.monotonic()
-            if now - self._compared.setdefault(name, now) > CHECK_SECONDS and not self._is_comparing(name):
+            before = self._comparing.get(name)
+            if now - self._compared.setdefault(name, now) > CHECK_SECONDS and not (before and before.is_alive()):
                 self._compared[name] = now
                 thread = threading.Thread(target=_compare, args=(collection,), name=f"check-{name}", daemon=True)
                 self._comparing[name] = thread
                 thread.start()
             return collection
-
-    def _is_comparing(self, name: str) -> bool:
-        return name in self._comparing and self._comparing[name].is_alive()
 
     def _opened(self, name: str) -> Collection:
         from index.collection import Collection
@@ -132,12 +131,7 @@ class Collections:
 
         return [
             CollectionSummary(
-                name=info.name,
-                documents=info.documents,
-                passages=info.passages,
-                version=info.version,
-                updated=info.updated,
-                problem=self.problem(info.name) or info.problem,
+                **asdict(replace(info, problem=self.problem(info.name) or info.problem)),
                 answers=self._answers(info.name, bool(info.version)),
             )
             for info in sorted(list_collections(self.root), key=lambda info: info.name)

@@ -17,7 +17,6 @@ from server.chat.models import ChosenModels, ServiceModels
 from server.chat.patience import Patience
 from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
-from server.chat.turns import TurnContext
 from server.chat.types import Suggestion
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
@@ -26,6 +25,7 @@ from server.runs.commands import CommandRunner
 from server.settings import Settings
 from server.store import Database, Runner
 from server.tracing import Tracing
+from server.turn.models import ModelSource
 from server.turn.pipeline import TurnEngine
 
 log = logging.getLogger(__name__)
@@ -54,30 +54,21 @@ class ServiceCore:
         self.answers = AnswerWatch()
         self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
+        self.mark = runner
         self.runner = JobRunner(database, runner)
         self.commands = CommandRunner(settings, runner)
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
-        self.engine = TurnEngine(collection=self.opened.get, models=self.models, settings=settings)
+        self.engine = self._engine(self.models, settings)
         self.chosen = {
             name: ChosenModels(self.models, settings.model_copy(update={"llm": settings.llm.chosen(name)}))
             for name in settings.llm.choices
         }
         self.keepers = [self.models.keeper, *(models.keeper for models in self.chosen.values())]
-        self.context = TurnContext(
-            settings,
-            database,
-            runner,
-            self.metrics,
-            self.tracing,
-            self.engine,
-            {
-                name: TurnEngine(collection=self.opened.get, models=models, settings=models.keeper.settings)
-                for name, models in self.chosen.items()
-            },
-            self.answers,
-            self.limits,
-        )
+        self.choices = {name: self._engine(models, models.keeper.settings) for name, models in self.chosen.items()}
+
+    def _engine(self, models: ModelSource, settings: Settings) -> TurnEngine:
+        return TurnEngine(collection=self.opened.get, models=models, settings=settings)
 
     async def warm(self) -> None:
         """Load what a first turn would load. What fails is tried again by whoever needs it."""

@@ -15,21 +15,17 @@ from index.sources import mirrors
 from server.access import DEFAULT_GROUP, Whose, policy
 from server.chat.acting import acting
 from server.chat.collections import checked_name
-from server.chat.conversations import clean
-from server.chat.document_texts import MAX_ID_CHARS, DocumentTextMixin
+from server.chat.document_texts import DocumentTextMixin
 from server.chat.errors import Conflict, Forbidden, InvalidRequest, LimitReached, NotFound, Unavailable
 from server.chat.grants import checked_group, foreign_group
-from server.chat.translated import in_thread, no_collection, store_errors
-from server.chat.types import (
-    CollectionSummary,
-)
+from server.chat.translated import MAX_ID_CHARS, clean, in_thread, no_collection, store_errors
+from server.chat.types import CollectionSummary
 from server.chat.uploads import FOLDER, Room, safe_name
 from server.jobs import JobProgress
 from server.store import grants, jobs, standalone, uploads
 from server.store.records import FileResult, Job, JobKind
 
 if TYPE_CHECKING:
-    from index.indexer import FileStatus
     from index.records import DocumentInfo
 
 JOB_SECONDS = 5
@@ -71,7 +67,7 @@ class DocumentMixin(DocumentTextMixin):
 
     @acting("documents")
     @making_a_job
-    async def upload(self, collection: str, filename: str, content: bytes | BinaryIO | Path) -> Job:
+    async def upload(self, collection: str, filename: str, content: BinaryIO) -> Job:
         """Keep a file and index it in the background; the collection is made if it is new.
 
         A file of the same name is replaced. Raises InvalidRequest, TooLarge or Unavailable.
@@ -84,13 +80,11 @@ class DocumentMixin(DocumentTextMixin):
         room = await self._room(name, file)
         kept = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
         size = (await asyncio.to_thread(kept.stat)).st_size
-        with store_errors():
-            await self.core.database.write(lambda connection: uploads.remember(connection, name, file, size, whose))
+        await self._write(uploads.remember, name, file, size, whose)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             # By its folder, not by itself, so that its id does not depend on what it came with.
-            report = self._index(progress, name, [self.core.uploads.root(name)], prune=False, retry=[kept])
-            return _results(file for file in report if Path(file.path) == kept)
+            return self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=kept)
 
         await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=whose.group)
         return await self._submit("upload", name, work, whose)
@@ -127,15 +121,13 @@ class DocumentMixin(DocumentTextMixin):
             await asyncio.to_thread(path.unlink, missing_ok=True)
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
-        with store_errors():
-            await self.core.database.write(lambda connection: uploads.forget(connection, name, path.name))
+        await self._write(uploads.forget, name, path.name)
         return await self._submit("delete", name, work, whose)
 
     @acting("server")
     async def resume_uploads(self) -> None:
         """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
-        with store_errors():
-            names = await self.core.database.read(jobs.cut_short)
+        names = await self._read(jobs.cut_short)
 
         def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
             return self._index_root(progress, name, self.core.uploads.root(name))
@@ -168,7 +160,7 @@ class DocumentMixin(DocumentTextMixin):
                 return jobs.sources(connection, name)
 
             sources = self.core.database.write_blocking(remember)
-            report = _results(self._index(progress, name, self._with_uploads(name, sources), prune=True))
+            report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
             return [*report, *self._remove_others(name, sources)] if replace else report
 
         await self.account("collection.index", name, collection=name, group=whose.group)
@@ -183,8 +175,7 @@ class DocumentMixin(DocumentTextMixin):
         """
         name = checked_name(collection)
         whose = await self.reached(name)
-        with store_errors():
-            sources = await self.core.database.read(lambda connection: jobs.sources(connection, name))
+        sources = await self._read(jobs.sources, name)
         paths = await asyncio.to_thread(self._with_uploads, name, sources)
         if not paths:
             if not await in_thread(lambda: self.core.opened.exists(name)):
@@ -195,7 +186,7 @@ class DocumentMixin(DocumentTextMixin):
             )
         await self.account("collection.reindex", name, collection=name, group=whose.group)
         return await self._submit(
-            "reindex", name, lambda progress: _results(self._index(progress, name, paths, prune=True)), whose
+            "reindex", name, lambda progress: self._index(progress, name, paths, prune=True), whose
         )
 
     @acting("documents")
@@ -207,8 +198,7 @@ class DocumentMixin(DocumentTextMixin):
         """
         name = checked_name(collection)
         whose = await self.reached(name)
-        with store_errors():
-            granted = await self.core.database.read(lambda connection: grants.of(connection, name))
+        granted = await self._read(grants.of, name)
         if others := [group for group in granted if not self.principal.in_group(group)]:
             words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
             raise self.refusal("documents", name, Forbidden(words))
@@ -224,25 +214,22 @@ class DocumentMixin(DocumentTextMixin):
         for mirror in await asyncio.to_thread(mirrors, self.core.sources, name):
             await in_thread(mirror.remove)
         await asyncio.to_thread(self.core.uploads.remove_all, name)
-        with store_errors():
-            await self.core.database.write(lambda connection: jobs.forget_sources(connection, name))
-            await self.core.database.write(lambda connection: uploads.forget(connection, name))
-            await self.core.database.write(lambda connection: standalone.forget_collection(connection, name))
+        await self._write(jobs.forget_sources, name)
+        await self._write(uploads.forget, name)
+        await self._write(standalone.forget_collection, name)
 
     async def _room(self, name: str, file: str) -> Room | None:
         """What whoever acts has stored and may store, in place of what this file is now; None without a limit."""
         allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
         if not allowed:
             return None
-        with store_errors():
-            owner = self.principal.id
-            return Room(await self.core.database.read(lambda c: uploads.total(c, owner, (name, file))), allowed)
+        owner = self.principal.id
+        return Room(await self._read(uploads.total, owner, (name, file)), allowed)
 
     async def _demand_job(self) -> None:
         """Raise LimitReached where whoever acts has as many unfinished jobs as one may have."""
         if at_most := self.core.limits.quota(self.principal, "jobs"):
-            with store_errors():
-                count = await self.core.database.read(lambda connection: jobs.unfinished(connection, self.principal.id))
+            count = await self._read(jobs.unfinished, self.principal.id)
             if count >= at_most:
                 raise LimitReached(
                     f"{count} jobs of yours are not finished, and {at_most} are allowed (limits.jobs).",
@@ -263,8 +250,7 @@ class DocumentMixin(DocumentTextMixin):
         """
         if group and not self.principal.in_group(checked_group(group)):
             raise self.refusal("grants", name, foreign_group(group))
-        with store_errors():
-            granted = await self.core.database.read(lambda connection: grants.of(connection, name))
+        granted = await self._read(grants.of, name)
         there = await in_thread(lambda: self.core.opened.exists(name))
         if granted or there:
             reached = policy.group_of(self.principal, granted)
@@ -275,8 +261,7 @@ class DocumentMixin(DocumentTextMixin):
         else:
             group = group or policy.own_group(self.principal)
         if granted or group != DEFAULT_GROUP:
-            with store_errors():
-                await self.core.database.write(lambda connection: grants.add(connection, name, group))
+            await self._write(grants.add, name, group)
         return Whose(self.principal.id, group)
 
     def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
@@ -287,7 +272,7 @@ class DocumentMixin(DocumentTextMixin):
                 name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists()
             )
         left = any(path.is_file() and not path.name.startswith(".") for path in root.rglob("*"))
-        return [*gone, *_results(self._index(progress, name, [root], prune=False) if left else [])]
+        return [*gone, *(self._index(progress, name, [root], prune=False) if left else [])]
 
     def _with_uploads(self, name: str, sources: Sequence[Path]) -> list[Path]:
         return [*sources, *(root for root in self._own_roots(name) if root.is_dir())]
@@ -314,8 +299,8 @@ class DocumentMixin(DocumentTextMixin):
         return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
 
     def _index(
-        self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, retry: Sequence[Path] = ()
-    ) -> list[FileStatus]:
+        self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, only: Path | None = None
+    ) -> list[FileResult]:
         from index.indexer import index_paths
         from index.loaders.sandbox import Limits
 
@@ -330,7 +315,7 @@ class DocumentMixin(DocumentTextMixin):
             passage_tokens=index.passage_tokens,
             max_file_mb=index.max_file_mb,
             prune=prune,
-            retry=retry,
+            retry=[only] if only else [],
             limits=Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump()),
             store=index.vectors,
             language=index.language,
@@ -341,11 +326,4 @@ class DocumentMixin(DocumentTextMixin):
         if report.version:
             # Open it now, so that the next question need not wait for that.
             self.core.opened.get(name)
-        return report.files
-
-
-def _results(files: Iterable[FileStatus]) -> list[FileResult]:
-    return [
-        FileResult(document_id=file.document_id, status=file.status, message=file.message, passages=file.passages)
-        for file in files
-    ]
+        return [FileResult.model_validate(file) for file in report.files if only in (None, Path(file.path))]

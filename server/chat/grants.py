@@ -15,7 +15,6 @@ from server.access.audit import entry
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from server.chat.translated import store_errors
 from server.chat.types import KeySummary, NewKey
 from server.store import audit, grants, keys
 from text.names import NAME_RULE, is_name
@@ -43,8 +42,7 @@ class GrantMixin(Acting):
     @acting("keys")
     async def keys(self) -> list[KeySummary]:
         """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
-        with store_errors():
-            found = await self.core.database.read(keys.listing)
+        found = await self._read(keys.listing)
         return [KeySummary.of(key) for key in found if policy.may_give(self.principal, key.role, key.groups)]
 
     @acting("keys")
@@ -73,8 +71,7 @@ class GrantMixin(Acting):
             audit.append(connection, entry(self.principal, "key.create", made.id, detail=detail))
             return made, secret
 
-        with store_errors():
-            made, secret = await self.core.database.write(make)
+        made, secret = await self._write(make)
         return NewKey(**KeySummary.of(made).model_dump(), key=secret)
 
     @acting("keys")
@@ -85,16 +82,14 @@ class GrantMixin(Acting):
         if wanted not in known:
             raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
         await self.account("key.revoke", wanted)
-        with store_errors():
-            await self.core.database.write(lambda connection: keys.revoke(connection, wanted))
+        await self._write(keys.revoke, wanted)
 
     @acting("grants")
     async def grants(self, collection: str) -> list[str]:
         """The groups that may use a collection, as far as whoever asks is in them. Raises NotFound."""
         name = checked_name(collection)
         await self.reached(name)
-        with store_errors():
-            granted = await self.core.database.read(lambda connection: grants.of(connection, name))
+        granted = await self._read(grants.of, name)
         return [group for group in granted or [DEFAULT_GROUP] if self.principal.in_group(group)]
 
     @acting("grants")
@@ -106,8 +101,7 @@ class GrantMixin(Acting):
             raise self.refusal("grants", name, foreign_group(group))
         await self.reached(name)
         await self.account("grant.add", group, collection=name, group=group)
-        with store_errors():
-            await self.core.database.write(lambda connection: grants.add(connection, name, group))
+        await self._write(grants.add, name, group)
         return await self.grants(name)
 
     @acting("grants")
@@ -116,8 +110,7 @@ class GrantMixin(Acting):
         name = checked_name(collection)
         if group not in await self.grants(name):
             raise NotFound(f"{name} is not granted to {group[:80]!r}.", code="grant_not_found")
-        with store_errors():
-            gone = await self.core.database.write(lambda connection: grants.remove(connection, name, group))
+        gone = await self._write(grants.remove, name, group)
         await self.account("grant.remove", group, collection=name, group=group, outcome="done" if gone else "refused")
         if not gone:
             raise Conflict(

@@ -6,10 +6,7 @@ import asyncio
 
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
-from server.chat.conversations import clean
-from server.chat.document_texts import MAX_ID_CHARS
-from server.chat.errors import NotFound
-from server.chat.translated import store_errors
+from server.chat.translated import MAX_ID_CHARS, clean, found_or_missing, store_errors
 from server.store.records import Job
 
 
@@ -21,10 +18,7 @@ class JobMixin(Acting):
         """How a job stands. Raises NotFound."""
         key = clean(job_id, MAX_ID_CHARS, "job_id")
         with store_errors():
-            found = await asyncio.to_thread(self.core.runner.find, key, self.seen)
-        if found is None:
-            raise NotFound(f"There is no job {key[:80]!r}.", code="job_not_found")
-        return found
+            return found_or_missing(await asyncio.to_thread(self.core.runner.find, key, self.seen), "job", key)
 
     @acting("jobs")
     async def jobs(self, collection: str | None = None) -> list[Job]:

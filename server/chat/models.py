@@ -82,7 +82,7 @@ class EngineKeeper:
     def begin(self) -> asyncio.Task[Engine]:
         """Start in the background, unless that was done already and has not failed."""
         task = self._starting
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        if task is None or (task.done() and self.running is None):
             # In a context of its own: it outlives the turn that it begins in.
             task = self._starting = asyncio.create_task(self._start(), name="engine", context=Context())
         return task
@@ -130,19 +130,20 @@ class EngineKeeper:
     @property
     def running(self) -> Engine | None:
         """The engine if it has started."""
-        task = self._starting
-        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
-            return None
-        return task.result()
+        task = self._tried
+        return task.result() if task and task.exception() is None else None
 
     @property
     def problem(self) -> str:
         """Why the last start failed, empty if it did not."""
-        task = self._starting
-        if task is None or not task.done() or task.cancelled():
-            return ""
-        error = task.exception()
+        error = self._tried.exception() if self._tried else None
         return str(error) if error is not None else ""
+
+    @property
+    def _tried(self) -> asyncio.Task[Engine] | None:
+        """The start, once it has come to an end."""
+        task = self._starting
+        return task if task and task.done() and not task.cancelled() else None
 
     async def close(self) -> None:
         """Stop the engine, also one that is only starting."""

@@ -10,53 +10,72 @@ import asyncio
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from server.chat.acting import Acting
-from server.chat.conversations import MAX_QUERY_CHARS, clean
+from server.chat.collections import checked_name
 from server.chat.errors import NotFound, Unavailable
 from server.chat.models import salted
-from server.chat.translated import in_thread, store_errors
+from server.chat.translated import in_thread
 from server.chat.turns import CHARS_PER_TOKEN
 from server.evidence.asking import QuoteAsker
-from server.store import standalone, turns
+from server.store import standalone
+from server.store.records import View
 
 if TYPE_CHECKING:
+    from index.collection import Collection
     from server.store.records import StoredTurn
+    from server.turn.events import Evidence
+
+V = TypeVar("V", bound=View)
 
 
 class OnDemand(Acting):
     """The part of the service that is asked beside the turns."""
 
-    async def _turn(self, turn_id: str) -> StoredTurn:
-        """A turn whose evidence is looked at. Raises NotFound."""
-        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        with store_errors():
-            turn = await self.core.database.read(lambda connection: turns.find(connection, key, self.seen))
-        if turn is None:
-            raise NotFound(f"There is no turn {turn_id[:80]!r}.", code="turn_not_found")
-        return turn
+    async def _source(self, turn_id: str, n: int) -> tuple[StoredTurn, Evidence]:
+        """A turn, and its source `n`. Raises NotFound."""
+        turn = await self._turn(turn_id)
+        for passage in turn.evidence.passages if turn.evidence else ():
+            if passage.n == n:
+                return turn, passage
+        raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
 
-    def _key(self, *parts: object) -> str:
-        """Names what is made of these parts by the model of the settings."""
-        llm = self.core.settings.llm
-        text = json.dumps((*parts, llm.model, llm.remote_name))
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    async def _once(
+        self,
+        view: type[V],
+        collection: str,
+        document_id: str,
+        parts: Sequence[object],
+        make: Callable[[Collection, str], Awaitable[tuple[V, bool]]],
+        *,
+        did: str,
+        asks: bool,
+    ) -> V:
+        """What was made of these `parts` of a document before, or is made now, of the open collection and for a group.
 
-    async def _kept(self, key: str) -> str | None:
-        with store_errors():
-            return await self.core.database.read(lambda connection: standalone.find(connection, key))
-
-    async def _keep(self, key: str, collection: str, version: str, document_id: str, made: str) -> None:
-        """Of a version that was replaced meanwhile nothing is kept: a document may have been erased with it."""
-        core, owner = self.core, self.principal.id
-        if (await in_thread(lambda: core.opened.get(collection))).version == version:
-            with store_errors():
-                await core.database.write(
-                    lambda connection: standalone.keep(connection, key, collection, version, document_id, owner, made)
-                )
+        It is kept where everything that was to be asked was answered, but not where its version was replaced meanwhile:
+        a document may have been erased with it. `asks` whether a model may be asked; `did` is said in the audit log.
+        """
+        core, llm = self.core, self.core.settings.llm
+        name = checked_name(collection) if collection else await self.default_collection()
+        whose = await self.existing(name)
+        opened = await in_thread(lambda: core.opened.get(name))
+        version = opened.version
+        text = json.dumps((whose.group, name, version, document_id, *parts, llm.model, llm.remote_name))
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if (kept := await self._read(standalone.find, key)) is not None:
+            return view.model_validate_json(kept).model_copy(update={"cached": True})
+        if asks:
+            await core.limits.demand_tokens(self.principal)
+        self.note(did, document_id, collection=name, group=whose.group)
+        made, whole = await make(opened, whose.group)
+        if whole and (await in_thread(lambda: core.opened.get(name))).version == version:
+            row = name, version, document_id, self.principal.id, made.model_dump_json()
+            await self._write(standalone.keep, key, *row)
+        return made
 
     @asynccontextmanager
     async def _asking(self, group: str) -> AsyncIterator[QuoteAsker | None]:

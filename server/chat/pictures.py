@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,8 @@ from index.loaders.reading import read_bytes
 from index.loaders.sandbox import Limits, PageMissing, PagePicture, shared_pool
 from index.passages import boxes_of
 from server.chat.acting import Acting, acting
-from server.chat.collections import checked_name
-from server.chat.conversations import clean
-from server.chat.document_texts import MAX_ID_CHARS
 from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from server.chat.translated import in_thread
+from server.chat.translated import MAX_ID_CHARS, clean, in_thread
 from server.turn.events import PageBox
 
 LEAST_WIDTH, MOST_WIDTH = 100, 2000
@@ -65,31 +61,28 @@ def _image(path: Path, document_id: str, name: str) -> DocumentImage | None:
 
 
 class PictureCache:
-    """The pictures that were drawn last, up to so many bytes; safe to share by threads."""
+    """The pictures that were drawn last, up to so many bytes."""
 
     def __init__(self, most_bytes: int = _CACHED_BYTES) -> None:
         self._most = most_bytes
         self._bytes = 0
         self._kept: OrderedDict[tuple[str, int, int], PagePicture] = OrderedDict()
-        self._lock = threading.Lock()
 
     def get(self, key: tuple[str, int, int]) -> PagePicture | None:
         """The picture of a file's content, page and width, if it is kept."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
 
     def put(self, key: tuple[str, int, int], picture: PagePicture) -> None:
         """Keep a picture, and let go of the oldest ones."""
-        with self._lock:
-            if (before := self._kept.pop(key, None)) is not None:
-                self._bytes -= len(before.png)
-            self._kept[key] = picture
-            self._bytes += len(picture.png)
-            while self._bytes > self._most:
-                _, gone = self._kept.popitem(last=False)
-                self._bytes -= len(gone.png)
+        if (before := self._kept.pop(key, None)) is not None:
+            self._bytes -= len(before.png)
+        self._kept[key] = picture
+        self._bytes += len(picture.png)
+        while self._bytes > self._most:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone.png)
 
 
 class PictureMixin(Acting):
@@ -101,11 +94,11 @@ class PictureMixin(Acting):
 
         The document is looked up by its id among those of the collection: what is asked for never names a file.
         """
-        name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        key = clean(document_id, MAX_ID_CHARS, "document_id")
         if not LEAST_WIDTH <= width <= MOST_WIDTH:
             raise InvalidRequest(f"A picture is {LEAST_WIDTH} to {MOST_WIDTH} pixels wide.", param="width")
-        await self.existing(name)
-        file = await in_thread(lambda: self.core.opened.get(name).source(key))
+        opened = await self._opened(collection)
+        file = await in_thread(lambda: opened.source(key))
         path, digest = Path(file.path), file.fingerprint.split(" ")[0]
         if path.suffix.lower() != ".pdf":
             raise NotFound(f"{key[:200]!r} has no pages to show.", code="page_not_found", param="document_id")
@@ -122,9 +115,7 @@ class PictureMixin(Acting):
 
         It must lie below the folder that was indexed; nothing that the document does not show can be had by its name.
         """
-        known, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        await self.existing(known)
-        opened = await in_thread(lambda: self.core.opened.get(known))
+        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
         document, file = await in_thread(lambda: (opened.document(key), opened.source(key)))
         image = await asyncio.to_thread(_image, Path(file.path), key, name) if name in shown_in(document.text) else None
         if image is None:
@@ -134,11 +125,10 @@ class PictureMixin(Acting):
     @acting("read")
     async def places(self, collection: str, document_id: str, start: int, end: int) -> list[PageBox]:
         """Where characters of a document's text stand on its pages; nothing for one without places."""
-        name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        await self.existing(name)
-        document = await in_thread(lambda: self.core.opened.get(name).document(key))
+        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        document = await in_thread(lambda: opened.document(key))
         boxes = [box for section in document.sections for box in boxes_of(section.placed, start, end)]
-        return [PageBox(**box._asdict()) for box in boxes]
+        return [PageBox.model_validate(box) for box in boxes]
 
     def _drawn(self, path: Path, digest: str, page: int, width: int) -> PagePicture:
         index = self.core.settings.index

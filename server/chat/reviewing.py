@@ -6,11 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from server.chat.acting import acting
-from server.chat.conversations import MAX_COMMENT_CHARS, MAX_LISTED, MAX_OFFSET, MAX_QUERY_CHARS, clean
-from server.chat.document_texts import MAX_ID_CHARS
+from server.chat.conversations import MAX_COMMENT_CHARS, MAX_LISTED, MAX_OFFSET
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.traces import TraceMixin
-from server.chat.translated import in_thread, index_errors, store_errors
+from server.chat.translated import MAX_ID_CHARS, MAX_QUERY_CHARS, clean, in_thread, index_errors
 from server.store import reviewed, turns
 from server.store.records import StoredTurn, View
 from server.store.review import HISTORY, ReviewMessage
@@ -86,19 +85,16 @@ class ReviewMixin(TraceMixin):
     ) -> ReviewPage:
         """Turns that wait for a review, most doubtful first, or those that had one; `query` stands in the question."""
         words, name = clean(query, MAX_QUERY_CHARS, "query").strip(), clean(collection, MAX_ID_CHARS, "collection")
-        with store_errors():
-            found, total = await self.core.database.read(
-                lambda connection: reviewed.candidates(
-                    connection,
-                    self.seen,
-                    state=state,
-                    doubt=doubt or "",
-                    collection=name,
-                    words=words,
-                    limit=max(0, min(limit, MAX_LISTED)),
-                    offset=max(0, min(offset, MAX_OFFSET)),
-                )
-            )
+        found, total = await self._read(
+            reviewed.candidates,
+            self.seen,
+            state=state,
+            doubt=doubt or "",
+            collection=name,
+            words=words,
+            limit=max(0, min(limit, MAX_LISTED)),
+            offset=max(0, min(offset, MAX_OFFSET)),
+        )
         return ReviewPage(data=tuple(found), total=total)
 
     @acting("review")
@@ -119,10 +115,7 @@ class ReviewMixin(TraceMixin):
         changes = ReviewChanges.model_validate(said)
         group, detail = (await self.reached(turn.collection)).group, {"verdict": review.verdict}
         await self.account("review.give", turn.id, collection=turn.collection, group=group, detail=detail)
-        with store_errors():
-            await self.core.database.write(
-                lambda connection: reviewed.add(connection, turn, review.verdict, changes, self.principal.id)
-            )
+        await self._write(reviewed.add, turn, review.verdict, changes, self.principal.id)
         return await self._detail(turn)
 
     @acting("review")
@@ -131,10 +124,7 @@ class ReviewMixin(TraceMixin):
         turn = await self._reviewable(turn_id)
         group = (await self.reached(turn.collection)).group
         await self.account("review.undo", turn.id, collection=turn.collection, group=group)
-        with store_errors():
-            done = await self.core.database.write(
-                lambda connection: reviewed.undo(connection, turn.id, self.principal.id)
-            )
+        done = await self._write(reviewed.undo, turn.id, self.principal.id)
         if not done:
             raise NotFound(f"Nothing was said of turn {turn.id!r}.", code="review_not_found")
         return await self._detail(turn)
@@ -144,8 +134,7 @@ class ReviewMixin(TraceMixin):
         """Reviewed conversations, as evaluation sets and training rows."""
         name = clean(collection, MAX_ID_CHARS, "collection")
         await self.account("review.export", collection=name)
-        with store_errors():
-            return await self.core.database.read(lambda connection: list(reviewed.dialogs(connection, self.seen, name)))
+        return await self._read(reviewed.dialogs, self.seen, name)
 
     async def _reviewable(self, turn_id: str) -> StoredTurn:
         turn = await self.stored_turn(turn_id)
@@ -160,15 +149,14 @@ class ReviewMixin(TraceMixin):
             before = turns.history(connection, turn.conversation_id or "", self.seen, before=turn.id, limit=HISTORY)
             return ReviewDetail(
                 turn=turn,
-                history=tuple(ReviewMessage(role=said.role, text=said.text) for said in before.messages),
+                history=before.messages,
                 doubts=reviewed.doubts(connection, turn.id),
                 rows=tuple(reviewed.rows_of(connection, turn.id)),
                 current=reviewed.counting(connection, turn.id),
                 you=self.principal.id,
             )
 
-        with store_errors():
-            return await self.core.database.read(read)
+        return await self._read(read)
 
     async def _quoted(self, collection: str, marks: tuple[PassageMark, ...]) -> tuple[MarkedPassage, ...]:
         if not marks:

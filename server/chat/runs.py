@@ -7,18 +7,16 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from rewriter.errors import RunError
 from server.chat.acting import Acting, acting
 from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from server.chat.translated import store_errors
 from server.runs import promotion
 from server.runs.commands import CommandBusy
 from server.runs.plans import FOLDERS, CommandPlan, PlanError, PlannedRun, plans
 from server.runs.reading import RunReader, read_record
 from server.runs.records import RunCommand, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
 from server.store import jobs
+from server.store.runners import is_held
 from text.names import NAME_RULE, is_name
 
 
@@ -91,7 +89,7 @@ class RunMixin(Acting):
     async def delete_run(self, group: RunGroup, name: str) -> None:
         """Delete a run with all its files. Raises NotFound, and Conflict while it runs or serves."""
         found, folder = await self.run(group, name), await self.run_folder(group, name)
-        if found.promoted or found.state == "running" or await asyncio.to_thread(_held, folder):
+        if found.promoted or found.state == "running" or await asyncio.to_thread(is_held, folder / "training.lock"):
             doing = "serves" if found.promoted else "is running"
             raise Conflict(f"{name} {doing}; nothing of it was deleted.", code="run_in_use")
         await self.account("run.delete", f"{group}/{name}")
@@ -126,8 +124,7 @@ class RunMixin(Acting):
         """What may be started, with the collections of which the files are known."""
         found = dict[str, list[Path]]()
         for info in await self.listed():
-            with store_errors():
-                kept = await self.core.database.read(lambda c, name=info.name: jobs.sources(c, name))  # type: ignore[misc]
+            kept = await self._read(jobs.sources, info.name)
             if paths := [path for path in (*kept, self.core.uploads.root(info.name)) if path.exists()]:
                 found[info.name] = paths
         return await asyncio.to_thread(plans, self.core.settings.home.absolute(), found)
@@ -148,15 +145,3 @@ class RunMixin(Acting):
         except OSError as error:
             raise Unavailable(f"{name} could not be started: {error.strerror or error}.") from error
         return await self.run(planned.group, name)
-
-
-def _held(folder: Path) -> bool:
-    """Whether a training in a terminal works in a folder."""
-    lock = folder / "training.lock"
-    if not lock.is_file():
-        return False
-    try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
-        return True

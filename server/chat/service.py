@@ -23,7 +23,6 @@ from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
 from server.chat.admission import Ticket
 from server.chat.auditing import AuditMixin
-from server.chat.conversations import clean
 from server.chat.core import ServiceCore
 from server.chat.errors import ChatError, InvalidRequest, NotFound, Unavailable
 from server.chat.grants import GrantMixin
@@ -36,7 +35,7 @@ from server.chat.sources import SourceMixin
 from server.chat.standalone import StandaloneMixin
 from server.chat.statistics import StatisticsMixin
 from server.chat.suggesting import SuggestionMixin
-from server.chat.translated import in_thread, index_errors, store_errors
+from server.chat.translated import clean, in_thread, index_errors, store_errors
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.why import WhyMixin
@@ -65,7 +64,7 @@ async def forget_old(database: Database, what: str, forget: Forget, days: int) -
     while days:
         before = time.time() - days * 86_400
         try:
-            while await database.write(lambda connection: forget(connection, before, AT_ONCE)) == AT_ONCE:  # noqa: B023
+            while await database.write(forget, before, AT_ONCE) == AT_ONCE:
                 pass
         except StoreError as error:
             log.warning("old %s could not be deleted: %s", what, error)
@@ -157,7 +156,7 @@ class ChatService(
         """
         checked, whose = await self._checked(request)
         await self.core.limits.demand_tokens(self.principal)
-        running = RunningTurn(self.core.context, checked, self._place(), whose, self.seen)
+        running = RunningTurn(self.core, checked, self._place(), whose, self.seen)
         if checked.conversation_id is None:
             # No conversation can be missing, so nobody has to wait for the disk.
             running.storing = asyncio.create_task(running.store())
@@ -318,9 +317,7 @@ class ChatService(
         await self.demand_change(conversation_id)
         if regenerate_of is None:
             # Its turns are not read: they hold all the passages that were ever shown here.
-            return await self._conversation(
-                conversation_id, lambda connection, key: conversations.summary(connection, key, self.seen)
-            )
+            return await self._conversation(conversation_id, conversations.summary)
         conversation = await self.conversation(conversation_id)
         shown = {version for turn in conversation.messages for version in turn.versions}
         if regenerate_of not in shown:

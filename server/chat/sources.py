@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection
 
 from index.errors import SourceError
 from index.sources import Item, Kept, Mirror, Source, SyncReport, mirrors, open_connector
 from server.access import Whose
 from server.chat.acting import acting
-from server.chat.conversations import clean
 from server.chat.documents import DocumentMixin, making_a_job
 from server.chat.errors import Conflict, InvalidRequest, NotFound, TooLarge
-from server.chat.translated import store_errors
+from server.chat.translated import clean
 from server.jobs import JobProgress
 from server.store import uploads
 from server.store.records import FileResult, Job
@@ -138,7 +136,7 @@ class SourceMixin(DocumentMixin):
             if self.core.opened.exists(source.collection):
                 gone = self._delete(source.collection, lambda info: Path(info.path).is_relative_to(root))
             mirror.remove()
-            self.core.database.write_blocking(lambda c: uploads.forget_source(c, source.collection, name))
+            self.core.database.write_blocking(uploads.forget_source, source.collection, name)
             return gone
 
         await self.account("source.remove", name, collection=source.collection, group=whose.group)
@@ -174,14 +172,10 @@ class SourceMixin(DocumentMixin):
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
 
-        def note(connection: Connection) -> None:
-            if item.content is None:
-                uploads.forget(connection, source.collection, kept)
-            else:
-                uploads.remember(connection, source.collection, kept, len(item.content), whose)
-
-        with store_errors():
-            await self.core.database.write(note)
+        if item.content is None:
+            await self._write(uploads.forget, source.collection, kept)
+        else:
+            await self._write(uploads.remember, source.collection, kept, len(item.content), whose)
         return await self._follow(mirror, source, whose, lambda progress: [])
 
     @acting("server")

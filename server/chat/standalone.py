@@ -5,23 +5,20 @@ How it is made is `server.evidence.standalone`'s business.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.chat.acting import acting
-from server.chat.collections import checked_name
-from server.chat.conversations import clean
-from server.chat.document_texts import MAX_ID_CHARS
-from server.chat.errors import InvalidRequest, NotFound
+from server.chat.errors import InvalidRequest
 from server.chat.on_demand import OnDemand
-from server.chat.translated import in_thread
-from server.chat.types import SpanView, StandaloneQuestion, StandaloneView
+from server.chat.translated import MAX_ID_CHARS, clean, in_thread
+from server.chat.types import StandaloneQuestion, StandaloneView
 from server.evidence.asking import AskingFailed
 from server.evidence.source import SourceQuote, quote_of
 from server.evidence.standalone import (
     SNIPPET_CHARS,
     StandaloneMethod,
     StandalonePlan,
-    StandaloneQuote,
     make_standalone,
     passage_of,
 )
@@ -37,11 +34,7 @@ class StandaloneMixin(OnDemand):
     @acting("ask")
     async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
         """What a turn quotes from its source `n`: the sentence that is cited first, or the passage. Raises NotFound."""
-        turn = await self._turn(turn_id)
-        passages = turn.evidence.passages if turn.evidence else []
-        passage = next((one for one in passages if one.n == n), None)
-        if passage is None:
-            raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
+        turn, passage = await self._source(turn_id, n)
         cited = next((one for one in (turn.done.citations if turn.done else []) if one.n == n), None)
         start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
         return await self.standalone(turn.collection, passage.document_id, start, end, method)
@@ -54,9 +47,7 @@ class StandaloneMixin(OnDemand):
 
         Raises NotFound, InvalidRequest, LimitReached, and Unavailable where turns left no time for it.
         """
-        name = checked_name(collection) if collection else await self.default_collection()
         document_id = clean(document_id, MAX_ID_CHARS, "document_id")
-        whose = await self.existing(name)
         if not 0 <= start < end:
             raise InvalidRequest("A quote ends behind its start.", code="invalid_quote", param="end")
         if end - start > SNIPPET_CHARS:
@@ -65,32 +56,33 @@ class StandaloneMixin(OnDemand):
                 code="quote_too_long",
                 param="end",
             )
-        core, plan = self.core, StandalonePlan(method)
-        opened = await in_thread(lambda: core.opened.get(name))
-        version = opened.version
-        key = self._key(whose.group, name, version, document_id, start, end, plan.version)
-        if (kept := await self._kept(key)) is not None:
-            return StandaloneView.model_validate_json(kept).model_copy(update={"cached": True})
-        await core.limits.demand_tokens(self.principal)
-        self.note("quote.standalone", document_id, collection=name, group=whose.group)
-        quote, within = await in_thread(lambda: self._standalone_quote(opened, document_id, start, end))
-        made, whole = await self._make_standalone(quote, within, plan, whose.group)
-        view = StandaloneView(
-            document_id=document_id,
-            start=start,
-            end=end,
-            text=made.text,
-            spans=tuple(SpanView(kind=span.kind, text=span.text) for span in made.spans),
-            questions=tuple(
-                StandaloneQuestion(question=one.question, answer=one.answer, passage=passage_of(one, quote))
-                for one in made.questions
-            ),
-            refused=made.refused,
-            model=core.settings.llm.model,
-        )
-        if whole:
-            await self._keep(key, name, version, document_id, view.model_dump_json())
-        return view
+        plan = StandalonePlan(method)
+
+        async def make(opened: Collection, group: str) -> tuple[StandaloneView, bool]:
+            quote, within = await in_thread(lambda: self._standalone_quote(opened, document_id, start, end))
+            whole = True
+            async with self._asking(group) as asker:
+                try:
+                    made = await make_standalone(quote, plan, asker, within)
+                except AskingFailed as error:
+                    made, whole = replace(await make_standalone(quote, plan), refused=str(error)), False
+            view = StandaloneView(
+                document_id=document_id,
+                start=start,
+                end=end,
+                text=made.text,
+                spans=made.spans,
+                questions=tuple(
+                    StandaloneQuestion(question=one.question, answer=one.answer, passage=passage_of(one, quote))
+                    for one in made.questions
+                ),
+                refused=made.refused,
+                model=self.core.settings.llm.model,
+            )
+            return view, whole
+
+        parts = start, end, plan.version
+        return await self._once(StandaloneView, collection, document_id, parts, make, did="quote.standalone", asks=True)
 
     def _standalone_quote(
         self, opened: Collection, document_id: str, start: int, end: int
@@ -106,14 +98,3 @@ class StandaloneMixin(OnDemand):
             return quote, Within([])
         vectors = opened.passage_vectors([one.id for one in passages]) if passages else None
         return quote, Within([one.text for one in passages], self.core.models.encoder(), vectors)
-
-    async def _make_standalone(
-        self, quote: SourceQuote, within: Within, plan: StandalonePlan, group: str
-    ) -> tuple[StandaloneQuote, bool]:
-        """The quote made readable, and whether everything that was to be asked was answered."""
-        async with self._asking(group) as asker:
-            try:
-                return await make_standalone(quote, plan, asker, within), True
-            except AskingFailed as error:
-                made = await make_standalone(quote, plan, None, None)
-                return StandaloneQuote(made.text, made.spans, made.questions, str(error)), False

@@ -11,7 +11,7 @@ import numpy as np
 
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
-from server.chat.translated import in_thread, store_errors
+from server.chat.translated import in_thread
 from server.chat.types import StageTimes, Statistics, UnansweredQuestions
 from server.store import statistics
 
@@ -38,11 +38,9 @@ class StatisticsMixin(Acting):
         name = checked_name(collection) if collection else ""
         since = (time.time() // DAY - (days - 1)) * DAY
         asked = (self.seen, name, since)
-        read = self.core.database.read
-        with store_errors():
-            counts = await read(lambda connection: statistics.days(connection, *asked))
-            seconds = await read(lambda connection: statistics.stages(connection, *asked))
-            refused = await read(lambda connection: statistics.refused(connection, *asked, CLUSTERED))
+        counts = await self._read(statistics.days, *asked)
+        seconds = await self._read(statistics.stages, *asked)
+        refused = await self._read(statistics.refused, *asked, CLUSTERED)
         content = self.core.settings.trace.content
         questions = [(turn, text) for turn, text in refused if text] if content else []
         clusters = await in_thread(lambda: clustered(questions, self.core.models.encoder())) if questions else []

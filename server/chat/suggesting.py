@@ -11,14 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from index.records import DocumentInfo
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
-from server.chat.errors import NotFound
 from server.chat.headings import pick, suggestion
-from server.chat.translated import in_thread, index_errors, store_errors
+from server.chat.translated import in_thread, index_errors
 from server.chat.types import Suggestion
-from server.store import turns
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.evidence import best_sentences, select_evidence
 from server.turn.search import TurnSearch
@@ -50,9 +47,9 @@ class SuggestionMixin(Acting):
             key = name, opened.version
             async with self.core.suggesting:
                 if key not in self.core.suggested:
-                    candidates = await in_thread(
-                        lambda: pick((opened.document(info.id) for info in _sample(opened.documents())), TRIED)
-                    )
+                    known = await in_thread(opened.documents)
+                    looked_at = known[:: max(1, len(known) // READ)][:READ]
+                    candidates = await in_thread(lambda: pick((opened.document(info.id) for info in looked_at), TRIED))
                     found = await self._answered(name, whose.group, candidates, EXAMPLES)
                     self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
                     self.core.suggested[key] = found
@@ -64,10 +61,7 @@ class SuggestionMixin(Acting):
 
         Raises NotFound.
         """
-        with store_errors():
-            turn = await self.core.database.read(lambda connection: turns.find(connection, turn_id[:80], self.seen))
-        if turn is None:
-            raise NotFound(f"There is no turn {turn_id[:80]!r}.", code="turn_not_found")
+        turn = await self._turn(turn_id)
         if turn.status not in ("answered", "quoted") or turn.done is None or turn.evidence is None:
             return []
         whose, cited = await self.existing(turn.collection), {c.passage_id for c in turn.done.citations}
@@ -117,11 +111,6 @@ def _is_answered(search: TurnSearch, collection: str, one: Suggestion) -> bool:
     likely = chances(found.plan, found.hits, language)
     if not here or decide(likely, search.settings.retrieval, may_ask=True) != "answer":
         return False
-    evidence = select_evidence(here, limit=FOUND, budget=2000).passages
+    evidence = select_evidence(here, limit=FOUND, budget=2000)
     read = search.read if search.reranker is not None else None
     return bool(best_sentences(one.question, evidence, SupportScorer(evidence, language), read))
-
-
-def _sample(documents: Sequence[DocumentInfo]) -> list[DocumentInfo]:
-    step = max(1, len(documents) // READ)
-    return list(documents[::step][:READ])

@@ -11,9 +11,9 @@ from typing import Any
 
 from rewriter.passthrough import PassThroughRewriter
 from server.chat.acting import acting
-from server.chat.conversations import MAX_QUERY_CHARS, ConversationMixin, clean, found_or_missing
+from server.chat.conversations import ConversationMixin
 from server.chat.errors import InvalidRequest, Unavailable
-from server.chat.translated import index_errors, store_errors
+from server.chat.translated import MAX_QUERY_CHARS, clean, found_or_missing, index_errors
 from server.recorded import ReplayError
 from server.replay import ReplayChanges, replay
 from server.store import turns
@@ -68,8 +68,7 @@ class TraceMixin(ConversationMixin):
     async def trace(self, turn_id: str) -> Trace:
         """What happened in a turn. Raises NotFound where there is no trace (yet)."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        with store_errors():
-            found = await self.core.database.read(lambda connection: turns.trace(connection, key, self.seen))
+        found = await self._read(turns.trace, key, self.seen)
         await self._note_read("turn.trace", key)
         return found_or_missing(found, "trace of turn", turn_id)
 
@@ -77,10 +76,7 @@ class TraceMixin(ConversationMixin):
     async def traces(self, *, collection: str = "", limit: int = 50) -> list[TraceSummary]:
         """The newest turns that left a trace, newest first."""
         limit = max(0, min(limit, MAX_LISTED))
-        with store_errors():
-            return await self.core.database.read(
-                lambda connection: turns.traced(connection, self.seen, collection, limit)
-            )
+        return await self._read(turns.traced, self.seen, collection, limit)
 
     @acting("review")
     async def replay(self, turn_id: str, changes: ReplayChanges, model: str = "") -> ReplayedTurn:

@@ -1,4 +1,4 @@
-"""What the store and the index raise, in the words of the service."""
+"""What the store and the index raise, in the words of the service, and what is handed in as they can take it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from server.store import StoreError, StoreFull
 
 T = TypeVar("T")
+
+MAX_QUERY_CHARS = 400
+MAX_ID_CHARS = 2000
 
 
 @contextmanager
@@ -55,3 +58,21 @@ def no_collection(name: str) -> NotFound:
         code="collection_not_found",
         param="collection",
     )
+
+
+def found_or_missing(value: T | None, kind: str, key: str) -> T:
+    """What was found. Raises NotFound for None, and for False of what would have been changed."""
+    if value is None or value is False:
+        raise NotFound(f"There is no {kind} {key[:80]!r}.", code=f"{kind.split()[0]}_not_found")
+    return value
+
+
+def clean(text: str, limit: int, param: str) -> str:
+    """`text` as it can be stored: no NUL, no half characters. Raises InvalidRequest above `limit` characters."""
+    if len(text) > limit:
+        raise InvalidRequest(
+            f"The {param} has {len(text):,} characters; {limit:,} are allowed. Shorten it.",
+            code="text_too_long",
+            param=param,
+        )
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

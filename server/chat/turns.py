@@ -11,10 +11,9 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection
 
@@ -23,20 +22,17 @@ from server.access import Seen, Whose
 from server.access.audit import entry
 from server.chat.admission import Ticket
 from server.chat.errors import ChatError, Unavailable
-from server.chat.limits import PrincipalLimits
-from server.chat.probes import AnswerWatch
 from server.chat.types import TurnRequest
-from server.metrics import Metrics
-from server.settings import Settings
-from server.store import Database, Runner, StoreError, audit, conversations, turns
+from server.store import StoreError, audit, conversations, turns
 from server.store.audit import AuditEntry
 from server.store.records import TurnStatus
-from server.tracing import Tracing
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
 from server.turn.own_words import remembered
-from server.turn.pipeline import TurnEngine
 from server.turn.steps import tell_evidence
 from text.recorder import Call
+
+if TYPE_CHECKING:
+    from server.chat.core import ServiceCore
 
 T = TypeVar("T")
 
@@ -51,21 +47,6 @@ CHECKPOINT_SECONDS = 1.0
 """How much of an answer that is being shown may be missing after the process was killed."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnContext:
-    """What every turn of a service shares."""
-
-    settings: Settings
-    database: Database
-    runner: Runner
-    metrics: Metrics
-    tracing: Tracing
-    engine: TurnEngine
-    choices: Mapping[str, TurnEngine]
-    answers: AnswerWatch
-    limits: PrincipalLimits
-
-
 class RunningTurn(AsyncIterator[Event]):
     """A turn that has its place in the queue. Iterate it to run it, and close it in any case.
 
@@ -73,17 +54,17 @@ class RunningTurn(AsyncIterator[Event]):
     interrupted. Its trace belongs to what is current where it is made.
     """
 
-    def __init__(self, context: TurnContext, request: TurnRequest, ticket: Ticket, whose: Whose, seen: Seen) -> None:
+    def __init__(self, core: ServiceCore, request: TurnRequest, ticket: Ticket, whose: Whose, seen: Seen) -> None:
         self.id = uuid.uuid4().hex
-        self._context = context
+        self._core = core
         self._request = request
         self._ticket = ticket
         self._whose = whose
         self._seen = seen
-        self._content = context.settings.trace.content
+        self._content = core.settings.trace.content
         self._keeps_texts = self._content or request.conversation_id is not None
         asked = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
-        self._call = context.tracing.begin_turn(
+        self._call = core.tracing.begin_turn(
             self.id, request.conversation_id, request.collection, request.question, asked
         )
         self._waiting = self._call.begin("wait")
@@ -105,19 +86,17 @@ class RunningTurn(AsyncIterator[Event]):
         request = self._request
         question = request.question if self._keeps_texts else ""
         try:
-            return await self._context.database.write(
-                lambda connection: turns.begin(
-                    connection,
-                    turn_id=self.id,
-                    conversation_id=request.conversation_id,
-                    collection=request.collection,
-                    question=question,
-                    search_for=request.search_for if self._keeps_texts else None,
-                    regenerate_of=request.regenerate_of,
-                    title=conversations.clean_title(request.question),
-                    runner=self._context.runner.id,
-                    whose=self._whose,
-                )
+            return await self._core.database.write(
+                turns.begin,
+                turn_id=self.id,
+                conversation_id=request.conversation_id,
+                collection=request.collection,
+                question=question,
+                search_for=request.search_for if self._keeps_texts else None,
+                regenerate_of=request.regenerate_of,
+                title=conversations.clean_title(request.question),
+                runner=self._core.mark.id,
+                whose=self._whose,
             )
         except StoreError as error:
             self._not_stored(error)
@@ -141,13 +120,13 @@ class RunningTurn(AsyncIterator[Event]):
 
     async def _run(self) -> AsyncGenerator[Event, None]:
         """The turn's events once it has its place, with an error of its own where it takes too long."""
-        context, request = self._context, self._request
+        core, request = self._core, self._request
         try:
             try:
                 await self._within(None, self._ticket.wait())
                 self._waiting.end()
-                deadline = asyncio.get_running_loop().time() + context.settings.server.turn_seconds
-                events = context.choices.get(request.model, context.engine).run(
+                deadline = asyncio.get_running_loop().time() + core.settings.server.turn_seconds
+                events = core.choices.get(request.model, core.engine).run(
                     request.question,
                     collection=request.collection,
                     conversation=await self._within(deadline, self._history()),
@@ -163,7 +142,7 @@ class RunningTurn(AsyncIterator[Event]):
                     while (event := await self._within(deadline, anext(events, None))) is not None:
                         yield await self._note(event)
             except TimeoutError:
-                limit = context.settings.server.turn_seconds
+                limit = core.settings.server.turn_seconds
                 code, message = self._stopped or (
                     "turn_timeout",
                     f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise "
@@ -193,21 +172,21 @@ class RunningTurn(AsyncIterator[Event]):
                     self._limit = None
 
     async def _history(self) -> Conversation:
-        request, limit = self._request, self._context.settings.server.max_history_turns
+        request, limit = self._request, self._core.settings.server.max_history_turns
         if request.conversation_id is None:
             return remembered(request.history or ())
         conversation_id = request.conversation_id
         before = request.regenerate_of if self._problem else self.id
         try:
-            return await self._context.database.read(
-                lambda connection: turns.history(connection, conversation_id, self._seen, before=before, limit=limit)
+            return await self._core.database.read(
+                turns.history, conversation_id, self._seen, before=before, limit=limit
             )
         except StoreError as error:
             raise Unavailable(str(error), code="store_failed") from error
 
     async def _note(self, event: Event) -> Event:
         """Remember and count an event; the last one is given out only when it is stored."""
-        metrics = self._context.metrics
+        metrics = self._core.metrics
         match event:
             case RewriteEvent():
                 self._rewrite = event
@@ -223,7 +202,7 @@ class RunningTurn(AsyncIterator[Event]):
                 metrics.unsupported.inc(not event.supported)
             case DoneEvent():
                 self._ended = True
-                self._context.answers.note(event)
+                self._core.answers.note(event)
                 metrics.dropped_citations.inc(event.dropped_citations)
                 metrics.tokens.labels("prompt").inc(event.prompt_tokens)
                 metrics.tokens.labels("completion").inc(event.completion_tokens)
@@ -233,7 +212,7 @@ class RunningTurn(AsyncIterator[Event]):
                     return event.model_copy(update={"warning": self._problem})
             case ErrorEvent():
                 self._ended = True
-                self._context.answers.note(event)
+                self._core.answers.note(event)
                 step = self._call.begin("error")
                 step.label(error=event.code)
                 step.fail(event.code, event.message)
@@ -246,9 +225,9 @@ class RunningTurn(AsyncIterator[Event]):
         return event
 
     def _count(self, status: str, seconds: dict[str, float]) -> None:
-        self._context.metrics.turns.labels(status).inc()
+        self._core.metrics.turns.labels(status).inc()
         for stage, value in seconds.items():
-            self._context.metrics.stage_seconds.labels(stage).observe(value)
+            self._core.metrics.stage_seconds.labels(stage).observe(value)
 
     def _checkpoint(self) -> None:
         now = time.monotonic()
@@ -256,13 +235,13 @@ class RunningTurn(AsyncIterator[Event]):
             return
         self._checkpointed = now
         answer = "".join(self._answer)
-        self._context.database.write_later(lambda c: turns.checkpoint(c, self.id, answer), alone=False)
+        self._core.database.write_later(lambda c: turns.checkpoint(c, self.id, answer), alone=False)
 
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
         self._end_steps()
-        made = self._context.tracing.end(self._call, status, "".join(self._answer))
+        made = self._core.tracing.end(self._call, status, "".join(self._answer))
         tokens = self._tokens(ending)
-        await self._context.limits.spend(self._seen.principal, tokens)
+        await self._core.limits.spend(self._seen.principal, tokens)
         if self.storing is not None:
             await asyncio.wait({self.storing})
         if self._problem:
@@ -284,7 +263,7 @@ class RunningTurn(AsyncIterator[Event]):
             audit.append(connection, noted)
 
         try:
-            await self._context.database.write(write)
+            await self._core.database.write(write)
         except StoreError as error:
             self._not_stored(error)
 
@@ -299,7 +278,7 @@ class RunningTurn(AsyncIterator[Event]):
         """The turn as a row of the audit log, which is written with it and so delays no answer."""
         request, who = self._request, self._seen.principal
         detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
-        if self._context.settings.audit.content:
+        if self._core.settings.audit.content:
             detail["question"] = request.question
         collection, group = request.collection, self._whose.group
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
@@ -312,7 +291,7 @@ class RunningTurn(AsyncIterator[Event]):
 
     def _not_stored(self, error: StoreError) -> None:
         log.error("turn %s could not be stored: %s", self.id, error)
-        self._context.metrics.store_failures.inc()
+        self._core.metrics.store_failures.inc()
         self._problem = f"This turn was answered but not saved. {error}"
 
     def _error(self, code: str, message: str) -> ErrorEvent:

@@ -6,6 +6,7 @@ Texts come from people, documents and models alike and are never trusted: a read
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field
@@ -286,16 +287,7 @@ class KeySummary(View):
     @classmethod
     def of(cls, key: ApiKey) -> KeySummary:
         """What may be shown of a key."""
-        return cls(
-            id=key.id,
-            name=key.name,
-            role=key.role,
-            groups=tuple(sorted(key.groups)),
-            created=key.created,
-            used=key.used,
-            expires=key.expires,
-            revoked=key.revoked,
-        )
+        return cls.model_validate({**asdict(key), "groups": sorted(key.groups)})
 
 
 class NewKey(KeySummary):

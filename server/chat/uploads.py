@@ -76,7 +76,7 @@ class Uploads:
         """Whether a file is an upload of this collection."""
         return path.resolve().is_relative_to((self._root / collection).resolve())
 
-    def keep(self, collection: str, name: str, content: bytes | BinaryIO | Path, room: Room | None = None) -> Path:
+    def keep(self, collection: str, name: str, content: BinaryIO, room: Room | None = None) -> Path:
         """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
 
         `room` is what whoever brings it has stored and may store. Raises TooLarge, InvalidRequest for an empty file, or
@@ -95,13 +95,7 @@ class Uploads:
             ) from error
         return (folder / name).resolve()
 
-    def _copy(self, content: bytes | BinaryIO | Path, target: BinaryIO, room: Room | None) -> int:
-        if isinstance(content, Path):
-            with content.open("rb") as source:
-                return self._copy(source, target, room)
-        if isinstance(content, bytes):
-            self._check(len(content), room)
-            return target.write(content)
+    def _copy(self, content: BinaryIO, target: BinaryIO, room: Room | None) -> int:
         size = 0
         while chunk := content.read(_CHUNK):
             size += len(chunk)

@@ -6,16 +6,13 @@ How it is told is `server.evidence.why`'s and `retelling`'s business.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from server.chat.acting import acting
-from server.chat.collections import checked_name
-from server.chat.conversations import clean
-from server.chat.document_texts import MAX_ID_CHARS
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.on_demand import OnDemand
-from server.chat.translated import in_thread
+from server.chat.translated import MAX_ID_CHARS, clean, in_thread
 from server.chat.types import WhyPlace, WhySentenceView, WhyView
 from server.evidence.asking import AskingFailed, prompts_version
 from server.evidence.contexts import Citance, without_markers
@@ -41,14 +38,6 @@ SENTENCES = 250
 or two."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cited:
-    collection: str
-    group: str
-    document_id: str
-    form: WhyForm
-
-
 class WhyMixin(OnDemand):
     """Why a source is cited."""
 
@@ -56,11 +45,7 @@ class WhyMixin(OnDemand):
     async def why_of_turn(self, turn_id: str, n: int, at: int = 0, form: WhyForm = "written") -> WhyView:
         """What of source `n` bears on the answer's sentence that cites it: the last to begin up to offset `at` of the
         answer, else the first. Raises NotFound."""
-        turn = await self._turn(turn_id)
-        passages = turn.evidence.passages if turn.evidence else []
-        passage = next((one for one in passages if one.n == n), None)
-        if passage is None:
-            raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
+        turn, passage = await self._source(turn_id, n)
         return await self.why(turn.collection, passage.document_id, _citance(turn, n, at), form)
 
     @acting("ask")
@@ -77,7 +62,6 @@ class WhyMixin(OnDemand):
         A model that fails leaves the quotations. Raises NotFound, InvalidRequest, LimitReached, and Unavailable where
         turns left no time for it.
         """
-        name = checked_name(collection) if collection else await self.default_collection()
         document_id = clean(document_id, MAX_ID_CHARS, "document_id")
         citance = Citance(
             clean(citance.text, CITANCE_CHARS, "citance"),
@@ -87,46 +71,25 @@ class WhyMixin(OnDemand):
         )
         if not stems(without_markers(citance.text)):
             raise InvalidRequest("The citing sentence has no words.", code="invalid_citance", param="citance")
-        whose = await self.existing(name)
-        core = self.core
-        if core.settings.llm.model.casefold() == "none":
-            form = "quoted"
-        opened = await in_thread(lambda: core.opened.get(name))
-        version = opened.version
-        key = self._key(
-            "why", whose.group, name, version, document_id, citance.text, citance.before, citance.after, form,
-            core.settings.index.encoder, WhyPlan().name, prompts_version("why"),
-        )  # fmt: skip
-        if (kept := await self._kept(key)) is not None:
-            return WhyView.model_validate_json(kept).model_copy(update={"citance": citance.text, "cached": True})
-        if form == "written":
-            await core.limits.demand_tokens(self.principal)
-        self.note("citation.why", document_id, collection=name, group=whose.group)
-        place = _Cited(name, whose.group, document_id, form)
-        view, whole = await self._explained(opened, place, citance)
-        if whole:
-            # Whose sentence it was is nobody's business who is not told it.
-            await self._keep(key, name, version, document_id, view.model_copy(update={"citance": ""}).model_dump_json())
-        return view
+        settings, plan = self.core.settings, WhyPlan()
+        written = form == "written" and settings.llm.model.casefold() != "none"
 
-    async def _explained(self, opened: Collection, place: _Cited, citance: Citance) -> tuple[WhyView, bool]:
-        """What is found, and whether everything that was to be asked was answered."""
-        plan, whole = WhyPlan(), True
-        source, found = await in_thread(lambda: self._found(opened, place.document_id, citance, plan))
-        quoted = found.shown
-        if found.bears and place.form == "written":
-            async with self._asking(place.group) as asker:
-                if asker is not None:
-                    try:
-                        found = await retell(found, citance, plan, asker)
-                    except AskingFailed as error:
-                        found, whole = replace(found, refused=str(error)), False
-        return (
-            WhyView(
-                document_id=place.document_id,
-                collection=place.collection,
+        async def make(opened: Collection, group: str) -> tuple[WhyView, bool]:
+            source, found = await in_thread(lambda: self._found(opened, document_id, citance, plan))
+            quoted, whole = found.shown, True
+            if found.bears and written:
+                async with self._asking(group) as asker:
+                    if asker is not None:
+                        try:
+                            found = await retell(found, citance, plan, asker)
+                        except AskingFailed as error:
+                            found, whole = replace(found, refused=str(error)), False
+            view = WhyView(
+                document_id=document_id,
+                collection=opened.name,
                 title=source.title,
-                citance=citance.text,
+                # Whose sentence it was is nobody's business who is not told it.
+                citance="",
                 bears=found.bears,
                 lead=source.lead,
                 lead_first=found.lead_first,
@@ -136,10 +99,14 @@ class WhyMixin(OnDemand):
                 ),
                 written=found.shown is not quoted,
                 refused=found.refused,
-                model=self.core.settings.llm.model,
-            ),
-            whole,
-        )
+                model=settings.llm.model,
+            )
+            return view, whole
+
+        said = citance.text, citance.before, citance.after
+        parts = "why", *said, written, settings.index.encoder, plan.name, prompts_version("why")
+        made = await self._once(WhyView, collection, document_id, parts, make, did="citation.why", asks=written)
+        return made.model_copy(update={"citance": citance.text})
 
     def _found(
         self, opened: Collection, document_id: str, citance: Citance, plan: WhyPlan

@@ -7,10 +7,13 @@
 import re
 from pathlib import Path
 
-from server.engines.base import Engine, NoEngine
-from server.engines.errors import EngineError, EngineFailed, EngineUnreachable
-from server.engines.local import LocalEngine
-from server.engines.remote import RemoteEngine
+from server.engines.base import Engine as Engine
+from server.engines.base import NoEngine as NoEngine
+from server.engines.errors import EngineError as EngineError
+from server.engines.errors import EngineFailed as EngineFailed
+from server.engines.errors import EngineUnreachable as EngineUnreachable
+from server.engines.local import LocalEngine as LocalEngine
+from server.engines.remote import RemoteEngine as RemoteEngine
 from server.settings import SERVERS, Settings
 from text.plugins import PluginError, load_plugin
 
@@ -44,16 +47,3 @@ def plugin_name(model: str) -> str:
     """The engine of another package that `llm.model` names before its colon; empty where it names none."""
     named = _NAMED.match(model)
     return named[1] if named and named[1] not in _OURS and not Path(model).exists() else ""
-
-
-__all__ = [
-    "Engine",
-    "EngineError",
-    "EngineFailed",
-    "EngineUnreachable",
-    "LocalEngine",
-    "NoEngine",
-    "RemoteEngine",
-    "open_engine",
-    "plugin_name",
-]

@@ -21,7 +21,8 @@ class Engine(Protocol):
     """Something that writes answers, or nothing at all.
 
     `start` blocks until the engine can answer (a local model loads for seconds) and raises EngineError
-    when it cannot; `stop` ends it, and may be called twice. All methods may be called from any thread.
+    when it cannot; `stop` ends it, and may be called twice. All methods may be called from any thread. One that
+    inherits from this may leave out those three with which it has nothing to do.
     """
 
     @property
@@ -30,37 +31,21 @@ class Engine(Protocol):
 
     def start(self) -> None:
         """Make the engine ready; blocks until it is."""
+        return
 
     def stop(self) -> None:
         """End what `start` began."""
+        return
 
     async def aclose(self) -> None:
         """Close the connections that belong to the event loop in which the chat model was asked; before `stop`."""
+        return
 
     def healthy(self) -> bool:
         """Whether a request would be answered now; blocks for two seconds at most."""
 
     def chat_model(self) -> BaseChatModel | None:
         """The model to talk to, None where answers are quoted without one. Cheap to call for every turn."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class StartStop:
-    """`with engine:` for anything that has `start` and `stop`."""
-
-    def start(self) -> None:
-        """Nothing to start."""
-
-    def stop(self) -> None:
-        """Nothing to stop."""
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -130,7 +115,7 @@ def request_timeout(settings: LLMSettings) -> httpx.Timeout:
     return httpx.Timeout(10.0, read=settings.first_token_seconds)
 
 
-class NoEngine(StartStop):
+class NoEngine(Engine):
     """Always healthy; has no chat model."""
 
     @property

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.engines.base import ATRACED, TRACED, StartStop, openai_chat_model, request_timeout
+from server.engines.base import ATRACED, TRACED, Engine, openai_chat_model, request_timeout
 from server.engines.errors import EngineFailed
 from server.engines.job import EngineJob
 from server.engines.supervisor import Supervisor
@@ -44,7 +44,7 @@ class _Running:
     async_client: httpx.AsyncClient
 
 
-class LocalEngine(StartStop):
+class LocalEngine(Engine):
     """llama.cpp on this machine, for a registered name or a GGUF file."""
 
     def __init__(self, settings: Settings) -> None:

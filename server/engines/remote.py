@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from server.engines.base import ATRACED, TRACED, ServedBy, StartStop, openai_chat_model, request_timeout
+from server.engines.base import ATRACED, TRACED, Engine, ServedBy, openai_chat_model, request_timeout
 from server.engines.errors import EngineUnreachable
 from server.settings import LLMSettings, Settings
 
@@ -37,7 +37,7 @@ def demand_listed(llm: LLMSettings, listed: Sequence[str]) -> str:
     )
 
 
-class RemoteEngine(StartStop):
+class RemoteEngine(Engine):
     """A server at `llm.address`, answering as `llm.asked_name` or, where that is empty, as the first model it lists."""
 
     def __init__(self, settings: Settings) -> None:

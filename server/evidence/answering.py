@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import regex
 
@@ -25,6 +26,15 @@ _NONE = regex.compile(r"^\W*(?:no answer|none|unknown|n/?a|cannot[_ ]answer|not 
 _LABEL = regex.compile(r"^(?:\W*(?:answer|explanation)\s*:\s*)", regex.IGNORECASE)
 
 
+_PARTS: dict[str, tuple[str, Callable[[SourceQuote], str]]] = {
+    "T": ("Title", attrgetter("title")),
+    "A": ("Beginning", attrgetter("lead")),
+    "I": ("Introduction", attrgetter("introduction")),
+    "S": ("Section", attrgetter("section")),
+    "P": ("Around the text", attrgetter("paragraph")),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class QuoteAnswer:
     """A question about a quote, its answer, and the passage it is from (empty: lead, title or paragraph).
@@ -41,20 +51,12 @@ class QuoteAnswer:
 def document_text(quote: SourceQuote, variant: str) -> str:
     """What is shown of a document besides what is retrieved: T title, A lead (abstract), I introduction, S section's
     heading, P paragraph, as the letters of `variant` say."""
-    parts = {
-        "T": f"Title: {quote.title}" if quote.title else "",
-        "A": f"Beginning: {quote.lead}" if quote.lead else "",
-        "I": f"Introduction: {quote.introduction}" if quote.introduction else "",
-        "S": f"Section: {quote.section}" if quote.section else "",
-        "P": f"Around the text: {quote.paragraph}" if quote.paragraph else "",
-    }
-    return "\n\n".join(parts[letter] for letter in variant if parts[letter])
+    return "\n\n".join(f"{_PARTS[letter][0]}: {text}" for letter in variant if (text := _PARTS[letter][1](quote)))
 
 
 def shown_texts(quote: SourceQuote, variant: str) -> list[str]:
     """The texts of those parts, for comparing."""
-    parts = {"T": quote.title, "A": quote.lead, "I": quote.introduction, "S": quote.section, "P": quote.paragraph}
-    return [parts[letter] for letter in variant if parts[letter]]
+    return [text for letter in variant if (text := _PARTS[letter][1](quote))]
 
 
 async def prompted_answer(

@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 
 import regex
 
+from server.evidence.source import numbered_texts
 from server.evidence.spans import Edit, QuoteSpan, apply, kept, original, untouchable
-from server.turn.events import Evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
 from text.unsafe import is_showable
@@ -75,7 +75,7 @@ class EvidenceTexts:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = [text for text in dict.fromkeys(texts) if text.strip()]
-        self._scorer = SupportScorer([_evidence(n, text) for n, text in enumerate(self.texts, 1)])
+        self._scorer = SupportScorer(numbered_texts(self.texts))
         self._numbers = set[str]().union(*map(numbers, self.texts))
 
     def score(self, text: str) -> float:
@@ -95,13 +95,6 @@ class EvidenceTexts:
         if negations(text) and not any(negations(one) for one in self.texts):
             return "An addition brings a negation that its evidence lacks."
         return "An addition is not supported by its evidence."
-
-
-def _evidence(n: int, text: str) -> Evidence:
-    return Evidence(
-        n=n, passage_id="", document_id="", title="", heading=[], page=None, start=0, end=len(text), text=text,
-        source="", score=0.0, ranks={},
-    )  # fmt: skip
 
 
 def addition_refused(added: str, quote: str, evidence: EvidenceTexts) -> str:

@@ -9,7 +9,7 @@ Without a model the rules remain. Questions, passages and answers may be handed 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -148,11 +148,9 @@ def _inserted(
     retrieved: Mapping[str, tuple[SourcePassage, ...]],
 ) -> StandaloneQuote:
     """Every finding and answer behind its anchor, as far as the guard lets it."""
-    findings = list(settled)
-    reasons = dict.fromkeys(
-        reason for one in settled if (reason := addition_refused(one.addition, quote.snippet, _texts([one.evidence])))
-    )
-    findings = [one for one in settled if not addition_refused(one.addition, quote.snippet, _texts([one.evidence]))]
+    judged = [(one, addition_refused(one.addition, quote.snippet, EvidenceTexts([one.evidence]))) for one in settled]
+    findings = [one for one, reason in judged if not reason]
+    reasons = dict.fromkeys(reason for _, reason in judged if reason)
     known = set(stems(quote.snippet)).union(*(stems(one.addition) for one in findings))
     kept = list[QuoteAnswer]()
     for answer in answers:
@@ -160,7 +158,7 @@ def _inserted(
         text = rules.addition(quote.snippet, answer.answer, at)
         if at is None or not set(stems(text)) - known:
             continue
-        if reason := addition_refused(text, quote.snippet, _texts(answer.evidence)):
+        if reason := addition_refused(text, quote.snippet, EvidenceTexts(answer.evidence)):
             reasons[reason] = None
             continue
         known |= set(stems(text))
@@ -168,7 +166,7 @@ def _inserted(
         kept.append(answer)
     chosen = findings[:ADDITIONS]
     spans = apply(quote.snippet, rules.insertions(quote.snippet, chosen))
-    every = _texts([*(one.evidence for one in settled), *(text for one in answers for text in one.evidence)])
+    every = EvidenceTexts([*(one.evidence for one in settled), *(text for one in answers for text in one.evidence)])
     if reason := spans_refused(quote.snippet, spans, every):
         # What the rules took out did not stand as they thought.
         reasons[reason] = None
@@ -177,10 +175,6 @@ def _inserted(
             return unchanged(quote, reason)
     asked = (*_as_answers(settled), *(kept if answers else ()))
     return StandaloneQuote(bracketed(spans), tuple(spans), asked, " ".join(reasons), retrieved)
-
-
-def _texts(texts: Iterable[str]) -> EvidenceTexts:
-    return EvidenceTexts(texts)
 
 
 def _as_answers(findings: Sequence[QuoteFinding]) -> tuple[QuoteAnswer, ...]:

@@ -98,7 +98,8 @@ def resolve(reference: str, home: Path) -> str:
 
 def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) -> None:
     _adopt(model, home, partial)
-    missing = [file for file in model.files if not _placed(file, home, model, partial)]
+    folders = model.folder(home), partial
+    missing = [file for file in model.files if not any((folder / file.path).is_file() for folder in folders)]
     reasons = []
     if missing and model.hub is not None:
         if reason := hub.unreachable():
@@ -124,10 +125,6 @@ def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
             )
         if (partial / file.path).is_file() and sha256(partial / file.path) != file.sha256:
             (partial / file.path).unlink()
-
-
-def _placed(file: ModelFile, home: Path, model: RegisteredModel, partial: Path) -> bool:
-    return (model.folder(home) / file.path).is_file() or (partial / file.path).is_file()
 
 
 def _from_hub(model: RegisteredModel, home: Path, partial: Path, files: list[ModelFile], report: Report) -> list[str]:

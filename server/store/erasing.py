@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Row, Table, delete, func, literal, select, update
 
-from server.store import sessions, standalone, turns
+from server.store import sessions, standalone, turns, uploads
 from server.store.conversations import clean_title
 from server.store.dialects import forget_deleted, json_text
 from server.store.records import FileResult
@@ -88,7 +88,7 @@ def erase_document(connection: Connection, collection: str, document_id: str, se
         connection.execute(update(JOBS).where(JOBS.c.id == row.id).values(files=json.dumps(kept)))
     # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
     standalone.forget_collection(connection, collection)
-    _forget_upload(connection, collection, document_id)
+    uploads.forget(connection, collection, document_id.removeprefix("uploads/"))
     forget_deleted(connection)
     return Erasure(len(conversations), changed, feedback)
 
@@ -175,12 +175,6 @@ def _erase_turn(
         "status": row.status,
     }
     connection.execute(update(TURNS).where(TURNS.c.id == row.id).values(values))
-
-
-def _forget_upload(connection: Connection, collection: str, document_id: str) -> None:
-    name = document_id.removeprefix("uploads/")
-    its = UPLOADS.c.collection == collection, UPLOADS.c.name == name
-    connection.execute(delete(UPLOADS).where(*its))
 
 
 def _holds(texts: Sequence[str], sentences: Sequence[str]) -> bool:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
@@ -14,8 +13,6 @@ from server.access import Seen, Whose
 from server.store.dialects import put
 from server.store.records import Job
 from server.store.schema import JOBS, SOURCES, visible
-
-_HIDDEN = ("n", "runner", "files", "owner", "group_name")
 
 KEPT = 500
 """Older finished jobs are forgotten."""
@@ -121,5 +118,4 @@ def forget_sources(connection: Connection, collection: str) -> None:
 
 
 def _job(row: RowMapping) -> Job:
-    values: dict[str, Any] = {name: value for name, value in row.items() if name not in _HIDDEN}
-    return Job(**values, files=json.loads(row["files"]))
+    return Job(**{**row, "files": json.loads(row["files"])})

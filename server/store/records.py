@@ -22,9 +22,9 @@ Rating: TypeAlias = Literal["up", "down"]
 
 
 class View(BaseModel):
-    """Frozen, and can be written as JSON."""
+    """Frozen, can be written as JSON, and made of any object that has the same fields."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class Feedback(View):

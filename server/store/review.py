@@ -30,7 +30,7 @@ By: TypeAlias = Literal["person", "rewriter"]
 class ReviewMessage(BaseModel):
     """One message of the history."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
 
     role: Literal["user", "assistant"]
     text: str
@@ -82,7 +82,7 @@ def gather(connection: Connection, collection: str = "") -> list[ReviewRow]:
                 turn_id=turn.id,
                 conversation_id=turn.conversation_id,
                 collection=turn.collection,
-                history=tuple(ReviewMessage(role=said.role, text=said.text) for said in before.messages),
+                history=before.messages,
                 question=turn.question,
                 rewrite=proposal,
                 by="person" if turn.search_for else "rewriter",

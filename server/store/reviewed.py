@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import (
@@ -251,7 +251,7 @@ def undo(connection: Connection, turn_id: str, by: str) -> bool:
     return True
 
 
-def dialogs(connection: Connection, seen: Seen, collection: str = "") -> Iterator[ReviewedDialog]:
+def dialogs(connection: Connection, seen: Seen, collection: str = "") -> list[ReviewedDialog]:
     """Every conversation with a turn that is shown and was corrected or approved, up to the last of these."""
     counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
     wanted = (
@@ -265,6 +265,7 @@ def dialogs(connection: Connection, seen: Seen, collection: str = "") -> Iterato
     reviewed: dict[str, dict[str, ReviewRecord]] = {}
     for row in connection.execute(wanted).all():
         reviewed.setdefault(row.conversation_id, {})[row.turn_id] = _record(row)
+    found = list[ReviewedDialog]()
     for conversation, by_turn in reviewed.items():
         said = list[ReviewedMessage]()
         asked = [turn for turn in turns.of_conversation(connection, conversation, seen) if turn.status != "pending"]
@@ -273,7 +274,8 @@ def dialogs(connection: Connection, seen: Seen, collection: str = "") -> Iterato
             said.append(_question(turn, by_turn.get(turn.id), first=not said))
             answered = remembered((Message("assistant", turn.answer),)).messages
             said += [ReviewedMessage(role="assistant", text=one.text) for one in answered]
-        yield ReviewedDialog(dialog_id=conversation, collection=asked[last].collection, turns=tuple(said))
+        found.append(ReviewedDialog(dialog_id=conversation, collection=asked[last].collection, turns=tuple(said)))
+    return found
 
 
 def _question(turn: StoredTurn, review: ReviewRecord | None, *, first: bool) -> ReviewedMessage:
@@ -303,25 +305,11 @@ def _as_it_is(turn: StoredTurn) -> dict[str, object]:
         for passage in turn.evidence.passages if turn.evidence else ():
             start, end = citation.start - passage.start, citation.end - passage.start
             if passage.n == citation.n and 0 <= start < end <= len(passage.text):
-                cited[passage.document_id, citation.start, citation.end] = MarkedPassage(
-                    document_id=passage.document_id,
-                    start=citation.start,
-                    end=citation.end,
-                    quote=passage.text[start:end],
-                )
+                place = passage.document_id, citation.start, citation.end
+                cited[place] = MarkedPassage(**dict(citation) | {"quote": passage.text[start:end]})
     return {"rewrite": rewrite, "passages": tuple(cited.values()) or None, "answer": turn.answer or None}
 
 
 def _record(row: Row[Any]) -> ReviewRecord:
     passages = json.loads(row.passages) if row.passages is not None else None
-    return ReviewRecord(
-        n=row.n,
-        turn_id=row.turn_id,
-        by=row.owner,
-        at=row.at,
-        verdict=row.verdict,
-        rewrite=row.rewrite,
-        passages=None if passages is None else tuple(MarkedPassage(**one) for one in passages),
-        answer=row.answer,
-        undoes=row.undoes,
-    )
+    return ReviewRecord(**{**row._mapping, "by": row.owner, "passages": passages})

@@ -34,7 +34,7 @@ class Runner:
 
     def is_alive(self, runner: str) -> bool:
         """Whether the process that bears this mark still runs."""
-        return runner == self.id or _is_held(self.folder / f"{runner}.lock")
+        return runner == self.id or is_held(self.folder / f"{runner}.lock")
 
     def dead(self, connection: Connection) -> list[str]:
         """The processes that have ended before what they had begun."""
@@ -68,10 +68,11 @@ class Runner:
 
 def any_alive(folder: Path) -> bool:
     """Whether any process bears a mark in this folder."""
-    return any(_is_held(path) for path in folder.glob("*.lock"))
+    return any(is_held(path) for path in folder.glob("*.lock"))
 
 
-def _is_held(path: Path) -> bool:
+def is_held(path: Path) -> bool:
+    """Whether a process has the lock of this file."""
     if not path.exists():
         return False
     try:

@@ -275,24 +275,13 @@ def _turn(row: RowMapping, versions: tuple[str, ...]) -> StoredTurn:
     status, ending = row["status"], row["ending"]
     feedback = None
     if row["rating"] is not None:
-        feedback = Feedback(
-            turn_id=row["id"], rating=row["rating"], reason=row["reason"], comment=row["comment"], created=row["rated"]
-        )
+        feedback = Feedback(**{**row, "turn_id": row["id"], "created": row["rated"]})
+    told = {
+        "rewrite": RewriteEvent.model_validate_json(row["rewrite"]) if row["rewrite"] else None,
+        "evidence": EvidenceEvent.model_validate_json(row["evidence"]) if row["evidence"] else None,
+        "done": DoneEvent.model_validate_json(ending) if ending and status != "failed" else None,
+        "error": ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
+    }
     return StoredTurn(
-        id=row["id"],
-        conversation_id=row["conversation_id"],
-        collection=row["collection"],
-        question=row["question"],
-        status=status,
-        answer=row["answer"],
-        search_for=row["search_for"],
-        created=row["created"],
-        finished=row["finished"],
-        rewrite=RewriteEvent.model_validate_json(row["rewrite"]) if row["rewrite"] else None,
-        evidence=EvidenceEvent.model_validate_json(row["evidence"]) if row["evidence"] else None,
-        done=DoneEvent.model_validate_json(ending) if ending and status != "failed" else None,
-        error=ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
-        feedback=feedback,
-        parent=row["parent"],
-        versions=versions if row["conversation_id"] else (row["id"],),
+        **{**row, **told}, feedback=feedback, versions=versions if row["conversation_id"] else (row["id"],)
     )

@@ -230,16 +230,10 @@ class AnswerReader:
     def _add_citation(self, n: int, support: Support | None, marker: str, *, attributed: bool = False) -> None:
         passage = self._evidence[n]
         quote = support.quote if support else passage.text
+        place = support or passage
         event = CitationEvent(
-            n=n,
-            passage_id=passage.passage_id,
-            document_id=passage.document_id,
-            title=passage.title,
-            heading=passage.heading,
-            page=passage.page,
+            **{**dict(passage), "start": place.start, "end": place.end},
             quote=quote,
-            start=support.start if support else passage.start,
-            end=support.end if support else passage.end,
             answer_start=len(self._shown) - len(marker),
             answer_end=len(self._shown),
             attributed=attributed,

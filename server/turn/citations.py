@@ -59,7 +59,7 @@ def escape_citations(text: str) -> str:
     """
     escaped, at = "", 0
     for code in _CODE.finditer(text):
-        escaped += _escape(text[at : code.start()], _index_in_prose) + _escape(code.group(), _index_in_code)
+        escaped += _escape(text[at : code.start()], _index_in_prose) + _escape(code.group(), _INDEXED_IN_CODE.search)
         at = code.end()
     return escaped + _escape(text[at:], _index_in_prose)
 
@@ -70,10 +70,6 @@ def _escape(text: str, index: Callable[[str], object]) -> str:
         return match[0] if indexed else f"({match[1]})"
 
     return str(_SHAPE.sub(replaced, text))
-
-
-def _index_in_code(before: str) -> bool:
-    return bool(_INDEXED_IN_CODE.search(before))
 
 
 def _index_in_prose(before: str) -> bool:
@@ -136,7 +132,7 @@ class CitationParser:
                 self._in_target = False
             yield self._say(char)
             return
-        if self._held.strip() and not self._may_be_marker(char):
+        if self._held.strip() and _MARKER.fullmatch(self._held.lstrip() + char, partial=True) is None:
             yield from self._release()
         if self._held.strip():
             self._held += char
@@ -148,17 +144,17 @@ class CitationParser:
             self._in_target = char == "(" and self._recent.endswith("]")
             yield self._say(char)
 
-    def _may_be_marker(self, char: str) -> bool:
-        return _MARKER.fullmatch(self._held.lstrip() + char, partial=True) is not None
-
     def _decide(self, following: str) -> Iterator[str | Marker]:
         """A bracket that looks like a marker has closed, and this character follows it."""
         held, self._held, self._closed = self._held, "", False
         marker = held.lstrip()
         blank = held[: len(held) - len(marker)]
-        attached = not blank and marker[0] == "[" and not self._after_marker and self._continues_word()
+        written_on = not blank and not self._after_marker
+        # A word, or the end of an expression that a `[1]` could index.
+        attached = written_on and marker[0] == "[" and _WORDLIKE.search(self._recent)
         numbers = list(_numbers(marker))
-        copied = not blank and not self._after_marker and self._copied(marker)
+        before = _BEFORE.search(self._recent) if written_on else None
+        copied = before is not None and self._quoted(before.group() + marker)
         if following == "(" or copied or (attached and not self._cites_after_word(numbers, following)):
             yield self._say(held)
             return
@@ -177,11 +173,6 @@ class CitationParser:
         """Whether a marker written onto a word (`works[1].`) is a citation and not an index (`a[1]`, `items[9]`)."""
         known = all(n in self._valid for n in numbers)
         return known and following in _ENDS_CLAUSE and bool(_PLAIN_WORD.search(self._recent))
-
-    def _copied(self, marker: str) -> bool:
-        """Whether what the marker is written onto stands in the evidence with it."""
-        before = _BEFORE.search(self._recent)
-        return before is not None and self._quoted(before.group() + marker)
 
     def _at_line_start(self) -> bool:
         line = self._recent.rpartition("\n")[2]
@@ -208,10 +199,6 @@ class CitationParser:
         if self._held:
             held, self._held, self._closed = self._held, "", False
             yield self._say(held)
-
-    def _continues_word(self) -> bool:
-        """Whether what was shown last is a word, or the end of an expression that a `[1]` could index."""
-        return bool(_WORDLIKE.search(self._recent))
 
     def _say(self, text: str) -> str:
         self._after_marker = False

@@ -16,7 +16,7 @@ from server.turn.kinds import AnswerKind
 
 
 class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class Leg(_Event):
@@ -28,10 +28,8 @@ class Leg(_Event):
     dense: float
 
 
-class PageBox(BaseModel):
+class PageBox(_Event):
     """A rectangle on a page, in points from the page's top left corner; pages count from 1."""
-
-    model_config = ConfigDict(frozen=True)
 
     page: int
     x0: float
@@ -90,7 +88,7 @@ class EvidenceEvent(_Event):
     seconds: float
 
 
-class Quotation(BaseModel):
+class Quotation(_Event):
     """A sentence of passage `n`, with its offsets in the document and how well it matches the question (0 to 1)."""
 
     n: int

@@ -11,8 +11,8 @@ shown to a model is `server.turn.prompt`'s business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import regex
@@ -21,7 +21,7 @@ from index.documents import Document
 from index.pools import SECTION_END, SECTION_START
 from index.query import Hit, Passage
 from server.turn.answer_type import fits
-from server.turn.events import Evidence, PageBox
+from server.turn.events import Evidence
 from server.turn.prompt import count_tokens
 from server.turn.sequel import ITEM, LEADS_IN, block_around, sequel_end
 from server.turn.support import Support, SupportScorer
@@ -34,18 +34,10 @@ HEADER_TOKENS = 12
 """Tokens that number and delimit one passage, beside its title and heading path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The passages chosen, numbered from 1, and the tokens they are expected to cost."""
-
-    passages: tuple[Evidence, ...]
-    tokens: int
-
-
 def select_evidence(
     hits: Sequence[Hit], *, limit: int, budget: int, document: Callable[[str], Document] | None = None
-) -> Selection:
-    """At most `limit` of `hits` within `budget` tokens; the first hit always, even where it alone is larger.
+) -> tuple[Evidence, ...]:
+    """At most `limit` of `hits` within `budget` tokens, numbered from 1; the first always, even where it is larger.
 
     `document` looks a document up by id; it is asked only for passages whose text is not their source
     text (propositions), which are shown as the section they come from, each section once.
@@ -67,14 +59,12 @@ def select_evidence(
         seen.add(place)
         spent += cost
         chosen.append(numbered(len(chosen) + 1, shown))
-    return Selection(tuple(chosen), spent)
+    return tuple(chosen)
 
 
-def renumbered(selection: Selection, known: dict[str, int]) -> Selection:
+def renumbered(passages: Iterable[Evidence], known: dict[str, int]) -> tuple[Evidence, ...]:
     """The passages numbered as they are `known` by id, new ones further on; `known` learns them."""
-    numbers = (known.setdefault(one.passage_id, len(known) + 1) for one in selection.passages)
-    passages = (one.model_copy(update={"n": n}) for one, n in zip(selection.passages, numbers, strict=True))
-    return replace(selection, passages=tuple(passages))
+    return tuple(one.model_copy(update={"n": known.setdefault(one.passage_id, len(known) + 1)}) for one in passages)
 
 
 def passage_tokens(hit: Hit) -> int:
@@ -114,7 +104,7 @@ def numbered(n: int, hit: Hit) -> Evidence:
         source=str(passage.metadata.get("source", passage.document_id)),
         score=hit.score,
         ranks=dict(hit.ranks),
-        boxes=[PageBox(**box._asdict()) for box in passage.boxes],
+        boxes=list(passage.boxes),
         region=passage.region,
     )
 

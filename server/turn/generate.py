@@ -9,11 +9,11 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from server.turn.prompt import PromptMessage
-from server.turn.steps import RunningStep
+from text.recorder import Call
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -39,21 +39,13 @@ class GeneratedText:
     logprobs: tuple[float, ...] = ()
     """Of its tokens, where they were asked for and the engine tells."""
 
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """Why an answer ended and what it cost, gathered from its pieces; 0 and empty where the model does not tell."""
-
-    finish_reason: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def plus(self, piece: GeneratedText) -> TokenUsage:
-        """With what one more piece tells: the newest figures win."""
-        return TokenUsage(
-            piece.finish_reason or self.finish_reason,
-            max(piece.prompt_tokens, self.prompt_tokens),
-            max(piece.completion_tokens, self.completion_tokens),
+    def counted(self, piece: GeneratedText) -> GeneratedText:
+        """With what one more piece tells of the end and the cost: the newest figures win."""
+        return replace(
+            self,
+            finish_reason=piece.finish_reason or self.finish_reason,
+            prompt_tokens=max(piece.prompt_tokens, self.prompt_tokens),
+            completion_tokens=max(piece.completion_tokens, self.completion_tokens),
         )
 
 
@@ -63,7 +55,7 @@ async def generate(
     *,
     first_token_seconds: float,
     total_seconds: float,
-    step: RunningStep,
+    step: Call,
     logprobs: bool = False,
 ) -> AsyncGenerator[GeneratedText, None]:
     """The pieces of one answer as they come; the request for it belongs to `step`.

@@ -33,19 +33,19 @@ from server.turn.events import (
     DoneEvent,
     ErrorEvent,
     Event,
+    Evidence,
     EvidenceEvent,
     RewriteEvent,
 )
 from server.turn.evidence import (
     READS_IN_CONTEXT,
-    Selection,
     best_sentences,
     excerpts,
     nearest_sentences,
     renumbered,
     select_evidence,
 )
-from server.turn.generate import GeneratedText, GenerationError, TokenUsage, generate
+from server.turn.generate import GeneratedText, GenerationError, generate
 from server.turn.kinds import AnswerKind, answer_kind
 from server.turn.languages import foreign
 from server.turn.models import TurnModels
@@ -74,7 +74,7 @@ class PreparedTurn:
     less than everything.
     """
 
-    selection: Selection
+    passages: tuple[Evidence, ...]
     reranked: bool
     unanswerable: bool
     alternatives: list[Alternative]
@@ -109,7 +109,7 @@ class OpenTurn:
         """What to say of a question in a language that the search does not understand."""
         self._doubtful = False
         """Whether what is quoted comes nearest, and may not answer."""
-        self._usage = TokenUsage()
+        self._usage = GeneratedText("")
         self.reader = AnswerReader(())
 
     def hits(
@@ -136,15 +136,14 @@ class OpenTurn:
         budget = evidence_budget(self._question, llm, self._models.style)
         hits, reranked = found or self.hits(search, searched, plan, where, wide=wide)
         # More than a model is shown: it reads the sentences of these that speak to the question.
-        selection = select_evidence(
+        passages = select_evidence(
             hits,
             limit=POOL if wide else retrieval.evidence,
             budget=POOL * LONGEST_PASSAGE if wide else CANDIDATES * budget,
             document=searched.document,
         )
         if self._known is not None:
-            selection = renumbered(selection, self._known)
-        passages = selection.passages
+            passages = renumbered(passages, self._known)
         self._texts = [passage.text for passage in passages]
         language = language_of_hits(hits, self._settings.index.language)
         self._chances = chances(plan, hits, language)
@@ -157,17 +156,15 @@ class OpenTurn:
         self.reader = AnswerReader(passages, language)
         if not passages or unanswerable or meant or self._models.chat_model is None:
             reads = self._models.chat_model is None and search.reranks(plan)
-            near = [] if meant else self._nearest(plan, selection, search if reads else None)
+            near = [] if meant else self._nearest(plan, passages, search if reads else None)
             if unanswerable or not (near or meant):
                 self._foreign = foreign(self._question, self._settings.index)
-            return PreparedTurn(selection, reranked, unanswerable, meant, near, None, cut=False)
+            return PreparedTurn(passages, reranked, unanswerable, meant, near, None, cut=False)
         shown = excerpts(plan.matching, passages, self.reader.scorer, budget)
         prompt = self.prompt(plan, RecipePool(plan.meaning, passages), shown)
         # A model that is shown less than everything is slow: readers see what is nearest before it has read its part.
         cut = any(shown.get(passage.n) != passage.text for passage in passages)
-        return PreparedTurn(
-            selection, reranked, False, [], self._nearest(plan, selection) if cut else None, prompt, cut
-        )
+        return PreparedTurn(passages, reranked, False, [], self._nearest(plan, passages) if cut else None, prompt, cut)
 
     def prompt(self, plan: SearchPlan, pool: RecipePool, shown: Mapping[int, str] | None = None) -> TurnPrompt:
         """The request for an answer from what is left in the pool; `shown` is what of it is read. Blocks."""
@@ -196,8 +193,8 @@ class OpenTurn:
 
     def unasked(self, plan: SearchPlan, ready: PreparedTurn) -> list[Event]:
         """The reply where no model is asked: quotations, or a refusal."""
-        near, selection = ready.near or [], ready.selection
-        if not selection.passages:
+        near, passages = ready.near or [], ready.passages
+        if not passages:
             nothing = f"{gettext(NOTHING_FOUND)} {self._foreign}".strip()
             return [*self.reader.say(nothing), self._done("refused")]
         if ready.alternatives:
@@ -205,13 +202,13 @@ class OpenTurn:
             said = self.reader.say(question_back(ready.alternatives))
             return [*said, self._done("answered", alternatives=ready.alternatives)]
         if ready.unanswerable:
-            return self._refused(plan, selection, near)
+            return self._refused(plan, passages, near)
         with self._watch.begin("generate") as step:
             self._watch.first_token()
             # Said once, above the first part that is quoted.
-            first = self._known is None or any(one.n == 1 for one in selection.passages)
+            first = self._known is None or any(one.n == 1 for one in passages)
             introduction = gettext(DOUBTFUL if self._doubtful else INTRODUCTION) if first or self._doubtful else ""
-            events = self._said(introduction if near else self._no_answer(plan, selection), near)
+            events = self._said(introduction if near else self._no_answer(plan, passages), near)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(near)})
         return [*events, self._done("quoted" if near else "refused")]
 
@@ -237,7 +234,7 @@ class OpenTurn:
                     said.append(piece.text)
                     spoke = spoke or time.perf_counter()
                     logprobs += piece.logprobs
-                    self._usage = self._usage.plus(piece)
+                    self._usage = self._usage.counted(piece)
                     for event in reader.feed(piece.text):
                         self._watch.first_token()
                         yield event
@@ -253,14 +250,14 @@ class OpenTurn:
                     "first, switch that off in its server, or raise llm.answer_tokens.",
                 )
         except GenerationError as error:
-            step.call.fail(error.code, str(error))
+            step.fail(error.code, str(error))
             for event in reader.finish(whole=False):
                 yield event
             raise TurnFailed(error.code, str(error)) from error
         finally:
-            step.call.prompt((one.role, one.text) for one in (() if known else prompt.messages))
+            step.prompt((one.role, one.text) for one in (() if known else prompt.messages))
             if logprobs:
-                step.call.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
+                step.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
             step.tell(
                 {},
                 {"text": "".join(said), "pieces": [len(piece) for piece in said], "answer": reader.shown},
@@ -288,9 +285,9 @@ class OpenTurn:
         if refused:
             self._foreign = await in_thread(lambda: foreign(self._question, self._settings.index), lambda: "generate")
         if near is None:
-            near = await in_thread(lambda: self._nearest(plan, ready.selection), lambda: "generate")
+            near = await in_thread(lambda: self._nearest(plan, ready.passages), lambda: "generate")
         if refused:
-            return self._refused(plan, ready.selection, near)
+            return self._refused(plan, ready.passages, near)
         instead = self._said(gettext(NEAREST_INSTEAD), near) if near else []
         return [*instead, self._done("answered", gettext(UNSUPPORTED))]
 
@@ -312,9 +309,11 @@ class OpenTurn:
             seconds=self._watch.all(),
         )
 
-    def _nearest(self, plan: SearchPlan, selection: Selection, search: TurnSearch | None = None) -> list[Support]:
+    def _nearest(
+        self, plan: SearchPlan, passages: Sequence[Evidence], search: TurnSearch | None = None
+    ) -> list[Support]:
         """The sentences that come nearest to the question, by what the cross-encoder of `search` says of them."""
-        passages, scorer = selection.passages, self.reader.scorer
+        scorer = self.reader.scorer
         if search and plan.context.asked and search.reranker and search.reranker.reads_conversations:
             # Where much is left out, words alone say little: what they lean on is read with them.
             known = partial(search.read, plan.asked, context=plan.context)
@@ -327,10 +326,10 @@ class OpenTurn:
         self._doubtful = bool(found) and not (sure or by_words)
         return by_words or found
 
-    def _refused(self, plan: SearchPlan, selection: Selection, near: Sequence[Support]) -> list[Event]:
+    def _refused(self, plan: SearchPlan, passages: Sequence[Evidence], near: Sequence[Support]) -> list[Event]:
         """A refusal, and the sentences that come nearest: small models refuse what the passages do say."""
         self._watch.first_token()
-        said = self._no_answer(plan, selection, nearest=bool(near))
+        said = self._no_answer(plan, passages, nearest=bool(near))
         return [*self._said(said, near), self._done("refused")]
 
     def _said(self, text: str, quotes: Sequence[Support]) -> list[Event]:
@@ -366,8 +365,8 @@ class OpenTurn:
             answer_kind=kind,
         )
 
-    def _no_answer(self, plan: SearchPlan, selection: Selection, *, nearest: bool = False) -> str:
-        titles = [passage.title or passage.document_id for passage in selection.passages]
+    def _no_answer(self, plan: SearchPlan, passages: Sequence[Evidence], *, nearest: bool = False) -> str:
+        titles = [passage.title or passage.document_id for passage in passages]
         return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, about=self._foreign)
 
 

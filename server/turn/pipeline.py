@@ -11,7 +11,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import asdict
 
 from index.errors import IndexingError
 from index.query import Where
@@ -25,7 +24,6 @@ from server.turn.events import (
     Event,
     EvidenceEvent,
     NearestEvent,
-    Quotation,
 )
 from server.turn.models import ModelSource, TurnModels
 from server.turn.open_turn import OpenTurn
@@ -146,7 +144,7 @@ class TurnEngine:
                 lambda: turn.prepared(search, searched, plan, where, hits, wide=bool(steps)), lambda: watch.running
             )
             yield EvidenceEvent(
-                passages=list(ready.selection.passages),
+                passages=list(ready.passages),
                 reranked=ready.reranked,
                 seconds=watch.of("search", "rerank"),
             )
@@ -155,8 +153,8 @@ class TurnEngine:
                     yield event
                 return
             if ready.cut and ready.near:
-                yield NearestEvent(quotes=[Quotation(**asdict(one)) for one in ready.near])
-            pool, prompt = RecipePool(plan.meaning, ready.selection.passages), ready.prompt
+                yield NearestEvent(quotes=ready.near)
+            pool, prompt = RecipePool(plan.meaning, ready.passages), ready.prompt
             if tools is not None:
                 current().label(recipe=way)
                 async with aclosing(cook(steps, pool, tools)) as cooking:

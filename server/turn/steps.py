@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Self, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from server.turn.events import EvidenceEvent
-from text.recorder import Call, Label, current
+from text.recorder import Call, current
 
 BLOCKING_SECONDS = 30.0
 """Longest opening of a collection, search and rerank, before the turn is given up."""
@@ -54,58 +52,26 @@ class Stopwatch:
     def __init__(self) -> None:
         self.running = "search"
         self._began = time.perf_counter()
-        self._seconds: dict[str, float] = {}
+        self._steps: dict[str, Call] = {}
+        self._first_token: float | None = None
 
-    def begin(self, name: str) -> RunningStep:
-        """A step begins, as a child of what is current."""
+    def begin(self, name: str) -> Call:
+        """A step begins, as a child of what is current. In `with` it is what is current there, and has ended behind."""
         self.running = name
-        return RunningStep(self, name)
-
-    def ended(self, name: str, seconds: float) -> None:
-        """A step has ended."""
-        self._seconds[name] = seconds
+        self._steps[name] = current().begin(name)
+        return self._steps[name]
 
     def first_token(self) -> None:
         """Something is shown; only the first time counts."""
-        self._seconds.setdefault("first_token", time.perf_counter() - self._began)
+        if self._first_token is None:
+            self._first_token = time.perf_counter() - self._began
 
     def of(self, *names: str) -> float:
         """Seconds of these steps together, as far as they were taken."""
-        return sum(self._seconds.get(name, 0.0) for name in names)
+        return sum(seconds for name, seconds in self.all().items() if name in names)
 
     def all(self) -> dict[str, float]:
         """Seconds by step, `first_token` once there was one, and `total` up to now."""
-        return {**self._seconds, "total": time.perf_counter() - self._began}
-
-
-class RunningStep:
-    """A step that has begun. In `with` it is what is current there, and has ended behind it."""
-
-    def __init__(self, watch: Stopwatch, name: str) -> None:
-        self._watch = watch
-        self.call = current().begin(name)
-
-    def current(self) -> AbstractContextManager[Call]:
-        """Within it, calls and requests belong to this step; not around a `yield`."""
-        return self.call.current()
-
-    def tell(self, inputs: Mapping[str, object], outputs: Mapping[str, object], labels: Mapping[str, Label]) -> None:
-        """What the step was given, what it gave, and what holds no text of anyone's."""
-        self.call.inputs(**inputs)
-        self.call.output(outputs)
-        self.call.label(**labels)
-
-    def end(self, error: BaseException | None = None) -> None:
-        """It has ended."""
-        self.call.end(error)
-        self._watch.ended(self.call.name, self.call.elapsed)
-
-    def __enter__(self) -> Self:
-        self.call.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.call.__exit__(kind, error, traceback)
-        self.end()
+        ended = {name: step.seconds for name, step in self._steps.items() if step.seconds is not None}
+        shown = {} if self._first_token is None else {"first_token": self._first_token}
+        return {**ended, **shown, "total": time.perf_counter() - self._began}

@@ -123,10 +123,7 @@ class SupportScorer:
         for sentence in self._sentences[n]:
             own = self._overlap(wanted, sentence.stems)
             score = (own + self._overlap(wanted, sentence.stems | above)) / 2
-            quote = passage.text[sentence.start : sentence.end]
-            found.append(
-                Support(n, round(score, 3), quote, passage.start + sentence.start, passage.start + sentence.end)
-            )
+            found.append(self._at(sentence, passage, round(score, 3)))
         return found
 
     def _in_passage(self, statement: str, n: int) -> Support:

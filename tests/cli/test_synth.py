@@ -129,7 +129,7 @@ def test_propositions_become_the_pool_and_sections_the_evidence(
     hits = collection.search([Query("ordering online")], k=5)
     assert [hit.passage.kind for hit in hits] == ["proposition", "proposition"]
     assert hits[0].passage.text == "You can order a parking permit online."
-    (shown,) = select_evidence(hits, limit=5, budget=500, document=collection.document).passages
+    (shown,) = select_evidence(hits, limit=5, budget=500, document=collection.document)
     collection.close()
     assert "It is not refundable." in shown.text
 

@@ -140,10 +140,10 @@ def test_spans_without_content_hold_no_text() -> None:
         with watch.begin("rewrite") as step:
             step.tell({"question": "a secret"}, {"text": "a secret"}, {"decision": "keep"})
         with watch.begin("generate") as step:
-            step.call.prompt([("user", "a secret")])
-            step.call.record(said="a secret", beliefs=["a secret"])
+            step.prompt([("user", "a secret")])
+            step.record(said="a secret", beliefs=["a secret"])
             step.tell({"inputs": "a secret"}, {"answer": "a secret"}, {"prompt_tokens": 3})
-            step.call.fail(ValueError("a secret"))
+            step.fail(ValueError("a secret"))
     kept = tracing.end(turn, "answered", "a secret")
     tracing.close()
     spans = exporter.get_finished_spans()

@@ -15,7 +15,7 @@ def hits(texts: Sequence[str]) -> list[Hit]:
 
 
 def test_passages_keep_their_order_and_are_numbered_from_one() -> None:
-    chosen = select_evidence(hits(["one", "two", "three"]), limit=2, budget=1000).passages
+    chosen = select_evidence(hits(["one", "two", "three"]), limit=2, budget=1000)
 
     assert [(one.n, one.text, one.document_id) for one in chosen] == [(1, "one", "d1.md"), (2, "two", "d2.md")]
     assert chosen[0].ranks == {"typed/bm25": 1}
@@ -26,25 +26,25 @@ def test_one_that_does_not_fit_gives_way_to_a_shorter_one() -> None:
     found = hits(["short", "long " * 200, "also short"])
     selection = select_evidence(found, limit=5, budget=60)
 
-    assert [one.text for one in selection.passages] == ["short", "also short"]
-    assert selection.tokens == passage_tokens(found[0]) + passage_tokens(found[2]) <= 60
+    assert [one.text for one in selection] == ["short", "also short"]
+    assert passage_tokens(found[0]) + passage_tokens(found[2]) <= 60
 
 
 def test_the_first_is_taken_even_where_it_alone_is_too_long() -> None:
-    assert len(select_evidence(hits(["long " * 500]), limit=3, budget=50).passages) == 1
+    assert len(select_evidence(hits(["long " * 500]), limit=3, budget=50)) == 1
 
 
 def test_the_same_place_is_shown_once() -> None:
     twice = [Hit(passage("same", id=name), 1.0) for name in ("a", "b")]
 
-    assert len(select_evidence(twice, limit=5, budget=500).passages) == 1
+    assert len(select_evidence(twice, limit=5, budget=500)) == 1
 
 
 def test_a_proposition_is_shown_with_its_source_text() -> None:
     source = "It may be sent by fax."
     proposition = passage("Form PL-7 may be sent by fax.", start=5, end=5 + len(source), kind="proposition")
     document = Document("d1.md", "Handbook", "Well. " + source, (Section((), 0, 28),))
-    shown = select_evidence([Hit(proposition, 1.0)], limit=1, budget=500, document=lambda _: document).passages[0]
+    shown = select_evidence([Hit(proposition, 1.0)], limit=1, budget=500, document=lambda _: document)[0]
 
     assert shown.text == document.text[5 : 5 + len(source)]
 
@@ -59,9 +59,9 @@ def test_propositions_of_one_section_show_it_once() -> None:
     document = Document("d1.md", "Handbook", text, (Section((), 0, len(text)),))
     selection = select_evidence(found, limit=5, budget=500, document=lambda _: document)
 
-    (shown,) = selection.passages
+    (shown,) = selection
     assert (shown.text, shown.start, shown.end) == (text, 0, len(text))
 
 
 def test_nothing_found_is_no_evidence() -> None:
-    assert select_evidence([], limit=5, budget=500).passages == ()
+    assert select_evidence([], limit=5, budget=500) == ()

@@ -131,32 +131,3 @@ class Completion(BaseModel):
     choices: list[Choice]
     usage: CompletionUsage
     anaphora: Details
-
-
-class Delta(BaseModel):
-    """The next piece of the answer."""
-
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-    refusal: str | None = None
-
-
-class ChunkChoice(BaseModel):
-    """Where the piece belongs."""
-
-    index: Literal[0] = 0
-    delta: Delta
-    finish_reason: Literal["stop", "length"] | None = None
-    logprobs: None = None
-
-
-class Chunk(BaseModel):
-    """One event of a stream; the one with a `finish_reason` carries `anaphora`, and `[DONE]` ends the stream."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: CompletionUsage | None = None
-    anaphora: Details | None = None

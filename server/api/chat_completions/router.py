@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from server.api.chat_completions.protocol import Chunk, Completion, CompletionRequest
+from server.api.chat_completions.protocol import Completion, CompletionRequest
 from server.api.chat_completions.serving import Writer, turn_request
 from server.api.dependencies import Service
 from server.api.disconnect import while_connected
@@ -22,7 +22,7 @@ router = APIRouter(tags=["OpenAI"])
         200: {
             "description": "The answer: one object, or with `stream` server-sent events of chunks ending in `[DONE]`. "
             'An error after the stream has begun is an event `{"error": …}`.',
-            "content": {"text/event-stream": {**EVENTS, "x-chunk": Chunk.__name__}},
+            "content": {"text/event-stream": {**EVENTS, "x-chunk": "Chunk"}},
         }
     },
 )

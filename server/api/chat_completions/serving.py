@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Literal
 
 from server.api.chat_completions.protocol import (
     AssistantMessage,
     Choice,
-    Chunk,
     Completion,
     CompletionRequest,
     CompletionUsage,
-    Delta,
     Details,
+    Options,
 )
 from server.api.errors import error_body
 from server.api.sse import event_bytes
@@ -45,15 +44,11 @@ def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
     said = [turn for turn in said if turn.text.strip()]
     if not said or said[-1].role != "user":
         raise InvalidRequest("The last message must be a question of role `user`.", param="messages")
-    options = request.anaphora
     return TurnRequest(
+        **dict(request.anaphora or Options()),
         question=said[-1].text,
         collection=request.model,
         history=tuple(said[:-1][-history_turns:] if history_turns else ()),
-        search_for=options.search_for if options else None,
-        where=options.where if options else None,
-        model=options.model if options else "",
-        recipe=options.recipe if options else None,
         answer_tokens=request.max_completion_tokens or request.max_tokens,
     )
 
@@ -92,12 +87,12 @@ class Writer:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events; what goes wrong from here on is an event too."""
-        yield self._chunk(Delta(role="assistant", content=""))
+        yield self._chunk({"role": "assistant", "content": ""})
         try:
             async for event in self._turn:
                 self._note(event)
                 if isinstance(event, TokenEvent):
-                    yield self._chunk(Delta(content=event.text))
+                    yield self._chunk({"content": event.text})
                 elif isinstance(event, ErrorEvent):
                     yield event_bytes(json.dumps(error_body(503, event.message, code=event.code)))
                 elif isinstance(event, DoneEvent):
@@ -108,12 +103,9 @@ class Writer:
         yield event_bytes("[DONE]")
 
     def _ending(self, done: DoneEvent) -> list[bytes]:
-        refusal = Delta(refusal=done.answer) if done.status == "refused" else Delta()
-        last = [self._chunk(refusal, finish_reason=done.finish_reason, anaphora=self._details(done))]
-        if self._with_usage:
-            chunk = Chunk(id=self._id, created=self._created, model=self._model, choices=[], usage=_usage(done))
-            last.append(event_bytes(chunk.model_dump_json(exclude={"anaphora"})))
-        return last
+        refusal = {"refusal": done.answer} if done.status == "refused" else {}
+        last = [self._chunk(refusal, done.finish_reason, anaphora=self._details(done).model_dump(mode="json"))]
+        return [*last, self._event([], usage=_usage(done).model_dump())] if self._with_usage else last
 
     def _note(self, event: object) -> None:
         if isinstance(event, RewriteEvent):
@@ -121,47 +113,18 @@ class Writer:
         elif isinstance(event, EvidenceEvent):
             self._evidence = event
 
-    def _chunk(
-        self,
-        delta: Delta,
-        *,
-        finish_reason: Literal["stop", "length"] | None = None,
-        anaphora: Details | None = None,
-    ) -> bytes:
-        choice: dict[str, object] = {
-            "index": 0,
-            "delta": delta.model_dump(exclude_none=True),
-            "finish_reason": finish_reason,
-            "logprobs": None,
-        }
-        chunk: dict[str, object] = {
-            "id": self._id,
-            "object": "chat.completion.chunk",
-            "created": self._created,
-            "model": self._model,
-            "choices": [choice],
-        }
-        if self._with_usage:
-            chunk["usage"] = None
-        if anaphora is not None:
-            chunk["anaphora"] = anaphora.model_dump(mode="json")
-        return event_bytes(json.dumps(chunk, ensure_ascii=False))
+    def _chunk(self, delta: Mapping[str, str], finish_reason: str | None = None, **more: object) -> bytes:
+        """The next piece of the answer; the one with a `finish_reason` carries `anaphora`."""
+        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+        return self._event([choice], **({"usage": None} if self._with_usage else {}), **more)
+
+    def _event(self, choices: Sequence[Mapping[str, object]], **more: object) -> bytes:
+        about = {"id": self._id, "object": "chat.completion.chunk", "created": self._created, "model": self._model}
+        return event_bytes(json.dumps({**about, "choices": choices, **more}, ensure_ascii=False))
 
     def _details(self, done: DoneEvent) -> Details:
-        return Details(
-            turn_id=done.turn_id,
-            status=done.status,
-            citations=done.citations,
-            rewrite=self._rewrite,
-            evidence=self._evidence.passages if self._evidence else [],
-            support=done.support,
-            dropped_citations=done.dropped_citations,
-            seconds=done.seconds,
-            warning=done.warning,
-            alternatives=done.alternatives,
-            answerable=done.answerable,
-            answer_kind=done.answer_kind,
-        )
+        evidence = self._evidence.passages if self._evidence else []
+        return Details(**dict(done), rewrite=self._rewrite, evidence=evidence)
 
 
 def _usage(done: DoneEvent) -> CompletionUsage:

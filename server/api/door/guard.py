@@ -8,7 +8,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,7 +20,7 @@ from server.api.door.headers import is_api
 from server.api.door.key_lookup import KeyLookup
 from server.api.door.oidc import OidcProvider
 from server.api.door.proxy import client_address
-from server.api.door.sign_in import COOKIE, SignIn, cookie
+from server.api.door.sign_in import COOKIE, SignIn
 from server.api.errors import error_response
 from server.store import Database, StoreError, keys, sessions
 
@@ -104,8 +104,8 @@ class KeyGuard:
             if time.time() - (key.used or 0.0) > keys.USED_SECONDS:
                 self._database.write_later(lambda connection: keys.note_use(connection, key.id))
             return key.principal
-        session = cookie(headers, COOKIE)
-        found = await self._database.read(lambda connection: sessions.find(connection, session)) if session else None
+        session = HTTPConnection(scope).cookies.get(COOKIE)
+        found = await self._database.read(sessions.find, session) if session else None
         return found if found and self._counts(found) else _refusal(scope)
 
     def _counts(self, principal: Principal) -> bool:

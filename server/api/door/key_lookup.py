@@ -22,7 +22,7 @@ class KeyLookup:
         wrong ones. Raises StoreError."""
         if wait := self._throttle.wait(address, secret):
             return None, wait
-        key = await self._database.read(lambda connection: keys.check(connection, secret))
+        key = await self._database.read(keys.check, secret)
         if key is None:
             return None, self.wrong(address, "key.refuse")
         self._throttle.right(address, secret)

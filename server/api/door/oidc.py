@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from server.access.people import NotAdmitted, person
 from server.access.principals import Principal
@@ -56,27 +56,19 @@ class SignInFailed(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class PendingSignIn:
+_Part = Annotated[str, Field(min_length=1)]
+
+
+class PendingSignIn(BaseModel):
     """What a browser keeps while its person is at the provider."""
 
-    state: str
-    nonce: str
-    code_verifier: str
-    redirect_uri: str
-    following: str
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def dump(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def load(cls, text: str) -> PendingSignIn | None:
-        """What `dump` wrote; None for anything else."""
-        try:
-            kept = cls(**json.loads(text))
-        except (ValueError, TypeError):
-            return None
-        return kept if all(isinstance(part, str) and part for part in asdict(kept).values()) else None
+    state: _Part
+    nonce: _Part
+    code_verifier: _Part
+    redirect_uri: _Part
+    following: _Part
 
 
 class OidcProvider:
@@ -108,8 +100,8 @@ class OidcProvider:
         with self._explained():
             client = await self._ready()
             begun = await client.create_authorization_url(redirect_uri)
-            pending = PendingSignIn(begun["state"], begun["nonce"], begun["code_verifier"], redirect_uri, following)
-            return begun["url"], pending
+            kept = {name: begun[name] for name in ("state", "nonce", "code_verifier")}
+            return begun["url"], PendingSignIn(**kept, redirect_uri=redirect_uri, following=following)
 
     async def finish(self, pending: PendingSignIn | None, answer: Mapping[str, str]) -> tuple[Principal, str]:
         """Who came back from the provider with this answer, and the ID token. Raises SignInFailed."""

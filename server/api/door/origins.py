@@ -49,7 +49,8 @@ class OriginGuard:
 
     def _problem(self, headers: Headers, scope: Scope) -> str | None:
         host = headers.get("host", "")
-        if not self._answers_to(_hostname(host)):
+        name = _hostname(host)
+        if not (self._any or is_loopback(name) or name in self._hosts or name.endswith(self._suffixes)):
             return (
                 "This server does not answer to that name, only to localhost, 127.0.0.1 and what server.trusted_hosts "
                 "lists. To reach it by the name, add it there."
@@ -66,9 +67,6 @@ class OriginGuard:
             "A page of another origin may not use this server. If a proxy with TLS stands before it, proxy.addresses "
             "must name the proxy's address, and the proxy must send X-Forwarded-Proto."
         )
-
-    def _answers_to(self, name: str) -> bool:
-        return self._any or is_loopback(name) or name in self._hosts or name.endswith(self._suffixes)
 
 
 def _hostname(host: str) -> str:

@@ -30,7 +30,7 @@ class ProxyHeaders:
     def __init__(self, app: ASGIApp, settings: ProxySettings) -> None:
         self._app = app
         self._settings = settings
-        self._own = {header.lower().encode() for header in settings.headers}
+        self._taken = {*_TAKEN, *(header.lower().encode() for header in settings.headers)}
         self._networks = [ipaddress.ip_network(address) for address in settings.addresses]
 
         async def nothing(*_: object) -> None:
@@ -51,11 +51,12 @@ class ProxyHeaders:
                     scope["headers"] = [*kept, (b"host", host[-1].rpartition(",")[2].strip().encode("latin-1"))]
                 if self._settings.user_header:
                     self._sign_in(scope)
-            scope["headers"] = [(name, value) for name, value in scope["headers"] if not self._is_taken(name)]
+            scope["headers"] = [
+                (name, value)
+                for name, value in scope["headers"]
+                if name not in self._taken and not name.startswith(_TAKEN_PREFIX)
+            ]
         await self._app(scope, receive, send)
-
-    def _is_taken(self, name: bytes) -> bool:
-        return name in _TAKEN or name.startswith(_TAKEN_PREFIX) or name in self._own
 
     def _sign_in(self, scope: Scope) -> None:
         rules = self._settings

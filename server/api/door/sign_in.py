@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import replace
-from http.cookies import CookieError, SimpleCookie
 from typing import Literal
 from urllib.parse import parse_qs
 
 from sqlalchemy import Connection
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -54,7 +51,9 @@ class SignIn:
         if path == "/logout":
             return await self._logout(request)
         if path == "/login":
-            return await self._with_key(request) if request.method == "POST" else self._form(request)
+            if request.method == "POST":
+                return await self._with_key(request)
+            return sign_in_page(request.query_params.get("next", "/"), self._label)
         if self._provider is None or request.method != "GET":
             return None
         if path == "/login/oidc":
@@ -62,9 +61,6 @@ class SignIn:
         if path == "/login/callback":
             return await self._from_provider(request, self._provider)
         return None
-
-    def _form(self, request: Request) -> Response:
-        return sign_in_page(request.query_params.get("next", "/"), self._label)
 
     async def _with_key(self, request: Request) -> Response:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
@@ -86,12 +82,12 @@ class SignIn:
             return self._problem(str(failed), following, failed.status)
         response = RedirectResponse(address, 303)
         # The way back begins at another site, so that a strict cookie would not come along.
-        _set_cookie(response, request, PENDING_COOKIE, _packed(pending.dump()), PENDING_SECONDS, "/login", "lax")
+        _set_cookie(response, request, PENDING_COOKIE, _packed(pending), PENDING_SECONDS, "/login", "lax")
         return response
 
     async def _from_provider(self, request: Request, provider: OidcProvider) -> Response:
         address = client_address(request.scope)
-        pending = PendingSignIn.load(_unpacked(cookie(request.headers, PENDING_COOKIE)))
+        pending = _unpacked(request.cookies.get(PENDING_COOKIE, ""))
         following = pending.following if pending else "/"
         if wait := self._keys.wait(address):
             return self._problem(f"Too many failed tries. Try again in {wait} seconds.", following, 429, wait)
@@ -117,8 +113,8 @@ class SignIn:
         id_token: str = "",
     ) -> None:
         """A new session; one that the browser had ends, so that nobody can lay one under a person's sign-in."""
-        if before := cookie(request.headers, COOKIE):
-            await self._database.write(lambda connection: sessions.end(connection, before))
+        if before := request.cookies.get(COOKIE):
+            await self._database.write(sessions.end, before)
         made = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
 
         def write(connection: Connection) -> str:
@@ -131,12 +127,12 @@ class SignIn:
     async def _logout(self, request: Request) -> Response:
         """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
         address = "/"
-        session = cookie(request.headers, COOKIE)
+        session = request.cookies.get(COOKIE)
         if session:
-            principal = await self._database.read(lambda connection: sessions.find(connection, session))
-            id_token = await self._database.write(lambda connection: sessions.end(connection, session))
+            principal = await self._database.read(sessions.find, session)
+            id_token = await self._database.write(sessions.end, session)
             if principal:
-                self._note(request, principal, "session.end")
+                self._audit.note(replace(principal, origin=client_address(request.scope)), "session.end")
             if id_token and self._provider:
                 address = await self._provider.logout_address(id_token, _here(request, "/login")) or "/login"
         response = RedirectResponse(address, 303)
@@ -144,20 +140,8 @@ class SignIn:
             response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 
-    def _note(self, request: Request, principal: Principal, action: str) -> None:
-        self._audit.note(replace(principal, origin=client_address(request.scope)), action)
-
     def _problem(self, problem: str, following: str, status: int, wait: int = 0) -> Response:
         return sign_in_page(following, self._label, problem, status, wait)
-
-
-def cookie(headers: Headers, name: str) -> str:
-    """What a cookie holds, empty where there is none."""
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None else ""
 
 
 def _set_cookie(
@@ -184,12 +168,13 @@ def _here(request: Request, path: str) -> str:
     return str(request.url.replace(path=path, query="", fragment=""))
 
 
-def _packed(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+def _packed(pending: PendingSignIn) -> str:
+    return base64.urlsafe_b64encode(pending.model_dump_json().encode()).decode().rstrip("=")
 
 
-def _unpacked(text: str) -> str:
+def _unpacked(text: str) -> PendingSignIn | None:
+    """What `_packed` made; None for anything else."""
     try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-    except (binascii.Error, ValueError):
-        return ""
+        return PendingSignIn.model_validate_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except ValueError:
+        return None

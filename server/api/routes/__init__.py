@@ -1,1 +1,28 @@
 """One module for each kind of thing the API shows; `server.api.app` puts their routers together."""
+
+from server.api.routes import (
+    audit,
+    collections,
+    conversations,
+    feedback,
+    jobs,
+    keys,
+    models,
+    reviews,
+    runs,
+    search,
+    sources,
+    standalone,
+    statistics,
+    why,
+    widget,
+)
+
+ROUTERS = [
+    module.router
+    for module in (
+        *(models, search, conversations, standalone, why, widget, feedback, reviews, collections),
+        *(jobs, runs, sources, statistics, keys, audit),
+    )
+]
+"""In the order in which the description lists them; where the server lives, and what it counts, comes last."""

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from index.query import Where
-from server.api.dependencies import ConversationId, Service
+from server.api.dependencies import ConversationId, Service, StrictBody, attachment
 from server.api.sse import EVENTS, TurnStream, event_bytes
 from server.chat import (
     ConversationDetail,
@@ -33,11 +33,7 @@ router = APIRouter(tags=["Conversations"])
 TurnId = Annotated[str, Path(description="The turn's id, as in `done` events and in the header `X-Turn-Id`.")]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewConversation(_Strict):
+class NewConversation(StrictBody):
     """A conversation to be made."""
 
     collection: str | None = Field(
@@ -50,14 +46,14 @@ class NewConversation(_Strict):
     model: str = Field(default="", description="One of `llm.choices` that is to answer; empty: the usual model.")
 
 
-class ConversationChange(_Strict):
+class ConversationChange(StrictBody):
     """A conversation's new title, or who answers in it from now on."""
 
     title: str | None = Field(default=None, min_length=1, max_length=400, pattern=r"\S")
     model: str | None = Field(default=None, description="One of `llm.choices`; empty: the usual model.")
 
 
-class NewTurn(_Strict):
+class NewTurn(StrictBody):
     """A question in a stored conversation."""
 
     question: str = Field(min_length=1, pattern=r"\S")
@@ -70,7 +66,7 @@ class NewTurn(_Strict):
     )
 
 
-class ShownVersion(_Strict):
+class ShownVersion(StrictBody):
     """The version of a turn to be shown."""
 
     turn_id: str = Field(description="One of the `versions` of a turn of the conversation.")
@@ -105,7 +101,7 @@ async def read_conversation(conversation_id: ConversationId, service: Service) -
     return await service.conversation(conversation_id)
 
 
-class ShareDays(_Strict):
+class ShareDays(StrictBody):
     """How long a link lasts."""
 
     days: int = Field(default=0, ge=0, le=3650, description="0: as long as the server allows (`server.share_days`).")
@@ -184,8 +180,7 @@ async def export_conversation(
     """JSON with everything, or Markdown to read."""
     text = await service.export_conversation(conversation_id, style)
     kind, suffix = ("application/json", "json") if style == "json" else ("text/markdown", "md")
-    name = f'attachment; filename="conversation-{conversation_id[:8]}.{suffix}"'
-    return Response(text, media_type=kind, headers={"Content-Disposition": name})
+    return attachment(text, kind, f"conversation-{conversation_id[:8]}.{suffix}")
 
 
 @router.post(
@@ -202,16 +197,7 @@ async def export_conversation(
 )
 async def ask(conversation_id: ConversationId, body: NewTurn, service: Service) -> Response:
     """Answer a question and keep it; the events are those the page shows."""
-    turn = await service.begin(
-        TurnRequest(
-            question=body.question,
-            conversation_id=conversation_id,
-            search_for=body.search_for,
-            where=body.where,
-            regenerate_of=body.regenerate_of,
-            recipe=body.recipe,
-        )
-    )
+    turn = await service.begin(TurnRequest(conversation_id=conversation_id, **dict(body)))
     return TurnStream(turn, turn_events(turn))
 
 

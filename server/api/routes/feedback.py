@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from server.api.dependencies import Service
+from server.api.dependencies import JSON_LINES, Service, StrictBody, attachment
 from server.chat import Feedback, FeedbackRecord, Rating
 
 router = APIRouter(tags=["Feedback"])
 
 
-class NewFeedback(BaseModel):
+class NewFeedback(StrictBody):
     """A person's word on a turn; it replaces an earlier one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turn_id: str
     rating: Rating
@@ -47,18 +45,12 @@ async def list_feedback(service: Service) -> FeedbackList:
     "/v1/feedback/export",
     summary="Export feedback",
     response_class=Response,
-    responses={
-        200: {
-            "description": "One JSON object a line.",
-            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
-        }
-    },
+    responses={200: {"description": "One JSON object a line.", "content": JSON_LINES}},
 )
 async def export_feedback(service: Service) -> Response:
     """Every rating with its question and answer, as JSON lines."""
     lines = [record.model_dump_json() + "\n" for record in await service.feedback_records()]
-    name = 'attachment; filename="feedback.jsonl"'
-    return Response("".join(lines), media_type="application/x-ndjson", headers={"Content-Disposition": name})
+    return attachment("".join(lines), "application/x-ndjson", "feedback.jsonl")
 
 
 @router.delete("/v1/feedback/{turn_id}", status_code=204, summary="Retract a rating")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from server.access import Role
-from server.api.dependencies import CollectionName, Service
+from server.api.dependencies import CollectionName, Service, StrictBody
 from server.chat import KeySummary, NewKey
 from text.names import NAME_CHARS, NAME_PATTERN
 
@@ -18,10 +18,8 @@ GroupName = Annotated[str, Path(description="The group's name.", pattern=NAME_PA
 WideGroup = Annotated[str, Field(pattern=rf"^\*$|{NAME_PATTERN}", max_length=NAME_CHARS)]
 
 
-class KeyRequest(BaseModel):
+class KeyRequest(StrictBody):
     """A key to be made. Its role and groups are within those of whoever makes it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(pattern=r"\w", max_length=100, description="Whose key it is, or what for.")
     role: Role = Field(default="reader", description="`reader` asks, `agent` also reviews, `operator` also manages.")

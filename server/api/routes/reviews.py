@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from server.api.dependencies import Service
+from server.api.dependencies import JSON_LINES, Service, attachment
 from server.chat import Doubt, NewReview, ReviewDetail, ReviewPage, ReviewState
 from text.names import NAME_CHARS
 
@@ -37,18 +37,12 @@ async def list_reviews(
     "/v1/reviews/export",
     summary="Export what was reviewed",
     response_class=Response,
-    responses={
-        200: {
-            "description": "One conversation a line.",
-            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
-        }
-    },
+    responses={200: {"description": "One conversation a line.", "content": JSON_LINES}},
 )
 async def export_reviews(service: Service, collection: Of = "") -> Response:
     """Reviewed conversations as JSON lines: pairs to train on, and a set of questions that quote their evidence."""
     lines = [dialog.line() for dialog in await service.reviewed_dialogs(collection)]
-    name = 'attachment; filename="reviewed.jsonl"'
-    return Response("".join(lines), media_type="application/x-ndjson", headers={"Content-Disposition": name})
+    return attachment("".join(lines), "application/x-ndjson", "reviewed.jsonl")
 
 
 @router.get("/v1/reviews/{turn_id}", summary="Read a turn to review")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from index.query import Where
-from server.api.dependencies import Service
+from server.api.dependencies import Service, StrictBody
 from server.api.disconnect import while_connected
 from server.chat import Message, SearchResult
 
@@ -22,10 +22,8 @@ class HistoryMessage(BaseModel):
     text: str
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(StrictBody):
     """A question, and what was said before it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: str = Field(description="The question as typed.", min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")

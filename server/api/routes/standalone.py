@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from server.api.dependencies import Service
+from server.api.dependencies import Service, StrictBody
 from server.api.disconnect import while_connected
 from server.chat import StandaloneView
 
@@ -16,9 +16,7 @@ router = APIRouter(tags=["Evidence"])
 _LARGEST = 2**31
 
 
-class _Quote(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Quote(StrictBody):
     method: Literal["insert", "prompted"] = Field(
         default="insert", description="`prompted`: let the model rewrite freely, where the guard lets it."
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from server.api.dependencies import Service
+from server.api.dependencies import Service, StrictBody
 from server.api.disconnect import while_connected
 from server.chat import WhyView
 from server.evidence.contexts import Citance
@@ -19,10 +19,8 @@ _FORM = "`quoted`: sentences of the document as they stand; `written`: in the mo
 Form: TypeAlias = Literal["quoted", "written"]
 
 
-class WhyRequest(BaseModel):
+class WhyRequest(StrictBody):
     """A sentence, and the document that it cites."""
-
-    model_config = ConfigDict(extra="forbid")
 
     citance: str = Field(
         min_length=1, max_length=2000, description="The sentence that cites the document; markers may stay."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
-from server.api.dependencies import Service
+from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import turn_events
 from server.api.routes.search import HistoryMessage
 from server.api.sse import EVENTS, TurnStream
@@ -15,10 +15,8 @@ from server.chat import Forbidden, Message, TurnRequest
 router = APIRouter(tags=["Widget"])
 
 
-class WidgetTurn(BaseModel):
+class WidgetTurn(StrictBody):
     """A question, and what was said before it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     question: str = Field(min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")

@@ -1,9 +1,9 @@
 """The audit log: who did what, when, from where, and with what end.
 
 `note` is for what happens often, or was refused: it is written behind, in the order it came, and nobody waits for it;
-closing the database writes what is left. An act of administration is written before it is answered, with `record`, or
-in the transaction of the act itself, with `entry` and `server.store.audit.append`. No text of a person or a document
-is kept unless the operator wants it (`audit.content`): callers hand such texts over apart, as `content`.
+closing the database writes what is left. An act of administration is written before it is answered, or in the
+transaction of the act itself, with `entry` and `server.store.audit.append`: what is not accounted for is not
+answered as done. No text of a person or a document is kept unless the operator wants it (`audit.content`).
 """
 
 from __future__ import annotations
@@ -48,23 +48,10 @@ def entry(who: Principal, action: str, about: str = "", **more: Unpack[Circumsta
     )
 
 
-class AuditLog:
-    """Writes rows into one database; may be used from any thread."""
-
-    def __init__(self, database: Database, *, content: bool) -> None:
-        self._database = database
-        self.content = content
-        """Whether people's words may be in a row's `detail`."""
-
-    def note(self, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
-        """Write a row soon; where that fails, the server's log says so."""
-        made = entry(who, action, about, **more)
-        self._database.write_later(lambda connection: audit.append(connection, made))
-
-    async def record(self, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
-        """Write a row now. Raises StoreError: what is not accounted for must not be answered as done."""
-        made = entry(who, action, about, **more)
-        await self._database.write(audit.append, made)
+def note(database: Database, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+    """Write a row soon; where that fails, the server's log says so. May be called from any thread."""
+    made = entry(who, action, about, **more)
+    database.write_later(lambda connection: audit.append(connection, made))
 
 
 def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:

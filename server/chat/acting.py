@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 from sqlalchemy import Connection
 
 from server.access import Action, Principal, Seen, Whose, policy
-from server.access.audit import Circumstances
+from server.access.audit import Circumstances, entry, note
 from server.chat.collections import checked_name
 from server.chat.errors import Forbidden, NotFound
 from server.chat.translated import MAX_QUERY_CHARS, clean, found_or_missing, in_thread, no_collection, store_errors
 from server.chat.types import CollectionSummary
-from server.store import grants, turns
+from server.store import audit, grants, turns
 from server.store.records import StoredTurn
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Acting:
 
     def refusal(self, action: Action, about: str = "", error: Forbidden | None = None) -> Forbidden:
         """The refusal of an action, with what it would take; the audit log notes it."""
-        self.core.audit.note(self.principal, action, about, outcome="forbidden")
+        self.note(action, about, outcome="forbidden")
         role = policy.NEEDS[action]
         if error is None and self.principal.has(role):
             return Forbidden("This is about the server as a whole, and needs an operator of every group.")
@@ -60,13 +60,12 @@ class Acting:
 
     def note(self, did: str, about: str = "", **more: Unpack[Circumstances]) -> None:
         """Write into the audit log, soon, what whoever acts has seen or tried."""
-        self.core.audit.note(self.principal, did, about, **more)
+        note(self.core.database, self.principal, did, about, **more)
 
     async def account(self, did: str, about: str = "", **more: Unpack[Circumstances]) -> None:
         """Write into the audit log what whoever acts does: before it is answered, and for some acts before it is
         done. Raises Unavailable: what cannot be accounted for does not happen."""
-        with store_errors():
-            await self.core.audit.record(self.principal, did, about, **more)
+        await self._write(audit.append, entry(self.principal, did, about, **more))
 
     async def reached(self, collection: str) -> Whose:
         """Whose a new row about a collection is, which need not exist. Raises NotFound where it is granted to no

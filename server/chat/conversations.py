@@ -65,7 +65,7 @@ class ConversationMixin(Acting):
         limit, offset = max(0, min(limit, MAX_LISTED)), max(0, min(offset, MAX_OFFSET))
         words = clean(query or "", MAX_QUERY_CHARS, "query").strip()
         if words and self.may("review"):
-            self.note("conversation.search", detail={"query": words} if self.core.audit.content else {})
+            self.note("conversation.search", detail={"query": words} if self.core.settings.audit.content else {})
         if not words:
             return await self._read(conversations.listing, limit, offset, self.seen)
         return await self._read(conversations.search, words, limit, offset, self.seen)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 
 from index.errors import IndexingError
-from server.access.audit import AuditLog
 from server.chat.admission import Admission
 from server.chat.collections import Collections
 from server.chat.limits import PrincipalLimits
@@ -39,7 +38,6 @@ class ServiceCore:
         self.database = database
         self.metrics = Metrics()
         self.tracing = tracing
-        self.audit = AuditLog(database, content=settings.audit.content)
         self.limits = PrincipalLimits(settings.limits)
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)

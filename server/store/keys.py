@@ -60,7 +60,7 @@ def create(
     key_id = secrets.token_hex(ID_CHARS // 2)
     secret = f"{PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
     made = ApiKey(key_id, name, time.time(), None, None, role, groups, expires)
-    row = {"id": key_id, "name": name, "hash": _hash(secret), "created": made.created, "role": role}
+    row = {"id": key_id, "name": name, "hash": secret_hash(secret), "created": made.created, "role": role}
     connection.execute(insert(KEYS), {**row, "groups": json.dumps(sorted(groups)), "expires": expires})
     return made, secret
 
@@ -106,8 +106,8 @@ def check(connection: Connection, secret: str) -> ApiKey | None:
         return None
     head, _, _ = secret.removeprefix(PREFIX).partition("_")
     row = connection.execute(select(KEYS).where(KEYS.c.id == head, _active())).first()
-    expected = row.hash if row else _hash("")
-    if not hmac.compare_digest(expected, _hash(secret)) or row is None:
+    expected = row.hash if row else secret_hash("")
+    if not hmac.compare_digest(expected, secret_hash(secret)) or row is None:
         return None
     return _key(row)
 
@@ -125,5 +125,6 @@ def _key(row: Row[Any]) -> ApiKey:
     )
 
 
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode("ascii")).hexdigest()
+def secret_hash(secret: str) -> str:
+    """What is kept of the secret of a key, a session or a link: of 256 random bits there is nothing to guess."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -5,7 +5,6 @@ Only a hash of a session's secret is kept, so that who reads the database has no
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 
@@ -30,14 +29,14 @@ def begin(
     """
     secret, now = secrets.token_urlsafe(32), time.time()
     connection.execute(delete(SESSIONS).where(SESSIONS.c.expires < now))
-    row = {"hash": _hash(secret), "principal": principal.dump(), "key_id": key_id, "id_token": id_token}
+    row = {"hash": keys.secret_hash(secret), "principal": principal.dump(), "key_id": key_id, "id_token": id_token}
     connection.execute(insert(SESSIONS), {**row, "expires": now + seconds})
     return secret
 
 
 def find(connection: Connection, secret: str) -> Principal | None:
     """Whose session this secret belongs to; None where it has ended, or its key was revoked or has expired."""
-    begun = select(*SESSIONS.c["principal", "key_id"]).where(SESSIONS.c.hash == _hash(secret))
+    begun = select(*SESSIONS.c["principal", "key_id"]).where(SESSIONS.c.hash == keys.secret_hash(secret))
     row = connection.execute(begun.where(SESSIONS.c.expires > time.time())).first()
     if row is None:
         return None
@@ -49,8 +48,8 @@ def find(connection: Connection, secret: str) -> Principal | None:
 
 def end(connection: Connection, secret: str) -> str:
     """Make a session useless from now on. What a provider said when it began, empty where it was none."""
-    said = connection.scalar(select(SESSIONS.c.id_token).where(SESSIONS.c.hash == _hash(secret)))
-    connection.execute(delete(SESSIONS).where(SESSIONS.c.hash == _hash(secret)))
+    said = connection.scalar(select(SESSIONS.c.id_token).where(SESSIONS.c.hash == keys.secret_hash(secret)))
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.hash == keys.secret_hash(secret)))
     return said or ""
 
 
@@ -64,8 +63,3 @@ def listing(connection: Connection) -> list[tuple[Principal, float]]:
 def end_all(connection: Connection, principal_id: str) -> int:
     """End every session of a principal; how many there were."""
     return connection.execute(delete(SESSIONS).where(json_text(SESSIONS.c.principal, "id") == principal_id)).rowcount
-
-
-def _hash(secret: str) -> str:
-    # Of 256 random bits, as of a key: there is nothing to guess.
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -5,7 +5,6 @@ Only a hash of a link's secret is kept. Who opens one reads what the person who 
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 
@@ -22,7 +21,7 @@ def give(connection: Connection, conversation_id: str, principal: Principal, sec
     now, secret = time.time(), secrets.token_urlsafe(32)
     connection.execute(delete(SHARES).where(SHARES.c.expires < now))
     made = Share(id=secrets.token_hex(8), created=now, expires=now + seconds)
-    row = {"hash": _hash(secret), "conversation_id": conversation_id, "principal": principal.dump()}
+    row = {"hash": keys.secret_hash(secret), "conversation_id": conversation_id, "principal": principal.dump()}
     connection.execute(insert(SHARES), {**made.model_dump(), **row})
     return made, secret
 
@@ -43,7 +42,7 @@ def take_back(connection: Connection, conversation_id: str, share_id: str) -> bo
 def find(connection: Connection, secret: str) -> tuple[str, Principal] | None:
     """The conversation of a link, and who gave it, as that principal is now; None where the link or the key of who
     gave it has ended."""
-    given = select(*SHARES.c["conversation_id", "principal"]).where(SHARES.c.hash == _hash(secret))
+    given = select(*SHARES.c["conversation_id", "principal"]).where(SHARES.c.hash == keys.secret_hash(secret))
     row = connection.execute(given.where(SHARES.c.expires > time.time())).first()
     if row is None:
         return None
@@ -55,8 +54,3 @@ def find(connection: Connection, secret: str) -> tuple[str, Principal] | None:
     if giver.id == LOCAL.id and keys.required(connection):
         return None
     return row.conversation_id, giver
-
-
-def _hash(secret: str) -> str:
-    # Of 256 random bits, as of a session: there is nothing to guess.
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from rewriter.prompted import model_errors
 from server.turn.prompt import PromptMessage
 from text.recorder import Call
 
@@ -98,7 +99,7 @@ async def generate(
             "llm_unreachable",
             f"The language model {what} ({_brief(error)}). Check that its server runs, then try again.",
         ) from error
-    except _failures() as error:
+    except model_errors() as error:
         raise GenerationError(
             "llm_failed",
             f"The language model answered with an error ({_brief(error)}). The log of its server says more.",
@@ -135,7 +136,8 @@ def logprobs_of(chunk: AIMessageChunk) -> tuple[float, ...]:
     return tuple(float(token["logprob"]) for token in found if "logprob" in token)
 
 
-# Evaluated only once something was raised, so that neither library is loaded for a turn that goes well.
+# Evaluated only once something was raised, so that neither library is loaded for a turn that goes well; what these two
+# do not name is an error that the model's server told.
 def _timeouts() -> tuple[type[Exception], ...]:
     import httpx
     import openai
@@ -148,15 +150,6 @@ def _unreachable() -> tuple[type[Exception], ...]:
     import openai
 
     return (openai.APIConnectionError, httpx.TransportError, ConnectionError)
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    """What providers' clients raise for an error the model's server told; ValueError is langchain's own choice."""
-    import httpx
-    import openai
-    from langchain_core.exceptions import LangChainException
-
-    return (openai.OpenAIError, httpx.HTTPError, LangChainException, ValueError, RuntimeError, OSError)
 
 
 def _brief(error: Exception) -> str:

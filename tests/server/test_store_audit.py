@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from server.access import LOCAL, Principal
-from server.access.audit import MAX_CHARS, AuditLog, at_terminal, entry
+from server.access.audit import MAX_CHARS, at_terminal, entry, note
 from server.store import Database, audit
 from server.store.audit import AuditEntry
 
@@ -138,9 +138,8 @@ def test_the_chain_goes_on_after_every_row_was_cut_off(database: Database) -> No
 
 def test_what_was_noted_is_there_once_the_database_is_closed(place: Path | str) -> None:
     database = Database(place)
-    log = AuditLog(database, content=False)
     for n in range(200):
-        log.note(ANN, "turn.ask", f"turn-{n}")
+        note(database, ANN, "turn.ask", f"turn-{n}")
     database.close()
     again = Database(place)
     assert [row.about for row in again.read_blocking(lambda c: audit.listing(c, limit=500))] == [
@@ -153,14 +152,14 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from server.access import LOCAL
-from server.access.audit import AuditLog
-from server.store import Database
+from server.access.audit import entry, note
+from server.store import Database, audit
 
 async def main():
-    log = AuditLog(Database(Path(sys.argv[1])), content=False)
+    database = Database(Path(sys.argv[1]))
     for n in range(5):
-        log.note(LOCAL, "turn.ask")
-        await log.record(LOCAL, "grant.add", str(n))
+        note(database, LOCAL, "turn.ask")
+        await database.write(audit.append, entry(LOCAL, "grant.add", str(n)))
         print(n, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 

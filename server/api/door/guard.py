@@ -13,7 +13,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal
-from server.access.audit import AuditLog
 from server.access.people import NotAdmitted
 from server.access.settings import OidcSettings
 from server.api.door.headers import is_api
@@ -49,11 +48,9 @@ class KeyGuard:
         self._always = always
         self._required = False
         self._looked = float("-inf")
-        # People's words are not among what is noted here.
-        audit = AuditLog(database, content=False)
-        self._keys = KeyLookup(database, audit)
+        self._keys = KeyLookup(database)
         self._provider = OidcProvider(oidc) if oidc.issuer else None
-        self._sign_in = SignIn(database, audit, self._keys, self._provider, oidc.session_hours * 3600)
+        self._sign_in = SignIn(database, self._keys, self._provider, oidc.session_hours * 3600)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):

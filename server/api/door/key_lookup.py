@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.access.audit import AuditLog
+from server.access.audit import note
 from server.access.principals import Principal
 from server.api.door.throttle import LoginThrottle
 from server.store import Database, keys
@@ -12,9 +12,8 @@ from server.store.keys import ApiKey
 class KeyLookup:
     """One for all ways in, so that an address has as many tries by all of them together."""
 
-    def __init__(self, database: Database, audit: AuditLog) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._audit = audit
         self._throttle = LoginThrottle()
 
     async def find(self, address: str, secret: str) -> tuple[ApiKey | None, int]:
@@ -37,5 +36,5 @@ class KeyLookup:
         # Tries that came together were all let through to here.
         wait = self._throttle.wait(address) or self._throttle.wrong(address)
         if not wait:
-            self._audit.note(Principal("", "nobody", "reader", frozenset(), address), action, outcome="refused")
+            note(self._database, Principal("", "nobody", "reader", frozenset(), address), action, outcome="refused")
         return wait

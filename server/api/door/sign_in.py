@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from server.access.audit import AuditLog, entry
+from server.access.audit import entry, note
 from server.access.principals import Principal
 from server.api.door.key_lookup import KeyLookup
 from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
@@ -33,13 +33,11 @@ class SignIn:
     def __init__(
         self,
         database: Database,
-        audit: AuditLog,
         keys: KeyLookup,
         provider: OidcProvider | None,
         session_seconds: float,
     ) -> None:
         self._database = database
-        self._audit = audit
         self._keys = keys
         self._provider = provider
         self._label = provider.label if provider else ""
@@ -132,7 +130,7 @@ class SignIn:
             principal = await self._database.read(sessions.find, session)
             id_token = await self._database.write(sessions.end, session)
             if principal:
-                self._audit.note(replace(principal, origin=client_address(request.scope)), "session.end")
+                note(self._database, replace(principal, origin=client_address(request.scope)), "session.end")
             if id_token and self._provider:
                 address = await self._provider.logout_address(id_token, _here(request, "/login")) or "/login"
         response = RedirectResponse(address, 303)

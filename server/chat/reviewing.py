@@ -17,7 +17,6 @@ from server.store.reviewed import (
     Doubt,
     MarkedPassage,
     ReviewCandidate,
-    ReviewChanges,
     ReviewedDialog,
     ReviewRecord,
     ReviewState,
@@ -112,10 +111,9 @@ class ReviewMixin(TraceMixin):
             said[name] = (clean(value, MAX_COMMENT_CHARS, name).strip() if value else "") or None
         if "passages" in review.model_fields_set:
             said["passages"] = None if review.passages is None else await self._quoted(turn.collection, review.passages)
-        changes = ReviewChanges.model_validate(said)
         group, detail = (await self.reached(turn.collection)).group, {"verdict": review.verdict}
         await self.account("review.give", turn.id, collection=turn.collection, group=group, detail=detail)
-        await self._write(reviewed.add, turn, review.verdict, changes, self.principal.id)
+        await self._write(reviewed.add, turn, review.verdict, said, self.principal.id)
         return await self._detail(turn)
 
     @acting("review")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import (
@@ -91,14 +91,6 @@ class ReviewRecord(View):
     passages: tuple[MarkedPassage, ...] | None = None
     answer: str | None = None
     undoes: int | None = None
-
-
-class ReviewChanges(View):
-    """What a person says of a turn; only fields that were set count, and an explicit None takes back what was said."""
-
-    rewrite: str | None = None
-    passages: tuple[MarkedPassage, ...] | None = None
-    answer: str | None = None
 
 
 class ReviewCandidate(View):
@@ -222,17 +214,17 @@ def counting(connection: Connection, turn_id: str) -> ReviewRecord | None:
     return _record(row) if row else None
 
 
-def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: ReviewChanges, by: str) -> None:
-    """Say something of a turn; what was said before stays, where `changes` do not say otherwise.
+def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Mapping[str, Any], by: str) -> None:
+    """Say something of a turn; what was said before stays, where `changes` (of rewrite, passages and answer) do not
+    say otherwise: None takes it back.
 
     Approving says of all else that it was right as it is; what is rejected teaches nothing.
     """
     before = counting(connection, turn.id)
-    said = {name: getattr(before, name) for name in ReviewChanges.model_fields} if before else {}
-    if verdict == "rejected":
-        said = {}
-    else:
-        said |= {name: getattr(changes, name) for name in changes.model_fields_set}
+    said: dict[str, Any] = {}
+    if verdict != "rejected":
+        known = {name: getattr(before, name) for name in ("rewrite", "passages", "answer")} if before else {}
+        said = {**known, **changes}
     if verdict == "approved":
         said = {**_as_it_is(turn), **{name: value for name, value in said.items() if value is not None}}
     passages: Sequence[MarkedPassage] | None = said.get("passages")

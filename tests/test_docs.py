@@ -171,7 +171,7 @@ def test_every_act_in_the_audit_log_is_described() -> None:
         for path in (REPOSITORY / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-                if called in ("note", "_note", "_note_read", "account", "entry", "write_down", "wrong", "AuditEntry"):
+                if called in ("note", "_once", "_note_read", "account", "entry", "write_down", "wrong", "AuditEntry"):
                     written |= {value for one in node.args if isinstance(value := getattr(one, "value", None), str)}
     text = (
         (REPOSITORY / "docs" / "security.md").read_text("utf-8").partition("## Who did what?")[2].partition("\n## ")[0]

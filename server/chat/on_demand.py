@@ -45,13 +45,13 @@ class OnDemand(Acting):
 
     async def _once(
         self,
+        did: str,
         view: type[V],
         collection: str,
         document_id: str,
         parts: Sequence[object],
         make: Callable[[Collection, str], Awaitable[tuple[V, bool]]],
         *,
-        did: str,
         asks: bool,
     ) -> V:
         """What was made of these `parts` of a document before, or is made now, of the open collection and for a group.

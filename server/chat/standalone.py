@@ -82,7 +82,7 @@ class StandaloneMixin(OnDemand):
             return view, whole
 
         parts = start, end, plan.version
-        return await self._once(StandaloneView, collection, document_id, parts, make, did="quote.standalone", asks=True)
+        return await self._once("quote.standalone", StandaloneView, collection, document_id, parts, make, asks=True)
 
     def _standalone_quote(
         self, opened: Collection, document_id: str, start: int, end: int

@@ -105,7 +105,7 @@ class WhyMixin(OnDemand):
 
         said = citance.text, citance.before, citance.after
         parts = "why", *said, written, settings.index.encoder, plan.name, prompts_version("why")
-        made = await self._once(WhyView, collection, document_id, parts, make, did="citation.why", asks=written)
+        made = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=written)
         return made.model_copy(update={"citance": citance.text})
 
     def _found(

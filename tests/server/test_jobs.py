@@ -122,7 +122,7 @@ def test_servers_take_turns_at_a_collection_and_cancel_each_other_s_jobs(
 def test_the_end_of_a_job_is_stored_once_the_database_takes_it(
     database: Database, runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_: object) -> None:
+    def away(*_: object) -> None:
         raise StoreError("The database is away.")
 
     go = threading.Event()

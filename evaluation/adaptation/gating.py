@@ -55,7 +55,7 @@ def curve(
     """
     chances, rewritten, kept = list[float](), list[float](), list[float]()
     for one in asked:
-        question = one.example.question
+        question = one.text
         made = always.rewrite(one.conversation, question)
         p = chance(made)
         left = Rewrite(question, "keep", confidence=1 - p, needs_history=p)
@@ -68,7 +68,7 @@ def curve(
     def precisions(threshold: float) -> NDArray[np.float64]:
         return np.where(np.array(chances) >= threshold, rewritten, kept)
 
-    dialogs = [one.example.dialog for one in asked]
+    dialogs = [one.dialog for one in asked]
     return [
         ThresholdPoint(
             t,
@@ -112,7 +112,7 @@ def chance(rewrite: Rewrite) -> float:
 
 
 def _precision(search: TurnSearch, collection: str, asked: HeldOutQuestion, rewrite: Rewrite) -> float:
-    plan = search.plan(asked.example.question, asked.conversation, rewrite)
+    plan = search.plan(asked.text, asked.conversation, rewrite)
     hits, _ = search.hits(search.collection(collection), plan, Stopwatch(), k=100)
     run, qrels = {"q": ranking(asked, hits)}, {"q": {place.id: 1 for place in asked.places}}
     return per_question(run, qrels, ("AP",))["q"]["AP"] if asked.places else 0.0

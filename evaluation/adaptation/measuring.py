@@ -80,14 +80,14 @@ def measure(
     documents: dict[str, list[str]] = {}
     seconds = list[float]()
     for one in asked:
-        found = search.find(one.example.question, collection=collection, conversation=one.conversation, k=k)
-        passages[one.example.id] = ranking(one, found.hits)
-        documents[one.example.id] = list(dict.fromkeys(hit.passage.document_id for hit in found.hits))
+        found = search.find(one.text, collection=collection, conversation=one.conversation, k=k)
+        passages[one.id] = ranking(one, found.hits)
+        documents[one.id] = list(dict.fromkeys(hit.passage.document_id for hit in found.hits))
         seconds.append(found.plan.rewrite.seconds)
         counted()
     wanted = {
-        "passage": {one.example.id: {place.id: 1 for place in one.places} for one in asked if one.places},
-        "document": {one.example.id: dict.fromkeys(one.documents, 1) for one in asked if one.documents},
+        "passage": {one.id: {place.id: 1 for place in one.places} for one in asked if one.places},
+        "document": {one.id: dict.fromkeys(one.documents, 1) for one in asked if one.documents},
     }
     runs = {"passage": passages, "document": documents}
     ordered = sorted(seconds) or [0.0]
@@ -101,8 +101,8 @@ def measure(
 def judge(asked: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:
     """Better for follow-ups, surely, at passage level; worse, surely, for nothing: only then may the new one serve."""
     groups: dict[Group, list[HeldOutQuestion]] = {
-        "follow-ups": [one for one in asked if one.example.needs_rewrite],
-        "stand-alone": [one for one in asked if not one.example.needs_rewrite],
+        "follow-ups": [one for one in asked if one.needs_rewrite],
+        "stand-alone": [one for one in asked if not one.needs_rewrite],
     }
     changes = tuple(
         change
@@ -135,13 +135,13 @@ def _changes(
     group: Group, level: str, asked: Sequence[HeldOutQuestion], before: Measured, after: Measured
 ) -> list[MeasuredChange]:
     old, new = before.values[level], after.values[level]
-    judged = [one.example for one in asked if one.example.id in old and one.example.id in new]
+    judged = [one for one in asked if one.id in old and one.id in new]
     if not judged:
         return []
-    clusters = [example.dialog for example in judged]
+    clusters = [one.dialog for one in judged]
     changes = list[MeasuredChange]()
     for name in MEASURES:
-        pairs = [(old[example.id][name], new[example.id][name]) for example in judged]
+        pairs = [(old[one.id][name], new[one.id][name]) for one in judged]
         p = randomisation([b - a for a, b in pairs], clusters)
         n = len(pairs)
         changes.append(

@@ -47,7 +47,7 @@ def drawn(asked: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOu
     """At most `most` questions, whole conversations, in an order the seed gives."""
     dialogs: dict[str, list[HeldOutQuestion]] = {}
     for one in asked:
-        dialogs.setdefault(one.example.dialog, []).append(one)
+        dialogs.setdefault(one.dialog, []).append(one)
     order = sorted(dialogs)
     random.Random(seed).shuffle(order)
     chosen: list[HeldOutQuestion] = []

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evaluation.sets.base import Question
 from rewriter.conversation import Conversation, Message
-from rewriter.examples import RewriteExample
 
 if TYPE_CHECKING:
     from index.query import Hit
@@ -31,18 +31,16 @@ class AnswerSpan:
         return f"{self.document_id}\x1f{self.start}\x1f{self.end}"
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOutQuestion:
-    """A question with its conversation and what answers it. `places` may be empty where only the document is known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutQuestion(Question):
+    """A question, and where what answers it stands."""
 
-    example: RewriteExample
     places: tuple[AnswerSpan, ...]
-    documents: tuple[str, ...]
 
     @property
-    def conversation(self) -> Conversation:
-        """What was said before."""
-        return self.example.conversation
+    def documents(self) -> tuple[str, ...]:
+        """The documents that answer it."""
+        return tuple(dict.fromkeys(place.document_id for place in self.places))
 
 
 def ranking(asked: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
@@ -72,9 +70,12 @@ def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]
         history: list[Message] = []
         for n, turn in enumerate(dialog.turns):
             if turn.asks and history:
-                example = RewriteExample(
-                    f"{dialog.dialog_id}#{n}", tuple(history), turn.text, turn.rewrite or turn.text, "synth"
+                yield HeldOutQuestion(
+                    id=f"{dialog.dialog_id}#{n}",
+                    dialog=dialog.dialog_id,
+                    text=turn.text,
+                    conversation=Conversation(tuple(history)),
+                    rewrite=turn.rewrite or turn.text,
+                    places=tuple(place for one in turn.relevant or () for place in places.get(one, ())[:1]),
                 )
-                known = tuple(place for one in turn.relevant or () for place in places.get(one, ())[:1])
-                yield HeldOutQuestion(example, known, tuple(dict.fromkeys(place.document_id for place in known)))
             history.append(Message(turn.role, turn.text))

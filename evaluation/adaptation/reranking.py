@@ -49,10 +49,7 @@ def judged(asked: Iterable[HeldOutQuestion], collection: Collection) -> EvalSet:
     passages: dict[str, dict[str, int]] = {}
     documents: dict[str, dict[str, int]] = {}
     for one in asked:
-        example = one.example
-        questions.append(
-            Question(example.id, example.dialog, example.question, one.conversation, rewrite=example.rewrite)
-        )
+        questions.append(one)
         for place in one.places:
             if place.document_id in known:
                 held = [
@@ -60,7 +57,7 @@ def judged(asked: Iterable[HeldOutQuestion], collection: Collection) -> EvalSet:
                     for passage in collection.passages(place.document_id)
                     if place.start < passage.end and passage.start < place.end
                 ]
-                passages.setdefault(example.id, {}).update(dict.fromkeys(held, 1))
-                documents.setdefault(example.id, {})[place.document_id] = 1
+                passages.setdefault(one.id, {}).update(dict.fromkeys(held, 1))
+                documents.setdefault(one.id, {})[place.document_id] = 1
     levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
     return EvalSet("dialogs", "passage", None, tuple(questions), levels)

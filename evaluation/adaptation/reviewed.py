@@ -11,7 +11,6 @@ from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion
 from evaluation.errors import EvaluationError
 from evaluation.sets import dialogs
 from evaluation.sets.quotes import document_id, spans
-from rewriter.examples import RewriteExample
 from text.files import write_text
 
 if TYPE_CHECKING:
@@ -46,13 +45,10 @@ def from_reviewed(path: Path, collection: Collection) -> Iterator[HeldOutQuestio
                 places += [AnswerSpan(name, *at) for at in spans(collection.document(name).text, quote.text)[:1]]
         if question.rewrite and places:
             yield HeldOutQuestion(
-                RewriteExample(
-                    f"{question.dialog}#{question.id}",
-                    question.conversation.messages,
-                    question.text,
-                    question.rewrite,
-                    "review",
-                ),
-                tuple(places),
-                tuple(dict.fromkeys(place.document_id for place in places)),
+                id=f"{question.dialog}#{question.id}",
+                dialog=question.dialog,
+                text=question.text,
+                conversation=question.conversation,
+                rewrite=question.rewrite,
+                places=tuple(places),
             )

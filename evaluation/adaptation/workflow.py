@@ -232,7 +232,7 @@ class Adaptation:
 
     def _foretell(self) -> None:
         """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
-        follow_ups = sum(one.example.needs_rewrite for one in self._asked("evaluate"))
+        follow_ups = sum(bool(one.needs_rewrite) for one in self._asked("evaluate"))
         if follow_ups < LEAST:
             self._tools.say(
                 f"{follow_ups} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} decide nothing: "
@@ -299,5 +299,5 @@ class Adaptation:
         if self._plan.reviewed and not self._rewrites:
             # Reviews are dear, and a cross-encoder has nothing to calibrate.
             return chosen
-        first = set(sorted({one.example.dialog for one in chosen})[::3])
-        return [one for one in chosen if (one.example.dialog in first) == (part == "calibrate")]
+        first = set(sorted({one.dialog for one in chosen})[::3])
+        return [one for one in chosen if (one.dialog in first) == (part == "calibrate")]

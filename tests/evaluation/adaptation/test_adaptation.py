@@ -20,7 +20,7 @@ from evaluation.adaptation.steps import AdaptationState
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
 from evaluation.errors import EvaluationError
 from index.query import Hit
-from rewriter.conversation import Message
+from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample, read_examples, write_examples
 from rewriter.protocol import Rewriter
@@ -29,14 +29,16 @@ from synth.folder import Folder
 
 
 def question(n: int, *, needs: bool, place: AnswerSpan = AnswerSpan("d", 0, 9)) -> HeldOutQuestion:  # noqa: B008  (frozen)
-    history = (Message("user", "What is it?"), Message("assistant", "A thing."))
-    example = RewriteExample(f"t{n}#3", history, "and then?", "and then, thing?" if needs else "and then?")
-    return HeldOutQuestion(example, (place,), (place.document_id,))
+    history = Conversation((Message("user", "What is it?"), Message("assistant", "A thing.")))
+    rewrite = "and then, thing?" if needs else "and then?"
+    return HeldOutQuestion(
+        id=f"t{n}#3", dialog=f"t{n}", text="and then?", conversation=history, rewrite=rewrite, places=(place,)
+    )
 
 
 def measured(asked: list[HeldOutQuestion], value: float, jitter: int) -> Measured:
     rng = random.Random(jitter)
-    values = {one.example.id: dict.fromkeys(MEASURES, value + rng.uniform(-0.05, 0.05)) for one in asked}
+    values = {one.id: dict.fromkeys(MEASURES, value + rng.uniform(-0.05, 0.05)) for one in asked}
     return Measured({"passage": values, "document": values}, 1.0, 2.0)
 
 
@@ -153,7 +155,8 @@ class FakeTools:
 
 def rows(folder: Path) -> Path:
     path = folder / "rows.jsonl"
-    write_examples(path, [question(n, needs=True).example for n in range(4)])
+    asked = [question(n, needs=True) for n in range(4)]
+    write_examples(path, [RewriteExample(q.id, q.conversation.messages, q.text, q.rewrite) for q in asked])
     return path
 
 

@@ -63,7 +63,7 @@ def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judg
     with closing(Collection.open(tmp_path / "collections", "town", WordEncoder())) as town:
         asked = list(from_reviewed(data / "held.jsonl", town))
     assert len(asked) == 3 * 22
-    assert {one.example.dialog for one in asked} == judges
+    assert {one.dialog for one in asked} == judges
 
 
 def test_a_rewriter_learns_every_pair_of_its_side(tmp_path: Path) -> None:

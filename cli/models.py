@@ -5,12 +5,11 @@ The fetching itself is `server.registry`'s, promotion is `server.runs.promotion`
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.state import State, state_of
+from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from rewriter.load import RunKind
@@ -35,7 +34,7 @@ def list_models(ctx: typer.Context) -> None:
     from server.registry import registered_models, remembered
 
     state = state_of(ctx)
-    home = _home(state)
+    home = state.settings().home
     table = open_table("name", "kind", "size", "licence", "fetched", "what it is", right=("size",))
     for model in (*registered_models().values(), *remembered(home).values()):
         fetched = "yes" if model.fetched(home) else "no"
@@ -54,7 +53,7 @@ def fetch(
     from server.registry import find, hub_model, progress_bar
 
     state = state_of(ctx)
-    home = _home(state)
+    home = state.settings().home
     for model in [hub_model(name, home) if name.startswith("hf:") else find(name) for name in names]:
         if not model.packages:
             state.err.print(model.description, soft_wrap=True)
@@ -69,7 +68,7 @@ def path(ctx: typer.Context, name: Name) -> None:
     from server.registry import ModelNotFetched, find, resolve
 
     state = state_of(ctx)
-    home = _home(state)
+    home = state.settings().home
     if name.startswith("hf:"):
         state.out.print(resolve(name, home), soft_wrap=True)
         return
@@ -91,7 +90,7 @@ def runs(ctx: typer.Context) -> None:
     from rewriter.runs import list_runs, promoted_run
 
     state = state_of(ctx)
-    home = _home(state)
+    home = state.settings().home
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
     for run in [run for kind in (REWRITERS, RERANKERS, READERS) for run in list_runs(home, kind)]:
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
@@ -112,7 +111,7 @@ def promote(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Re
     from server.runs.promotion import promote as make_serve
 
     state, kind = state_of(ctx), _kind(reranker, reader)
-    before = make_serve(_home(state), run, kind)
+    before = make_serve(state.settings().home, run, kind)
     state.err.print(f"{run} serves now, in place of {before}.")
 
 
@@ -122,7 +121,7 @@ def rollback(ctx: typer.Context, reranker: Reranker = False, reader: Reader = Fa
     from server.runs.promotion import rollback as bring_back
 
     state, kind = state_of(ctx), _kind(reranker, reader)
-    said = bring_back(_home(state), kind)
+    said = bring_back(state.settings().home, kind)
     state.err.print(f"{said[0].upper()}{said[1:]} serves again.")
 
 
@@ -133,14 +132,10 @@ def export(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Rea
     from rewriter.training import export as export_run
 
     state, kind = state_of(ctx), _kind(reranker, reader)
-    export_run(run_folder(_home(state), run, kind), lambda text: state.err.print(text), kind)
+    export_run(run_folder(state.settings().home, run, kind), lambda text: state.err.print(text), kind)
 
 
 def _kind(reranker: bool, reader: bool) -> RunKind:
     from rewriter.load import READERS, RERANKERS, REWRITERS
 
     return RERANKERS if reranker else READERS if reader else REWRITERS
-
-
-def _home(state: State) -> Path:
-    return state.settings().home

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from evaluation.batches.queries import QueryLine, json_object
 from evaluation.errors import BadRow, EvaluationError, RewriterUnusable
-from rewriter.conversation import Conversation
+from evaluation.systems import KnownRewrites
 from rewriter.protocol import Decision, Rewrite, Rewriter, Term
 from server.turn.search import rewrite_within
 
@@ -174,10 +174,8 @@ def in_parallel(
             pool.shutdown(cancel_futures=True)
 
 
-class WrittenRewrites:
-    """A rewriter that looks its answers up among records."""
-
-    name = "written"
+class WrittenRewrites(KnownRewrites):
+    """A rewriter that looks its answers up among records; a question written in full is searched for as it stands."""
 
     def __init__(self, queries: Sequence[QueryLine], records: Mapping[str, RewriteRecord]) -> None:
         """Raises EvaluationError when a question has no record."""
@@ -187,9 +185,6 @@ class WrittenRewrites:
                 f"{len(missing)} questions have no rewrite, the first is {missing[0]!r}; "
                 "run `anaphora rewrite` with the same queries."
             )
-        self._by_input = {(query.conversation, query.text): records[query.id].rewrite() for query in queries}
-
-    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        """The record of this question in this conversation; a question written in full is searched for as it stands."""
-        found = self._by_input[conversation, question]
-        return replace(found, expansion=()) if found.decision == "rewrite" else found
+        made = {(query.conversation, query.text): records[query.id].rewrite() for query in queries}
+        found = {asked: replace(one, expansion=()) if one.decision == "rewrite" else one for asked, one in made.items()}
+        super().__init__("written", found)

@@ -134,7 +134,7 @@ def test_a_missing_collection_is_named(ask: Ask) -> None:
 
 def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpenAIServer) -> None:
     """In a pseudo-terminal, as a person would: Ctrl-C while the answer streams, then another question."""
-    llm.pieces, llm.pace = ["Leave "] + ["and more "] * 200, 0.05
+    llm.pieces, llm.pace = ["Leave "] + ["and more "] * 2000, 0.05
     controller, terminal = pty.openpty()
     chat = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "ask", "--model", llm.url],
@@ -163,7 +163,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpe
         wait_for("and more and more")
         os.killpg(chat.pid, signal.SIGINT)
         wait_for("(stopped)")
-        assert llm.disconnected.wait(10)
+        assert llm.disconnected.wait(30)
         llm.pieces, llm.pace = ["Ten weeks. [1]"], 0.0
         # The new prompt may have been read together with the remark.
         seen = seen.partition("(stopped)")[2]

@@ -186,7 +186,7 @@ def filled(world: World, home: Path) -> World:
             lambda c, r=role, g=group, n=label: keys.create(c, n, r, frozenset({g}))  # type: ignore[misc]
         )
         world.secrets[who] = secret
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while world.ask("nobody", "GET", "/v1/models").status_code != 401:
         assert time.monotonic() < until
         time.sleep(0.05)

@@ -166,7 +166,7 @@ def test_a_stream_that_nobody_reads_ends(strict: Any) -> None:
     strict.app.add_route("/flood", lambda _: StreamingResponse(flood()))
     with connections(strict.url) as connect:
         connect(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n", receive_bytes=4096)
-        assert ended.wait(10)
+        assert ended.wait(30)
 
 
 @pytest.mark.usefixtures("small_buffers")
@@ -177,7 +177,7 @@ def test_who_leaves_the_end_of_an_answer_unread_is_let_go(strict: Any) -> None:
         place = f"127.0.0.1:{httpx.URL(strict.url).port}"
         time.sleep(0.2)
         assert open_connections(place), "most of it waits in the server"
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while open_connections(place):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -220,7 +220,7 @@ def test_one_connection_too_many_is_told_so(serve: Any, settings_for: Any) -> No
         assert b"retry-after: " in refused.lower()
         assert json.loads(refused.rsplit(b"\r\n", 1)[1])["error"]["code"] == "too_many_connections"
         held.pop().close()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while not (answer := connect(GOOD).recv(20)).startswith(b"HTTP/1.1 200"):
             assert time.monotonic() < deadline, answer
             time.sleep(0.05)
@@ -238,7 +238,7 @@ def test_far_too_many_connections_are_dropped(serve: Any, settings_for: Any) -> 
     few = serve(settings_for("none", server={"connections": 3}))
     with connections(few.url) as connect:
         spare = [connect() for _ in range(SPARE_CONNECTIONS + 50)]
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while len(select.select(spare, [], [], 0)[0]) < 50:
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -37,7 +37,7 @@ def files(_: JobProgress) -> list[FileResult]:
 
 
 def finished(runner: JobRunner, job: Job) -> Job:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = runner.find(job.id, ALL)
         if found is not None and found.finished:
@@ -56,7 +56,7 @@ def test_nothing_of_a_finished_job_stays_in_memory(runner: JobRunner) -> None:
         finished(runner, job).files == (FileResult(document_id="a", status="indexed", passages=3),) for job in made
     )
     for thread in list(runner._threads):
-        thread.join(5)
+        thread.join(30)
     assert job_threads() == []
     assert (runner._tasks, runner._queues, runner._threads) == ({}, {}, set())
     assert [job.state for job in runner.listing(ALL)] == ["done"] * 20

@@ -166,7 +166,7 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.wait_for_selector(".welcome h1")
     # Who leaves the page has not undone it.
     page.goto("about:blank")
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while time.monotonic() < until:
         with contextlib.suppress(NotFound):
             site.ask(site.service.conversation(here.partition("?c=")[2]))

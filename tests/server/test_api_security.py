@@ -184,6 +184,17 @@ def test_a_session_ends_with_its_time(running: Any) -> None:
         assert client.get("/v1/models", headers={"Cookie": f"anaphora_session={session}"}).status_code == 401
 
 
+def test_the_sign_in_page_speaks_the_language_of_whoever_comes(running: Any) -> None:
+    with running.client() as client:
+        german = client.get("/login", headers={"Accept-Language": "de"}).text
+        wrong = client.post("/login", data={"key": "wrong"}, headers={"Accept-Language": "ar"}).text
+        assert "<code>anaphora keys create NAME</code> on the server" in client.get("/login").text
+    assert '<html lang="de" dir="ltr">' in german
+    assert "mit <code>anaphora keys create NAME</code> angelegt" in german
+    assert '<html lang="ar" dir="rtl">' in wrong
+    assert "هذا المفتاح غير معروف" in wrong
+
+
 def test_a_login_form_is_not_filled_by_its_address(running: Any) -> None:
     with running.client() as client:
         page = client.get("/login", params={"next": '/"><script>alert(1)</script>'}).text

@@ -18,6 +18,7 @@ from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
 from server.api.door.pages import leading_on_page, local_path, sign_in_page
 from server.api.door.proxy import client_address
 from server.store import Database, audit, sessions
+from text.translation import gettext, speak, wanted
 
 COOKIE = "anaphora_session"
 PENDING_COOKIE = "anaphora_sign_in"
@@ -48,6 +49,9 @@ class SignIn:
         path = request.url.path.rstrip("/")
         if path == "/logout":
             return await self._logout(request)
+        if not path.startswith("/login"):
+            return None
+        speak(wanted(request.cookies, request.headers.get("accept-language")))
         if path == "/login":
             if request.method == "POST":
                 return await self._with_key(request)
@@ -65,9 +69,9 @@ class SignIn:
         secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
         key, wait = await self._keys.find(client_address(request.scope), secret)
         if wait:
-            return self._problem(f"Too many wrong tries. Try again in {wait} seconds.", following, 429, wait)
+            return self._too_many(following, wait)
         if key is None:
-            return self._problem("This key is not known, or it was revoked.", following, 401)
+            return self._problem(gettext("This key is not known, or it was revoked."), following, 401)
         response = RedirectResponse(local_path(following), 303)
         await self._begin(request, response, key.principal, KEY_SESSION_SECONDS, key.id)
         return response
@@ -88,7 +92,7 @@ class SignIn:
         pending = _unpacked(request.cookies.get(PENDING_COOKIE, ""))
         following = pending.following if pending else "/"
         if wait := self._keys.wait(address):
-            return self._problem(f"Too many failed tries. Try again in {wait} seconds.", following, 429, wait)
+            return self._too_many(following, wait)
         try:
             principal, id_token = await provider.finish(pending, request.query_params)
         except SignInFailed as failed:
@@ -137,6 +141,10 @@ class SignIn:
         if session:
             response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
+
+    def _too_many(self, following: str, wait: int) -> Response:
+        said = gettext("Too many wrong tries. Try again in %(seconds)s s.", seconds=wait)
+        return self._problem(said, following, 429, wait)
 
     def _problem(self, problem: str, following: str, status: int, wait: int = 0) -> Response:
         return sign_in_page(following, self._label, problem, status, wait)

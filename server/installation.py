@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -59,11 +60,13 @@ def check_home(settings: Settings) -> Iterator[Finding]:
         with TemporaryFile(dir=home) as file:
             file.write(b"x")
     except OSError as error:
-        yield Finding(
-            "home", "fail", f"{home} cannot be written to ({error.strerror or error})",
-            "Give this user write access, or choose another folder with --home or ANAPHORA_HOME.",
-        )  # fmt: skip
-        return
+        # A full disk is told below.
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            yield Finding(
+                "home", "fail", f"{home} cannot be written to ({error.strerror or error})",
+                "Give this user write access, or choose another folder with --home or ANAPHORA_HOME.",
+            )  # fmt: skip
+            return
     yield Finding("home", "ok", str(home))
     free = shutil.disk_usage(home).free
     level: Literal["ok", "warn", "fail"] = "fail" if free < NO_ROOM else "warn" if free < LITTLE_ROOM else "ok"
@@ -75,7 +78,7 @@ def check_database(settings: Settings) -> Iterator[Finding]:
     """The database, where there is one, can be read from its first page to its last."""
     from server.store import StoreError
     from server.store.database import read_only
-    from server.store.sqlite import find_damage
+    from server.store.sqlite import find_damage, no_room
 
     path = settings.database_at
     if isinstance(path, str):
@@ -89,7 +92,11 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         return
     if not path.exists():
         return
-    if problem := find_damage(path):
+    if (problem := find_damage(path)) and no_room(path):
+        yield Finding(
+            "database", "fail", f"{path} cannot be looked at ({problem}): the disk is full", "Free some space first."
+        )
+    elif problem:
         yield Finding(
             "database", "fail", f"{path} is damaged ({problem})",
             "Stop the server and restore a backup; without one, move the file away to start with an empty one, and "

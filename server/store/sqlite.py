@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -87,6 +88,8 @@ class SqliteFile:
 
     def unopened(self, cause: BaseException) -> str:
         """What to say of a file that cannot be opened."""
+        if no_room(self.path):
+            return f"The database {self.path} cannot be opened: the disk is full. Free some space; it lost nothing."
         return (
             f"The database {self.path} cannot be opened ({cause}). Check the disk and its rights, or move the file "
             "away to start with an empty one."
@@ -124,6 +127,11 @@ def _engine(named: str, begin: str, connections: int, query: Mapping[str, str]) 
         connection.connection.cursor().execute(begin)
 
     return engine
+
+
+def no_room(path: Path) -> bool:
+    """Whether a file's disk is so full that SQLite can open no database there, a sound one neither."""
+    return shutil.disk_usage(path.parent).free < 1 << 20
 
 
 def find_damage(path: Path) -> str:

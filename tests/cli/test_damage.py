@@ -215,6 +215,18 @@ def test_doctor_reads_all_of_the_database_and_backup_takes_no_damaged_one(
     assert not (tmp_path / "backup.tar").exists()
 
 
+def test_a_full_disk_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
+    path = tmp_path / "anaphora.db"
+    path.write_bytes(b"what SQLite cannot open " * 400)
+    used = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: used._replace(free=0))
+    for told in (anaphora("doctor").stdout, anaphora("keys", "list").stderr):
+        assert "the disk is full" in told
+        assert "move" not in told
+        assert "restore" not in told
+
+
 def damage_pages(path: Path, damage: Damage) -> None:
     """Damage a database; of a flip, in what holds its pages together, since no digest covers its rows."""
     if damage is flip:

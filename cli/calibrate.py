@@ -41,7 +41,10 @@ def calibrate(
     kind = "auto" if model else ""
     flags = overriding(collection=collection, rewriter__threshold=0.0, rewriter__kind=kind, rewriter__model=model)
     settings = state.settings(flags)
-    relevant = read_qrels(qrels)
+    try:
+        relevant = read_qrels(qrels)
+    except ValueError as error:
+        raise InputError(f"{error}. Correct the file.") from error
     asked = judged(read_queries(queries), relevant)[::every]
     if not asked:
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
@@ -54,6 +57,8 @@ def calibrate(
     with open_collection(settings, models) as searched, open_rewriter(settings, state) as rewriter:
         calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, show)
         best = calibration.run()
+    if not best.ndcg:
+        raise InputError(f"No search found a passage of {qrels}: are they passages of the collection as it is now?")
     with text_writer(out) as file:
         file.write(fragment(settings, best.setting))
     unbeaten = frontier(calibration.points)

@@ -50,3 +50,14 @@ def test_questions_that_no_judgement_speaks_of_are_told(command_home: Path, tmp_
     result = CliRunner().invoke(app, command)
     assert result.exit_code == ExitCode.BAD_INPUT
     assert "do their ids agree" in result.stderr
+    (tmp_path / "qrels.tsv").write_text("q 0 a b c d\n")
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "line 1" in result.stderr
+
+
+def test_passages_of_another_index_choose_no_settings(command_home: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, files(tmp_path, "a-passage-of-before"))
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "collection as it is now" in result.stderr
+    assert not (tmp_path / "made.toml").exists()

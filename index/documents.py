@@ -22,6 +22,12 @@ LINKS = "links"
 """In a document's metadata: the links of a file whose text shows only their words, as JSON: `[start, end, address]`."""
 
 
+LABELS = "ref_labels"
+"""In a document's metadata: names by which other documents refer to its places, as JSON, each with its heading's anchor
+or nothing. `LABELLED` and a name, quoted, is the address of such a link."""
+LABELLED = "?ref="
+
+
 class PlacedText(NamedTuple):
     """Where a stretch of a document's text stands: page from 1, points from the page's top left corner.
 

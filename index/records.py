@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from index.documents import Document, Metadata, section_of
+from index.documents import LABELS, Document, Metadata, section_of
 from index.errors import CollectionCorrupt, DocumentNotFound
 from index.query import Box, Passage
 
@@ -37,6 +37,8 @@ class DocumentInfo:
     content_hash: str
     path: str
     warning: str = ""
+    labels: str = ""
+    """`LABELS` as its metadata holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +138,9 @@ class Records:
             "LEFT JOIN files USING (path) ORDER BY id"
         )
         return [
-            DocumentInfo(name, title, *_named(metadata), counts.get(name, 0), content_hash, path, warning)
+            DocumentInfo(name, title, source, form, counts.get(name, 0), content_hash, path, warning, labels)
             for name, title, metadata, content_hash, path, warning in rows
+            for source, form, labels in [_named(metadata)]
         ]
 
     def files(self) -> list[FileRecord]:
@@ -173,10 +176,10 @@ class Records:
         return groups
 
 
-def _named(metadata: str) -> tuple[str, str]:
-    """The source and the format of a document."""
+def _named(metadata: str) -> tuple[str, str, str]:
+    """The source, the format and the labels of a document."""
     known = json.loads(metadata)
-    return str(known.get("source", "")), str(known.get("format", ""))
+    return str(known.get("source", "")), str(known.get("format", "")), str(known.get(LABELS, ""))
 
 
 def passage_of(row: Sequence[Any]) -> Passage:

@@ -6,13 +6,16 @@ are known as far as their words go; an unknown directive stays as the source sho
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
-from index.documents import Document
+from index.documents import LABELLED, LABELS, Document
 from index.errors import LoadError
 from index.loaders.html import from_html
 from index.loaders.reading import read_text
@@ -43,7 +46,7 @@ _CODE_ROLES = (
     "py:obj file program option envvar command kbd samp token keyword c:func c:type c:macro regexp guilabel "
     "menuselection dfn makevar mimetype newsgroup download"
 )
-_WORD_ROLES = "ref term numref any abbr pep rfc issue envvar cve manpage eq"
+_WORD_ROLES = "term numref any abbr pep rfc issue envvar cve manpage eq"
 _REFUSED = re.compile(r"\.\. (?:include|raw|csv-table)::")
 _TARGET = re.compile(r"^(.*?)\s*<[^<>]*>$", re.DOTALL)
 
@@ -58,10 +61,14 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
             "break the line, or rename the file to .txt"
         )
     nothing = "holds no text besides directives: fill it or exclude it"
-    return from_html(_html(text, path.name), document_id, path, "rst", nothing)
+    html, labels = _html(text, path.name)
+    made = from_html(html, document_id, path, "rst", nothing)
+    kept = {LABELS: json.dumps(labels, ensure_ascii=False)} if labels else {}
+    return [replace(one, metadata={**one.metadata, **kept}) for one in made]
 
 
-def _html(source: str, name: str) -> str:
+def _html(source: str, name: str) -> tuple[str, dict[str, str]]:
+    """A page, and its labels with the anchors of the headings that they stand before."""
     from docutils.core import publish_doctree, publish_from_doctree
     from docutils.utils import SystemMessage
 
@@ -85,6 +92,7 @@ def _html(source: str, name: str) -> str:
     }
     try:
         tree = publish_doctree(source, reader=_reader(), settings_overrides=settings)
+        labels = _labels(tree)
         _plain(tree)
         tree.parse_messages, tree.transform_messages = [], []
         html = publish_from_doctree(tree, writer="html5", settings_overrides=settings)
@@ -93,7 +101,21 @@ def _html(source: str, name: str) -> str:
             f"{name} is not reStructuredText that can be parsed ({type(error).__name__}: {error}): "
             "correct it, or rename the file to .txt"
         ) from error
-    return str(html)
+    return str(html), labels
+
+
+def _labels(tree: nodes.Element) -> dict[str, str]:
+    from docutils import nodes
+
+    waiting, found = list[str](), dict[str, str]()
+    for node in tree.findall(nodes.Element):
+        if isinstance(node, nodes.target) and "refuri" not in node:
+            waiting += node["names"]
+        elif waiting and not isinstance(node, nodes.comment):
+            heading = node[0].astext().lower() if isinstance(node, nodes.section) else ""
+            found |= dict.fromkeys(waiting, re.sub(r"[^\w\- ]", "", heading).replace(" ", "-"))
+            waiting = []
+    return found
 
 
 def _plain(tree: nodes.Element) -> None:
@@ -265,6 +287,10 @@ def _teach_sphinx() -> None:
     def linked(text: str) -> nodes.Node:
         return nodes.reference(words(text), words(text), refuri=text.rpartition("<")[2].rstrip(">"))
 
+    def labelled(text: str) -> nodes.Node:
+        label = nodes.fully_normalize_name(text.rpartition("<")[2].rstrip(">"))
+        return nodes.reference(words(text), words(text), refuri=LABELLED + quote(label))
+
     for names, directive in ((_DROPPED, Dropped), (_SPOKEN, Spoken), (_CODE, Code)):
         for name in names.split():
             directives.register_directive(name, directive)
@@ -274,3 +300,4 @@ def _teach_sphinx() -> None:
     for name in _WORD_ROLES.split():
         register(name, role(lambda text: nodes.Text(words(text))))
     register("doc", role(linked))
+    register("ref", role(labelled))

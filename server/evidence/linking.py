@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import regex
 
-from index.documents import LINKS, REFERENCES, Document
+from index.documents import LABELLED, LINKS, REFERENCES, Document
 from index.records import DocumentInfo
 from server.evidence.contexts import NAME, NAMES, YEAR
 from text.words import words
@@ -107,9 +107,26 @@ def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[tupl
         links = [(int(a), int(b), str(href)) for a, b, href in json.loads(str(document.metadata.get(LINKS, "[]")))]
     except (ValueError, TypeError):
         return []
-    ids, sources = _known(infos)
-    found = ((a, b, _target(href, document.id, ids, sources), unquote(href.partition("#")[2])) for a, b, href in links)
+    (ids, sources), labels = _known(infos), dict[str, tuple[str, str]]()
+    for info in infos if any(href.startswith(LABELLED) for _, _, href in links) else ():
+        labels |= {label: (info.id, str(anchor)) for label, anchor in _labels(info).items()}
+
+    def target(href: str) -> tuple[str, str]:
+        if href.startswith(LABELLED):
+            return labels.get(unquote(href.removeprefix(LABELLED)), ("", ""))
+        return _target(href, document.id, ids, sources), unquote(href.partition("#")[2])
+
+    found = ((a, b, *target(href)) for a, b, href in links)
     return [one for one in found if one[2]]
+
+
+def _labels(info: DocumentInfo) -> dict[str, object]:
+    """A document's labels; none where its own front matter says something else under that name."""
+    try:
+        found = json.loads(info.labels)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from index.documents import LINKS, Document
+from index.documents import LABELS, LINKS, Document
 from index.errors import LoadError
 from index.loaders import load
+from index.records import DocumentInfo
+from server.evidence.linking import linked_spans
 
 SOURCE = """\
 Guide
@@ -81,7 +83,7 @@ def text_under(document: Document, *heading: str) -> str:
 def test_sections_tables_and_code_are_kept(tmp_path: Path) -> None:
     document = loaded(tmp_path, SOURCE)
     assert document.title == "Guide"
-    assert document.metadata == {"source": "guide.rst", "format": "rst"}
+    assert document.metadata == {"source": "guide.rst", "format": "rst", LINKS: '[[14, 28, "?ref=other"]]'}
     assert [section.heading for section in document.sections] == [
         (), ("Install",), ("Install", "On Linux"), ("Use",),
     ]  # fmt: skip
@@ -183,4 +185,20 @@ def test_links_to_pages_are_kept_beside_their_words(tmp_path: Path) -> None:
         ("/guide/setup", "/guide/setup"),
         ("the rest", "more"),
         ("that", "b.html"),
+    ]
+
+
+def test_labels_lead_from_one_page_to_the_heading_of_another(tmp_path: Path) -> None:
+    (tmp_path / "a.rst").write_text("Start\n=====\n\nSee :ref:`Set-Up`, :ref:`the words <some words>`, :ref:`gone`.\n")
+    (tmp_path / "b.rst").write_text(
+        ".. _top:\n\nTitle\n=====\n\nText.\n\n.. _some words:\n\nWords.\n\n"
+        ".. _set-up:\n.. _again:\n\nSet it up\n---------\n\nSo.\n"
+    )
+    (a,), (b,) = (load(tmp_path / name, name) for name in ("a.rst", "b.rst"))
+    labels = str(b.metadata[LABELS])
+    assert json.loads(labels) == {"top": "", "some words": "", "set-up": "set-it-up", "again": "set-it-up"}
+    infos = [DocumentInfo("b.rst", "B", "b.rst", "rst", 1, "", "", labels=labels)]
+    assert [(a.text[start:end], *to) for start, end, *to in linked_spans(a, infos)] == [
+        ("Set-Up", "b.rst", "set-it-up"),
+        ("the words", "b.rst", ""),
     ]

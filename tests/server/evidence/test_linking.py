@@ -79,4 +79,7 @@ def test_words_that_were_links_lead_to_documents_of_the_collection() -> None:
 
 @pytest.mark.parametrize("kept", ["", "{", "[1]", '[["a", 1, 2]]', "null", "[[1, 2]]"])
 def test_links_that_were_not_kept_well_lead_nowhere(kept: str) -> None:
+    labelled = DocumentInfo("b.rst", "B", "b.rst", "rst", 1, "", "", labels=kept)
+    link = Document("a.rst", "A", "text", (), {LINKS: '[[0, 1, "?ref=a"]]'})
+    assert linked_spans(link, [labelled]) == []
     assert linked_spans(Document("a.html", "A", "text", (), {LINKS: kept}), [info("b.html")]) == []

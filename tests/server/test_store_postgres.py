@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from server.access import LOCAL
+from server.api.door import guard
 from server.chat import open_service
 from server.chat.errors import Unavailable
 from server.settings import Settings
@@ -107,7 +108,12 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
 
 
 def test_a_real_server_answers_from_it_and_outlives_its_going_away(
-    postgres: PostgresPrograms, postgres_place: str, serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+    postgres: PostgresPrograms,
+    postgres_place: str,
+    serve: Serve,
+    settings_for: MakeSettings,
+    llm: FakeOpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running = serve(settings_for(llm.url, database={"url": postgres_place}))
     with running.client() as client:
@@ -161,6 +167,7 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         postgres.start()
         assert "not saved" in rest[-1] or "not saved" in "".join(rest[-3:])
 
+        monkeypatch.setattr(guard, "REMEMBERED_SECONDS", 0.0)
         _, secret = running.call(running.service.core.database.write(lambda c: keys.create(c, "desk")))
         assert client.get("/v1/conversations").status_code == 401
         assert client.post("/login", data={"key": secret}).status_code == 303

@@ -329,10 +329,10 @@ def test_evidence_is_cut_and_stemmed_off_the_event_loop(
 ) -> None:
     cutting, threads = support._cut, set[threading.Thread]()
 
-    def slowly(text: str) -> tuple[support._Sentence, ...]:
+    def slowly(text: str, language: str) -> tuple[support._Sentence, ...]:
         threads.add(threading.current_thread())
         time.sleep(0.1)
-        return cutting(text)
+        return cutting(text, language)
 
     monkeypatch.setattr(support, "_cut", slowly)
     ticks = 0

@@ -72,7 +72,7 @@ class RetrievalSettings(SettingsGroup):
         description="Run, registered name, hub id or folder of the cross-encoder; empty takes the promoted run, else "
         "the packaged one that reads conversations; `ms-marco-minilm-l12` is what that was trained from.",
     )
-    rerank_top: int = Field(20, ge=1, le=200, description="Passages the cross-encoder reads.")
+    rerank_top: int = Field(14, ge=1, le=200, description="Passages the cross-encoder reads.")
     rerank_weight: float = Field(
         1.2, gt=0, le=100, description="What its scores count beside the place in the list: the odds fall as 1 / rank."
     )

@@ -127,6 +127,36 @@ def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(be
     page.wait_for_selector("[data-part=collection] option[value=fresh]", state="detached")
 
 
+def test_a_list_drawn_anew_keeps_the_focus_a_press_and_what_is_open(bench: Page) -> None:
+    """What a job, a clock or an answer draws anew takes nothing away from who is at it; the filter stands for these."""
+    page = bench
+
+    def redraw(find: str) -> None:
+        page.evaluate(
+            "(text) => { const box = document.querySelector('[data-part=find]');"
+            "box.value = text; box.dispatchEvent(new Event('input')); }",
+            find,
+        )
+
+    page.goto("/workbench/documents")
+    shown = page.get_by_role("button", name="Show Kettle care")
+    shown.focus()
+    for find in ("", "kettle", "", "e"):  # rows before it come and go
+        redraw(find)
+        assert shown.evaluate("(one) => document.activeElement === one")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] pre:has-text('Descale the kettle')")
+    page.keyboard.press("Escape")
+    shown.hover()
+    page.mouse.down()
+    redraw("e")
+    page.mouse.up()
+    page.wait_for_selector("dialog[open] pre:has-text('Descale the kettle')")
+    page.keyboard.press("Escape")
+    redraw("teapot")  # the focus never goes to another document
+    assert page.evaluate("document.activeElement === document.body")
+
+
 def written_runs(home: Path) -> None:
     """Two evaluations, an adaptation with a hostile reason, and a run that can serve."""
     from evaluation.reports.runs import Metric, RunWriter

@@ -64,7 +64,7 @@ anaphora.on("models", ({ names, sharing }) => {
   element.dataset.sharing = sharing ? "1" : "";
   part("share").hidden = !conversation || !sharing;
   model.hidden = !names.length;
-  model.replaceChildren(new Option(t("Usual model"), ""), ...names.map((name) => new Option(name, name)));
+  anaphora.redraw(model, new Option(t("Usual model"), ""), ...names.map((name) => new Option(name, name)));
   answeredBy(model.dataset.chosen || "");
 });
 // Somebody else's conversation is read, not gone on with.
@@ -117,13 +117,14 @@ async function open(id) {
 // Draw these turns; those that are there already stay as they are.
 function show(wanted) {
   const there = new Map([...turns.children].map((article) => [article.dataset.turn, article]));
-  turns.replaceChildren(...wanted.map(({ turn, html, sources: found }) => {
+  wanted.forEach(({ turn, html, sources: found }, at) => {
     const fresh = anaphora.element(html);
     const article = there.get(turn) || fresh;
     if (article !== fresh) anaphora.patch(article, fresh.innerHTML);
     sources.set(article, found);
-    return article;
-  }));
+    if (turns.children[at] !== article) turns.insertBefore(article, turns.children[at] ?? null);
+  });
+  while (turns.children.length > wanted.length) turns.lastElementChild.remove();
   anaphora.reachable(turns);
 }
 // Another tab has gone on with this conversation, or deleted it.

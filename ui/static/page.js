@@ -34,16 +34,30 @@
     return made;
   }
 
-  // Make `old` look like `fresh` with the fewest changes, so that open disclosures, the selection
-  // and what is being typed survive. `data-keep` names attributes that belong to the reader.
+  // Make `old` look like `fresh` with the fewest changes, so that open disclosures, the selection, the focus, a press of
+  // the mouse and what is being typed survive. What has a `data-key` is looked for among its siblings and never becomes
+  // another; `data-keep` names attributes that belong to the reader.
+  const keyOf = (node) => node?.dataset?.key;
   function morphChildren(old, fresh) {
-    const olds = [...old.childNodes], news = [...fresh.childNodes];
+    const news = [...fresh.childNodes], wanted = new Set(news.map(keyOf)), keyed = new Map();
+    for (const node of [...old.children].filter(keyOf))
+      if (wanted.has(keyOf(node)) && !keyed.has(keyOf(node))) keyed.set(keyOf(node), node);
+      else node.remove();
     news.forEach((node, i) => {
-      const before = olds[i];
-      if (!before) old.appendChild(node);
-      else morph(before, node);
+      const same = keyed.get(keyOf(node)), there = () => old.childNodes[i] ?? null;
+      while (same && there() !== same && !keyOf(there())) there().remove();
+      if (same && there() !== same) old.insertBefore(same, there());
+      keyed.delete(keyOf(node));
+      if (same || (there() && !keyOf(node) && !keyOf(there()))) morph(there(), node);
+      else old.insertBefore(node, there());
     });
-    olds.slice(news.length).forEach((node) => node.remove());
+    while (old.childNodes.length > news.length) old.lastChild.remove();
+  }
+  function redraw(element, ...children) {
+    const fresh = document.createDocumentFragment(), focused = document.activeElement;
+    fresh.append(...children);
+    morphChildren(element, fresh);
+    if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // it was moved
   }
   function morph(old, fresh) {
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
@@ -56,6 +70,8 @@
       if (!fresh.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
     for (const { name, value } of [...fresh.attributes])
       if (old.getAttribute(name) !== value && !(kept.includes(name) && old.dataset.keep)) old.setAttribute(name, value);
+    for (const name of ["onclick", "onchange"]) if (fresh[name]) old[name] = fresh[name];
+    if (old.type === "checkbox") old.checked = fresh.checked;
     if (old.nodeName === "TEXTAREA") return;
     morphChildren(old, fresh);
   }
@@ -90,7 +106,8 @@
   const tabs = new BroadcastChannel("anaphora");
   tabs.onmessage = ({ data }) => window.anaphora.emit("elsewhere", data);
   window.anaphora = {
-    patch: (element, html) => morphChildren(element, parse(html)),
+    redraw,
+    patch: (element, html) => redraw(element, parse(html)),
     element: (html) => parse(html).firstElementChild,
     emit: (name, detail) => document.dispatchEvent(new CustomEvent("anaphora:" + name, { detail })),
     on: (name, handler) => document.addEventListener("anaphora:" + name, (event) => handler(event.detail || {})),

@@ -14,7 +14,7 @@ let adding = false; // whether the role allows files to be added
 
 async function list() {
   const answer = await anaphora.call(server, "list_conversations", { query: find.value });
-  if (!answer) return;
+  if (!answer || element.querySelector(".rename")) return; // a title that is being written stays
   anaphora.patch(part("list"), answer.html);
   mark();
 }
@@ -39,7 +39,7 @@ async function collections(chosen) {
   adding = answer.adding;
   anaphora.emit("models", { names: answer.models, sharing: answer.sharing });
   const wanted = chosen || collection.value || answer.chosen;
-  collection.replaceChildren(...answer.collections.map(({ name, documents, problem }) => {
+  anaphora.redraw(collection, ...answer.collections.map(({ name, documents, problem }) => {
     const option = new Option(`${name} (${documents.toLocaleString(anaphora.language)})`, name);
     option.dataset.problem = problem;
     return option;
@@ -72,7 +72,7 @@ function rename(row) {
     const title = input.value.trim();
     input.remove();
     link.hidden = false;
-    if (!keep || !title) return;
+    if (!keep || !title) return list();
     const answer = await anaphora.call(server, "rename_conversation", { id: row.dataset.conversation, title });
     if (answer && row.dataset.conversation === current) anaphora.emit("titled", { title: answer.title });
     list();

@@ -28,19 +28,21 @@ const bench = {
     }
   },
   element: anaphora.make,
-  // A table of texts and elements; columns of numbers stand to the right. A row that is a list may be an element, too.
-  table(head, rows, { numbers = [], label } = {}) {
+  // Whatever a job, a clock or an answer of the server draws anew, somebody may be using.
+  redraw: anaphora.redraw,
+  // A table of texts and elements; columns of numbers stand to the right. `keys` tell the rows apart.
+  table(head, rows, { numbers = [], label, keys = [] } = {}) {
     const cell = (kind, value, n, more = {}) =>
       value instanceof Node ? bench.element(kind, null, { ...more, class: numbers.includes(n) && "number" }, value)
         : bench.element(kind, String(value), { ...more, class: numbers.includes(n) && "number" });
     const made = bench.element("table", null, { "aria-label": label });
     made.append(
       bench.element("thead", null, {}, bench.element("tr", null, {}, ...head.map((one, n) => cell("th", one, n, { scope: "col" })))),
-      bench.element("tbody", null, {}, ...rows.map((row) => bench.element("tr", null, {}, ...row.map((one, n) => cell("td", one, n))))),
+      bench.element("tbody", null, {}, ...rows.map((row, at) => bench.element("tr", null, { "data-key": keys[at] }, ...row.map((one, n) => cell("td", one, n))))),
     );
-    return bench.element("div", null, { class: "scrolls", tabindex: 0, role: "region", "aria-label": label }, made);
+    return bench.element("div", null, { class: "scrolls", tabindex: 0, role: "region", "aria-label": label, "data-key": label }, made);
   },
-  button: (text, onclick, more = {}) => bench.element("button", text, { type: "button", class: "button", onclick, ...more }),
+  button: (text, onclick, more = {}) => bench.element("button", text, { type: "button", class: "button", "data-key": text, onclick, ...more }),
   // Lines or stacked bars: `series` is [{name, points: [[x, y], …]}], `named(x)` what stands below. The numbers are told in a table, too.
   plot(title, series, { bars = false, named = String, wide = 640, high = 200 } = {}) {
     const svg = (name, more, ...children) => {
@@ -84,18 +86,23 @@ const bench = {
       });
     }
     const key = bench.element("p", null, { class: "key" }, ...series.map((one, which) => bench.element("span", one.name, { class: `key${which % 4}` })));
-    const numbers = bench.element("details", null, {}, bench.element("summary", "As numbers"),
+    const numbers = bench.element("details", null, { "data-keep": "open" }, bench.element("summary", "As numbers"),
       bench.table(["", ...series.map((one) => one.name)], xs.map((value) => [named(value), ...at.map((one) => (one.has(value) ? Number(one.get(value).toPrecision(4)) : ""))]), { label: title }));
-    return bench.element("figure", null, { class: "plot" }, bench.element("figcaption", title), drawn, key, numbers);
+    return bench.element("figure", null, { class: "plot", "data-key": title }, bench.element("figcaption", title), drawn, key, numbers);
   },
-  // Do something now, and again while it says how soon (milliseconds); one at a time, and not while nobody looks.
+  // Do something now, and again while it says how soon (milliseconds) or was asked for meanwhile; one at a time, and not
+  // while nobody looks.
   every(work) {
-    let timer = 0, running = false;
+    let timer = 0, running = false, again = false, soon = 0;
     const go = async () => {
       clearTimeout(timer);
+      again = running;
       if (running) return;
       running = true;
-      const soon = document.hidden ? 3000 : await work();
+      do {
+        again = false;
+        soon = document.hidden ? 3000 : await work();
+      } while (again);
       running = false;
       if (soon) timer = setTimeout(go, soon);
     };

@@ -2,7 +2,7 @@
 const PAGE = 50, PREVIEW = 20000;
 const [collection, find, files] = ["collection", "find", "files"].map(bench.part);
 const leaving = anaphora.leaving(); // documents to be deleted soon, unless that is undone
-let collections = [], documents = [], jobs = [], page = 0, target = "";
+let collections = [], documents = [], jobs = [], page = 0, target = "", asked = 0;
 const place = (name = collection.value) => `/v1/collections/${encodeURIComponent(name)}`;
 const path = (id) => id.split("/").map(encodeURIComponent).join("/");
 
@@ -13,17 +13,19 @@ async function load(chosen) {
   // A new one is there once its first file is indexed.
   if (chosen && !collections.some((one) => one.name === chosen)) collections.push({ name: chosen, documents: 0, pending: true });
   const wanted = chosen || collection.value || decodeURIComponent(location.hash.slice(1));
-  collection.replaceChildren(...collections.map(({ name, documents: n }) => bench.element("option", `${name} (${n.toLocaleString()})`, { value: name })));
+  bench.redraw(collection, ...collections.map(({ name, documents: n }) => bench.element("option", `${name} (${n.toLocaleString()})`, { value: name })));
   if (collections.some((one) => one.name === wanted)) collection.value = wanted;
   await show();
 }
 async function show() {
+  const mine = ++asked;
   const here = collections.find((one) => one.name === collection.value);
   for (const name of ["reindex", "remove", "add"]) bench.part(name).disabled = !here;
   bench.part("problem").textContent = here?.problem || "";
   bench.part("problem").hidden = !here?.problem;
   if (here) history.replaceState(null, "", `#${encodeURIComponent(here.name)}`);
   const answer = !here || here.pending ? null : await bench.tried("GET", `${place()}/documents`);
+  if (mine !== asked) return; // somebody has chosen or changed something else
   documents = answer?.said.data || [];
   draw();
   watch();
@@ -39,7 +41,7 @@ async function follow() {
     const counts = Object.entries(last?.counts || {}).map(([outcome, n]) => `${n.toLocaleString()} ${outcome}`).join(", ");
     const run = bench.element("div", null, {}, bench.element("div", last ? `${bench.when(last.began)}: ${counts || "nothing"}` : "not yet"));
     if (last?.problem) run.append(bench.element("div", last.problem, { class: "bad" }));
-    if (last?.changes?.length) run.append(bench.element("details", null, {}, bench.element("summary", "What changed"),
+    if (last?.changes?.length) run.append(bench.element("details", null, { "data-keep": "open" }, bench.element("summary", "What changed"),
       bench.table(["", "Document", ""], last.changes.map((one) => [one.outcome, one.key, one.message]), { label: `What changed in ${source.name}` })));
     const act = (words, method, path) => bench.button(words, async () => { if (await bench.tried(method, `/v1/sources/${source.name}${path}`)) busy(); }, { "aria-label": `${words} ${source.name}` });
     const acts = bench.element("div", null, { class: "acts" });
@@ -51,7 +53,7 @@ async function follow() {
     return [title, source.every ? `every ${source.every}${due ? `, next ${bench.when(due)}` : ""}` : source.watch ? "watched" : "by hand", run,
       bench.element("span", failed ? `${held.toLocaleString()}, ${failed.toLocaleString()} failed` : held.toLocaleString(), { class: failed ? "bad" : "" }), acts];
   });
-  bench.part("sources").replaceChildren(...(rows.length ? [bench.element("h2", "Sources"), bench.table(["Source", "Schedule", "Last run", "Documents", ""], rows, { label: "Sources" })] : []));
+  bench.redraw(bench.part("sources"), ...(rows.length ? [bench.element("h2", "Sources"), bench.table(["Source", "Schedule", "Last run", "Documents", ""], rows, { label: "Sources", keys: found.map(({ source }) => source.name) })] : []));
 }
 async function items(source) {
   const answer = await bench.tried("GET", `/v1/sources/${source.name}`);
@@ -80,11 +82,11 @@ function draw() {
     if (one.removable) acts.append(bench.button("Delete", () => remove(one), { "aria-label": `Delete ${one.title || one.id}` }));
     return [title, one.format, status, one.passages.toLocaleString(), acts];
   });
-  bench.part("list").replaceChildren(...(rows.length ? [bench.table(["Document", "Kind", "Status", "Passages", ""], rows, { numbers: [3], label: "Documents" })] : []));
+  bench.redraw(bench.part("list"), ...(rows.length ? [bench.table(["Document", "Kind", "Status", "Passages", ""], rows, { numbers: [3], label: "Documents", keys: shown.map((one) => one.id) })] : []));
   turn(bench.part("pages"), page, Math.ceil(found.length / PAGE), (to) => { page = to; draw(); });
 }
 function turn(box, now, all, go) {
-  box.replaceChildren(...(all > 1 ? [
+  bench.redraw(box, ...(all > 1 ? [
     bench.button("Earlier", () => go(now - 1), { disabled: now === 0 }),
     bench.element("span", `${now + 1} of ${all}`, { class: "meta" }),
     bench.button("Further", () => go(now + 1), { disabled: now >= all - 1 }),
@@ -103,7 +105,7 @@ const watch = bench.every(async () => {
   for (const job of [...jobs].reverse()) for (const file of job.files) last.set(file.document_id, file);
   const failed = [...last.values()].filter((file) => file.status === "failed").slice(0, 100);
   const work = jobs.filter((job) => running(job) || job === jobs[0]);
-  bench.part("jobs").replaceChildren(...work.map(told), ...(failed.length ? [
+  bench.redraw(bench.part("jobs"), ...work.map(told), ...(failed.length ? [
     bench.element("h2", "Could not be indexed"),
     bench.table(["File", "Why"], failed.map((file) => [file.document_id, bench.element("span", file.message, { class: "bad" })]), { label: "Could not be indexed" }),
   ] : []));
@@ -113,7 +115,7 @@ const watch = bench.every(async () => {
 });
 const running = (job) => job.state === "queued" || job.state === "running";
 function told(job) {
-  const line = bench.element("p", `${job.kind}: ${running(job) ? job.stage || job.state : job.state} `, { class: job.state === "failed" ? "bad" : "meta" });
+  const line = bench.element("p", `${job.kind}: ${running(job) ? job.stage || job.state : job.state} `, { class: job.state === "failed" ? "bad" : "meta", "data-key": job.id });
   if (running(job)) {
     line.append(bench.element("progress", null, { "aria-label": job.kind, max: job.total || null, value: job.total ? job.done : null }), " ",
       bench.button("Cancel", async () => { await bench.tried("POST", `/v1/jobs/${job.id}/cancel`); watch(); }));
@@ -145,9 +147,9 @@ async function read(one) {
   const passages = async (offset) => {
     const answer = await bench.tried("GET", `${place()}/passages/${path(one.id)}?offset=${offset}&limit=${PAGE}`);
     if (!answer) return;
-    const { data, total } = answer.said, pages = bench.element("div", null, { class: "acts" });
+    const { data, total } = answer.said, pages = bench.element("div", null, { class: "acts", "data-key": "pages" });
     turn(pages, offset / PAGE, Math.ceil(total / PAGE), (to) => passages(to * PAGE));
-    body.replaceChildren(bench.element("p", `${total.toLocaleString()} passages`, { class: "meta" }), ...data.map((passage) => bench.element("div", null, {},
+    bench.redraw(body, bench.element("p", `${total.toLocaleString()} passages`, { class: "meta" }), ...data.map((passage) => bench.element("div", null, {},
       bench.element("h2", [passage.kind, ...passage.heading, passage.page && `p. ${passage.page}`].filter(Boolean).join(" › ")), bench.element("pre", passage.text, { tabindex: 0 }))), pages);
   };
   const text = async () => {

@@ -18,13 +18,13 @@ async function list(first = 0) {
   part("before").hidden = offset === 0;
   part("after").hidden = last >= total;
   part("nothing").hidden = listed.length > 0;
-  part("turns").replaceChildren(...listed.map(line));
+  bench.redraw(part("turns"), ...listed.map(line));
   mark();
 }
 function line(turn) {
   const doubts = turn.doubts.map((name) => element("span", NAMES[name], { class: "doubt-word" }));
   const what = element("span", undefined, { class: "meta" }, turn.verdict ? `${turn.verdict} · ` : "", bench.when(turn.created));
-  return element("li", undefined, {}, element("button", undefined, { type: "button", "data-turn": turn.turn_id, onclick: () => open(turn.turn_id) },
+  return element("li", undefined, { "data-key": turn.turn_id }, element("button", undefined, { type: "button", "data-turn": turn.turn_id, onclick: () => open(turn.turn_id) },
     element("span", turn.question, { class: "question" }), element("span", undefined, { class: "doubts" }, ...doubts), what));
 }
 function mark() {
@@ -88,12 +88,12 @@ function offered() {
 }
 function passages() {
   const cited = new Set((shown.turn.done?.citations ?? []).map((one) => one.passage_id));
-  part("passages").replaceChildren(...offered().map((passage, n) => {
+  bench.redraw(part("passages"), ...offered().map((passage, n) => {
     const place = [passage.title, ...passage.heading].filter(Boolean).join(" › ");
     const box = element("input", undefined, { type: "checkbox", onchange: () => toggle(n) });
     box.checked = marks().some((one) => within(one, passage));
     const label = element("label", undefined, {}, box, element("span", `${n + 1}. ${place}${cited.has(passage.passage_id) ? " · cited" : ""}`, { class: "place" }));
-    return element("li", undefined, {}, label, element("p", passage.text, { class: "passage" }));
+    return element("li", undefined, { "data-key": `${passage.document_id} ${passage.start} ${passage.end}` }, label, element("p", passage.text, { class: "passage" }));
   }));
   anaphora.reachable(part("passages"));
 }
@@ -130,7 +130,7 @@ function give(body, path = "", words = "Saved.") {
       say(words);
       const row = listed.find((one) => one.turn_id === shown.turn.id);
       if (row) row.verdict = shown.current?.verdict ?? null;
-      part("turns").replaceChildren(...listed.map(line));
+      bench.redraw(part("turns"), ...listed.map(line));
       mark();
     } else show(shown);
     return Boolean(answer);

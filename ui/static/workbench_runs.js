@@ -1,10 +1,10 @@
 // Runs of the home: started, watched, stopped, resumed, compared and promoted. What is open stands in the address.
 const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", readers: "reader", eval: "evaluation", diagnose: "diagnosis" };
 const TRAINED = ["rewriters", "rerankers", "readers"];
-let plans = [], runs = [], before = "", opened = "";
+let plans = [], runs = [], before = "", opened = "", asked = 0;
 const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
 const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);
-const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(true); watch(); return answer; };
+const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(); watch(); return answer; };
 
 // Forms: one field for each that a command has.
 function form() {
@@ -41,10 +41,8 @@ function list() {
     bench.element("a", run.name, { href: `#${run.group}/${encodeURIComponent(run.name)}`, "data-run": `${run.group}/${run.name}` }),
     WORDS[run.group], state(run), bench.when(run.started),
   ]);
-  const focused = document.activeElement?.dataset.run;
-  bench.part("list").replaceChildren(...(rows.length ? [bench.table(["Run", "Kind", "State", "Begun"], rows, { label: "Runs" })] : []));
-  if (focused) [...document.querySelectorAll("[data-run]")].find((one) => one.dataset.run === focused)?.focus();
-  bench.part("back").replaceChildren(...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
+  bench.redraw(bench.part("list"), ...(rows.length ? [bench.table(["Run", "Kind", "State", "Begun"], rows, { label: "Runs", keys: runs.map((run) => `${run.group}/${run.name}`) })] : []));
+  bench.redraw(bench.part("back"), ...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
     bench.button(`Roll back the ${WORDS[group]}`, async () => {
       if (!confirm(`Bring back the ${WORDS[group]} that served before?`)) return;
       const answer = await post(`/v1/runs/${group}/rollback`);
@@ -53,10 +51,10 @@ function list() {
 }
 
 const figures = (run) => bench.table(["Figure", ""], Object.entries(run.figures), { numbers: [1], label: "Figures" });
-const plots = (found) => bench.element("div", null, { class: "plots" }, ...[...new Set(found.map((one) => one.name.split(": ")[0]))].map((stage) =>
+const plots = (found) => bench.element("div", null, { class: "plots", "data-key": "plots" }, ...[...new Set(found.map((one) => one.name.split(": ")[0]))].map((stage) =>
   bench.plot(`Loss by step, ${stage}`, found.filter((one) => one.name.startsWith(`${stage}: `)).map((one) => ({ ...one, name: one.name.slice(stage.length + 2) })))));
 function acts(run) {
-  const box = bench.element("div", null, { class: "acts" }), path = address(run.group, run.name);
+  const box = bench.element("div", null, { class: "acts", "data-key": `${run.group}/${run.name}` }), path = address(run.group, run.name);
   const add = (text, act, more) => box.append(bench.button(text, act, more));
   if (run.state === "running") add("Stop", () => post(`${path}/stop`));
   if (run.resumable) add("Resume", () => post(`${path}/resume`), { class: "button primary" });
@@ -71,12 +69,12 @@ function acts(run) {
     if (await bench.tried("DELETE", path)) { location.hash = ""; watch(); }
   });
   const others = runs.filter((one) => one.group === run.group && one.name !== run.name);
-  if (others.length) box.append(bench.element("label", "Beside ", {}, bench.element("select", null, { class: "field", onchange: (event) => { before = event.target.value; detail(true); } },
+  if (others.length) box.append(bench.element("label", "Beside ", {}, bench.element("select", null, { class: "field", onchange: (event) => { before = event.target.value; detail(); } },
     bench.element("option", "nothing", { value: "" }), ...others.map((one) => bench.element("option", `${one.name}${one.promoted ? " (serves)" : ""}`, { value: one.name, selected: one.name === before })))));
   return box;
 }
-async function detail(asked = false) {
-  const [group, name] = chosen(), box = bench.part("detail");
+async function detail() {
+  const [group, name] = chosen(), box = bench.part("detail"), mine = ++asked;
   if (!name) { opened = ""; box.replaceChildren(); return; }
   if (opened !== `${group}/${name}`) {
     opened = `${group}/${name}`;
@@ -84,26 +82,19 @@ async function detail(asked = false) {
     before = (TRAINED.includes(group) && runs.find((run) => run.group === group && run.promoted && run.name !== name)?.name) || "";
   }
   const [answer, other] = await Promise.all([name, before].map((one) => (one ? bench.tried("GET", address(group, one)) : null)));
-  if (!answer) return;
+  if (!answer || mine !== asked) return; // another one was opened
   const run = answer.said, beside = other?.said;
-  const open = new Set([...box.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
-  const fold = (title, ...children) => bench.element("details", null, { open: open.has(title) }, bench.element("summary", title), ...children);
-  const choosing = box.contains(document.activeElement) && document.activeElement.matches("select");
-  if (choosing && !asked) return;
-  const focused = document.activeElement?.textContent;
-  const inside = box.contains(document.activeElement);
+  const fold = (title, ...children) => bench.element("details", null, { "data-key": title, "data-keep": "open" }, bench.element("summary", title), ...children);
   const curves = [...run.curves, ...(beside ? beside.curves.map((one) => ({ ...one, name: `${one.name} of ${before}` })) : [])];
-  box.replaceChildren(bench.element("div", null, { class: "card" },
+  bench.redraw(box, bench.element("div", null, { class: "card" },
     bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · begun ${bench.when(run.started)}${run.who ? ` by ${run.who}` : " in a terminal"}`),
     run.problem ? bench.element("p", run.problem, { class: "bad" }) : null,
     acts(run),
-    ...run.tables.map((one) => bench.element("div", null, {}, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
+    ...run.tables.map((one) => bench.element("div", null, { "data-key": one.title }, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
     curves.length ? plots(curves) : null,
     beside ? bench.table(["Figure", beside.name, run.name], [...new Set([...Object.keys(beside.figures), ...Object.keys(run.figures)])].map((one) => [one, beside.figures[one] ?? "", run.figures[one] ?? ""]), { numbers: [1, 2], label: "Figures of both" }) : !Object.keys(run.figures).length ? null : run.promotable ? figures(run) : fold("Figures", figures(run)),
     run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null,
     run.log.length ? fold("Log", bench.element("pre", run.log.join("\n"), { tabindex: 0, "data-log": true })) : null));
-  if (choosing) box.querySelector("select")?.focus();
-  else if (inside) [...box.querySelectorAll("button, summary")].find((one) => one.textContent === focused)?.focus();
 }
 async function fresh() {
   const answer = await bench.tried("GET", "/v1/runs");

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from index.errors import ModelUnavailable
 from index.onnx_model import OnnxModel
 from text.extras import need_extra
+from text.hub import unreachable
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
@@ -104,17 +105,13 @@ class SentenceTransformerEncoder:
     """Any sentence-transformers model, from a folder or from the hub, on torch."""
 
     def __init__(self, path_or_id: str) -> None:
-        refuse_empty_folder(path_or_id)
-        need_extra("hub", f"The encoder {path_or_id!r}", "sentence_transformers", error=ModelUnavailable)
+        local_only = demand_loadable("encoder", path_or_id)
         from sentence_transformers import SentenceTransformer
 
         try:
-            self._model = SentenceTransformer(path_or_id)
+            self._model = SentenceTransformer(path_or_id, local_files_only=bool(local_only))
         except (OSError, ValueError) as error:
-            raise ModelUnavailable(
-                f"cannot load the embedding model {path_or_id!r}: {error}. "
-                "Give a folder, or a hub id on a machine that reaches the hub"
-            ) from error
+            raise not_loaded("encoder", path_or_id, local_only, error) from error
         folder = Path(path_or_id)
         self.dimension = int(self._model.get_embedding_dimension() or 0)
         self.max_tokens = int(self._model.max_seq_length or DEFAULT_WINDOW)
@@ -187,11 +184,27 @@ def load_encoder(path_or_id: str) -> Encoder:
     return SentenceTransformerEncoder(path_or_id)
 
 
-def refuse_empty_folder(path_or_id: str) -> None:
-    """Raise ModelUnavailable for a folder without a model, which the hub would be asked for as if it were an id."""
+def demand_loadable(kind: str, path_or_id: str) -> str | None:
+    """Why a model of sentence-transformers must be at hand, as half a sentence: its hub does not answer.
+
+    Raises ModelUnavailable where that library is missing, and for a folder without a model, which the hub would be
+    asked for as if it were an id. `kind` names what it is.
+    """
     folder = Path(path_or_id)
     if folder.is_dir() and not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
         raise ModelUnavailable(f"there is no model in {folder}: fetch it again, or correct the path")
+    what = f"None of those that `anaphora models` lists, the {kind} {path_or_id!r}"
+    need_extra("hub", what, "sentence_transformers", error=ModelUnavailable)
+    return None if folder.is_dir() else unreachable()
+
+
+def not_loaded(kind: str, path_or_id: str, local_only: str | None, error: Exception) -> ModelUnavailable:
+    """What to say where sentence-transformers found no model."""
+    why = f"it is not on this machine; the hub: {local_only}" if local_only else str(error).rstrip(".")
+    return ModelUnavailable(
+        f"cannot load the {kind} {path_or_id!r}: {why}. "
+        "Name one that `anaphora models` lists, a folder, or a hub id on a machine that reaches the hub"
+    )
 
 
 def _window(folder: Path) -> int:

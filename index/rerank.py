@@ -20,12 +20,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from index.encoders import refuse_empty_folder
+from index.encoders import demand_loadable, not_loaded
 from index.errors import ModelUnavailable
 from index.onnx_model import OnnxModel
 from index.query import Hit
 from text.asking import AskingLengths, QuestionContext, asking
-from text.extras import need_extra
 
 ONNX_FILE = "model.onnx"
 CONVERSATIONAL = "reranker.json"
@@ -165,17 +164,13 @@ class _SentenceTransformersScorer:
     """Any cross-encoder that sentence-transformers can load, on torch."""
 
     def __init__(self, path_or_id: str) -> None:
-        refuse_empty_folder(path_or_id)
-        need_extra("hub", f"The cross-encoder {path_or_id!r}", "sentence_transformers", error=ModelUnavailable)
+        local_only = demand_loadable("cross-encoder", path_or_id)
         from sentence_transformers import CrossEncoder
 
         try:
-            self._model = CrossEncoder(path_or_id)
+            self._model = CrossEncoder(path_or_id, local_files_only=bool(local_only))
         except (OSError, ValueError) as error:
-            raise ModelUnavailable(
-                f"cannot load the cross-encoder {path_or_id!r}: {error}. "
-                "Give a folder, or a hub id on a machine that reaches the hub"
-            ) from error
+            raise not_loaded("cross-encoder", path_or_id, local_only, error) from error
         self._lock = threading.Lock()
 
     def cut(self, text: str, tokens: int) -> tuple[str, int]:

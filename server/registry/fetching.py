@@ -23,6 +23,7 @@ from server.registry import hub, packages
 from server.registry.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
 from server.registry.models import ModelFile, RegisteredModel, find, registered_models
 from server.registry.remembered import PREFIX, hub_model, remembered
+from text.hub import unreachable
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) ->
     missing = [file for file in model.files if not any((folder / file.path).is_file() for folder in folders)]
     reasons = []
     if missing and model.hub is not None:
-        if reason := hub.unreachable():
+        if reason := unreachable():
             reasons.append(f"The hub was not used: {reason}.")
         else:
             reasons += _from_hub(model, home, partial, missing, report)

@@ -1,4 +1,4 @@
-"""The model hub as a source: short probe, resumed download, and no byte fetched of a file known to be another.
+"""The model hub as a source: resumed download, and no byte fetched of a file known to be another.
 
 Says nothing of where files end up; the caller verifies and moves them.
 """
@@ -6,7 +6,6 @@ Says nothing of where files end up; the caller verifies and moves them.
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,24 +13,9 @@ from typing import Any
 
 from server.registry.models import Hub, ModelFile
 from server.registry.watching import folder_size, watch
+from text.hub import endpoint
 
 log = logging.getLogger(__name__)
-
-PROBE_SECONDS = 3.0
-"""A hub that has not answered by then counts as unreachable: on many machines there is none."""
-
-
-def unreachable() -> str | None:
-    """Why the hub cannot be used now, as half a sentence; None when it answers."""
-    import httpx
-
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
-        return "HF_HUB_OFFLINE is set"
-    try:
-        httpx.head(_endpoint(), timeout=PROBE_SECONDS, follow_redirects=True).raise_for_status()
-    except httpx.HTTPError as error:
-        return f"it does not answer ({str(error) or type(error).__name__})"
-    return None
 
 
 def describe(repo: str, file: str) -> dict[str, Any] | str:
@@ -40,9 +24,9 @@ def describe(repo: str, file: str) -> dict[str, Any] | str:
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError
 
-    endpoint = _endpoint()
+    at = endpoint()
     try:
-        found = get_hf_file_metadata(hf_hub_url(repo, file, endpoint=endpoint), endpoint=endpoint)
+        found = get_hf_file_metadata(hf_hub_url(repo, file, endpoint=at), endpoint=at)
     except (HfHubHTTPError, httpx.HTTPError, OSError, ValueError) as error:
         return f"{repo} has no {file} for us ({' '.join(str(error).split()) or type(error).__name__})"
     if not re.fullmatch(r"[0-9a-f]{64}", found.etag or "") or found.size is None or not found.commit_hash:
@@ -62,23 +46,17 @@ def download(hub: Hub, file: ModelFile, folder: Path, progress: Callable[[int], 
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     assert file.hub is not None
-    endpoint = _endpoint()
+    at = endpoint()
     disable_progress_bars()
     try:
-        url = hf_hub_url(hub.repo, file.hub, revision=hub.revision, endpoint=endpoint)
-        found = get_hf_file_metadata(url, endpoint=endpoint)
+        url = hf_hub_url(hub.repo, file.hub, revision=hub.revision, endpoint=at)
+        found = get_hf_file_metadata(url, endpoint=at)
         # The hub tags large files with their SHA-256, so another file is known before it is fetched.
         tagged = re.fullmatch(r"[0-9a-f]{64}", found.etag or "")
         if (tagged and tagged.group() != file.sha256) or found.size not in (None, file.size):
             return f"{hub.repo} now has another {file.hub}"
         with watch(lambda: progress(min(folder_size(folder), file.size))):
-            return Path(hf_hub_download(hub.repo, file.hub, revision=hub.revision, local_dir=folder, endpoint=endpoint))
+            return Path(hf_hub_download(hub.repo, file.hub, revision=hub.revision, local_dir=folder, endpoint=at))
     except (HfHubHTTPError, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
         log.info("hub download of %s failed", file.hub, exc_info=True)
         return f"{hub.repo} did not deliver {file.hub} ({' '.join(str(error).split()) or type(error).__name__})"
-
-
-def _endpoint() -> str:
-    from huggingface_hub import constants
-
-    return os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")

@@ -14,6 +14,7 @@ from server.registry import hub
 from server.registry.errors import FetchError, UnknownModel
 from server.registry.models import Hub, ModelFile, RegisteredModel
 from text.files import write_json
+from text.hub import unreachable
 
 PREFIX = "hf:"
 _REFERENCE = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)/((?:\w[\w.-]*/)*(\w[\w.-]*\.gguf))", re.ASCII)
@@ -39,7 +40,7 @@ def hub_model(reference: str, home: Path) -> RegisteredModel:
     known = remembered(home)
     if reference not in known:
         repo, file, _ = _parts(reference)
-        found = hub.unreachable() or hub.describe(repo, file)
+        found = unreachable() or hub.describe(repo, file)
         if isinstance(found, str):
             raise FetchError(f"The hub was asked what {reference} is: {found}. Check the network and the name.")
         known[reference] = _model(reference, **found)

@@ -155,7 +155,7 @@ class OpenTurn:
         unanswerable = bool(passages) and outcome == "refuse"
         self.reader = AnswerReader(passages, language)
         if not passages or unanswerable or meant or self._models.chat_model is None:
-            reads = self._models.chat_model is None and search.reranks(plan)
+            reads = self._models.chat_model is None and reranked
             near = [] if meant else self._nearest(plan, passages, search if reads else None)
             if unanswerable or not (near or meant):
                 self._foreign = foreign(self._question, self._settings.index)

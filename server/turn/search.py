@@ -11,9 +11,11 @@ own clarity settles more. The weights were chosen by measurement (`docs/retrieva
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document
@@ -22,7 +24,7 @@ from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.events import Leg, RewriteEvent
-from server.turn.steps import Stopwatch, in_thread
+from server.turn.steps import BLOCKING_SECONDS, Stopwatch, in_thread, within
 from text.asking import QuestionContext
 from text.recorder import recorded
 
@@ -30,8 +32,12 @@ if TYPE_CHECKING:
     from index.rerank import Reranker
 
 
+log = logging.getLogger(__name__)
+
 HISTORY_CHARS = 8000
 """Longest history of the `conversation` leg, in characters, the newest kept."""
+READING_SECONDS = BLOCKING_SECONDS / 3
+"""Longest wait for a cross-encoder that does not keep to its time; a turn asks it twice at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +298,11 @@ class TurnSearch:
             return found, False
         asked = self.reading(plan, self.reranker)
         with watch.begin("rerank") as step:
-            found = self.reranker.rerank(hits=found, seconds=retrieval.rerank_seconds, **asked)
-            step.tell(asked, _traced(found), {"hits": len(found)})
-        return found, True
+            ordered = self._reranked(hits=found, **asked)
+            step.tell(asked, _traced(ordered or found), {"hits": len(found)})
+            if ordered is None:
+                step.fail("rerank_timeout", "The cross-encoder took too long: the list keeps its own order.")
+        return ordered or found, ordered is not None
 
     def reading(self, plan: SearchPlan, reranker: Reranker) -> dict[str, Any]:
         """What the cross-encoder is asked beside the hits: the question, and what goes with it."""
@@ -313,10 +321,20 @@ class TurnSearch:
         if self.reranker is None or self.settings.retrieval.rerank == "never":
             return [None] * len(texts)
         hits = [Hit(Passage(str(n), "", "", text, "sentence", 0, len(text)), 0.0) for n, text in enumerate(texts)]
-        seconds = self.settings.retrieval.rerank_seconds
-        found = self.reranker.rerank(question, hits, seconds=seconds, top=len(hits), context=context)
+        found = self._reranked(question=question, hits=hits, top=len(hits), context=context) or hits
         said = {hit.passage.id: hit.relevance for hit in found}
         return [said[hit.passage.id] for hit in hits]
+
+    def _reranked(self, **asked: Any) -> list[Hit] | None:
+        """What the cross-encoder makes of a list; None where it does not come to an end in time."""
+        if self.reranker is None:
+            return None
+        seconds = self.settings.retrieval.rerank_seconds
+        try:
+            return within(max(seconds, READING_SECONDS), partial(self.reranker.rerank, seconds=seconds, **asked))
+        except TimeoutError:
+            log.warning("The cross-encoder %s took too long: the list keeps its own order.", self.reranker.name)
+            return None
 
     def reranks(self, plan: SearchPlan) -> bool:
         """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known, or where it reads

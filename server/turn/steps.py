@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import Thread
 from typing import TypeVar
 
 from server.turn.events import EvidenceEvent
@@ -38,6 +41,20 @@ async def in_thread(call: Callable[[], T], step: Callable[[], str] = lambda: "se
             f"{step()}_timeout",
             f"The {step()} took longer than {BLOCKING_SECONDS:g} s. Try again when less is going on.",
         ) from error
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """`call` in a thread of its own, waited for so long; raises TimeoutError, and leaves it to itself. Blocks."""
+    answer = Future[T]()
+
+    def work() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001  raised where it is waited for
+            answer.set_exception(error)
+
+    Thread(target=copy_context().run, args=(work,), name="within", daemon=True).start()
+    return answer.result(seconds)
 
 
 def tell_evidence(step: Call, event: EvidenceEvent) -> None:

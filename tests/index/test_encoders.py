@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from index.documents import Document
 from index.encoders import CachedQueries, Encoder, load_encoder
 from index.errors import CollectionMismatch, ModelUnavailable
 from index.indexer import index_documents
+from index.rerank import load_reranker
 from testing.encoder import WordEncoder
 
 TEXTS = [
@@ -131,6 +133,25 @@ def test_a_missing_model_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}", "utf-8")
     with pytest.raises(ModelUnavailable, match="fetch the model again"):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("load", [load_encoder, load_reranker])
+def test_a_name_that_is_no_model_is_told_at_once_where_no_hub_answers(
+    load: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = list[tuple[str, bool]]()
+
+    def model(name: str, *, local_files_only: bool = False) -> None:
+        tried.append((name, local_files_only))
+        raise OSError("not in the cached files")
+
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    for name in ("SentenceTransformer", "CrossEncoder"):
+        monkeypatch.setattr(f"sentence_transformers.{name}", model)
+    with pytest.raises(ModelUnavailable, match=r"'nosuch'.*does not answer.*anaphora models"):
+        load("nosuch")
+    assert tried == [("nosuch", True)]
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:

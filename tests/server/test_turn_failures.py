@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import aclosing
 from typing import Any
@@ -10,17 +11,17 @@ from typing import Any
 import pytest
 
 from index.errors import CollectionNotFound, StorageError
+from index.query import Hit
 from rewriter import PassThroughRewriter, PromptedRewriter
-from server.settings import LLMSettings, Settings
-from server.turn import steps
-from server.turn.events import (
-    TokenEvent,
-)
+from server.settings import LLMSettings, RetrievalSettings, Settings
+from server.turn import search, steps
+from server.turn.events import EvidenceEvent, TokenEvent
 from server.turn.models import TurnModels
 from server.turn.pipeline import TurnEngine
 from testing.chat_model import FOREVER, ScriptedChatModel
-from tests.server.turn_fakes import FakeCollection
-from tests.server.turn_playing import FOLLOW_UP, engine, failed, play
+from tests.server.turn_fakes import FakeCollection, Reversing
+from tests.server.turn_playing import FOLLOW_UP, done, engine, failed, play
+from text.recorder import Recording
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,33 @@ def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> N
     slow = FakeCollection(before=lambda: time.sleep(0.5))
 
     assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"
+
+
+def test_a_cross_encoder_that_hangs_leaves_the_list_in_its_own_order(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    over = threading.Event()
+
+    class Hanging(Reversing):
+        def rerank(self, *args: Any, **asked: Any) -> list[Hit]:
+            over.wait(40)
+            return super().rerank(*args, **asked)
+
+    monkeypatch.setattr(search, "READING_SECONDS", 0.05, raising=False)
+    settings = Settings(retrieval=RetrievalSettings(rerank_seconds=0.05))
+    recording = Recording("turn")
+    with recording.root:
+        events = play(engine(reranker=Hanging(reads_conversations=True), settings=settings))
+    over.set()
+
+    shown = next(event for event in events if isinstance(event, EvidenceEvent))
+    assert not shown.reranked
+    assert [passage.document_id for passage in shown.passages] == ["d1.md", "d2.md"]
+    assert done(events)
+    assert "reversing took too long" in caplog.text
+    [reading] = [call for call in recording.calls if call.name == "rerank"]
+    assert reading.error == "rerank_timeout"
+    assert "keeps its own order" in reading.message
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])

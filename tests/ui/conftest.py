@@ -126,7 +126,7 @@ ANSWERS = {
     "bar": "We set the SRV to 4 bar [[set the SRV to 4]].",
     "glaze": POISONED_ANSWER,
     "saucer": "The saucer is made of oak [[made of oak]].",
-    "story": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(120)),
+    "story": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(300)),
 }
 
 

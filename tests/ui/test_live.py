@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from server.chat import ChatError, ChatService, LimitReached, QueueFull
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.chat import Picture, ask
-from ui.live import LiveTurns
+from ui.live import PACE, LiveTurns
 
 TAB = "local", "tab"
 STREAM = "stream-0001"
@@ -105,8 +106,8 @@ def test_a_turn_that_nobody_reads_any_more_is_stopped_by_its_tab_closing(service
             if "One two" in picture["html"]:
                 break
         live.disconnect(TAB)
-        await asyncio.sleep(0.1)  # `answer` is held and not asked for more
-        assert len(live) == 0
+        while len(live):  # `answer` is held and not asked for more
+            await asyncio.sleep(0.01)
         assert service.cancelled == 1
 
     asyncio.run(run())
@@ -186,8 +187,11 @@ def test_a_stream_name_in_use_is_refused(service: FakeService) -> None:
 
 
 def test_many_tokens_make_few_pictures(service: FakeService) -> None:
+    began = time.monotonic()
     shown = asyncio.run(pictures(service, LiveTurns(), question("long?")))
-    assert len(shown) < 240 / 3
+    # On a busy machine the tokens take longer, and pictures are told by time.
+    assert len(shown) < max(240 / 3, 3 + (time.monotonic() - began) / PACE)
+    assert len(shown) < 240
     assert shown[-1]["html"].count("One two") == 40
 
 

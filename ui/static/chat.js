@@ -309,7 +309,8 @@ function edit(article) {
   fit();
   area.focus();
 }
-async function rate(article, change) {
+let rated = Promise.resolve(); // one after the other: what was said last is what is kept
+function rate(article, change) {
   const state = (article.rating ??= {
     rating: article.querySelector('[data-action="rate"][aria-pressed="true"]')?.dataset.rating || null,
     reason: article.querySelector('[data-action="reason"][aria-pressed="true"]')?.dataset.reason || "",
@@ -323,9 +324,9 @@ async function rate(article, change) {
     pill.setAttribute("aria-pressed", String(pill.dataset.reason === state.reason));
   }
   box.querySelector(".feedback-title").textContent = state.rating === "up" ? t("What was good?") : t("What was wrong?");
-  return anaphora.call(server, "rate", {
-    turn: article.dataset.turn, rating: state.rating, reason: state.reason, comment: box.querySelector("textarea").value,
-  });
+  const said = { turn: article.dataset.turn, rating: state.rating, reason: state.reason, comment: box.querySelector("textarea").value };
+  rated = rated.then(() => anaphora.call(server, "rate", said));
+  return rated;
 }
 
 const actions = {

@@ -145,7 +145,7 @@ class JobRunner:
     def _stopped(self, task: JobProgress, message: str) -> None:
         """Somebody cancelled the job, or the process ends before it."""
         if self._closing:
-            self._update(task, state="interrupted", message=CUT_SHORT)
+            self._update(task, state="interrupted", message=CUT_SHORT[task.job.kind])
         else:
             self._update(task, state="cancelled", message=message)
 

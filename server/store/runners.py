@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, select, union, update
+from sqlalchemy import Connection, case, select, union, update
 
 from server.store.jobs import UNFINISHED
+from server.store.records import JobKind
 from server.store.schema import JOBS, TURNS
 
 YOUNG_SECONDS = 600.0
-CUT_SHORT = "The server ended before the job did. Start it again: what it had finished is kept."
-"""What is said of a job of a process that has ended."""
+ENDED = "The server ended before the job did. "
+CUT_SHORT: Mapping[JobKind, str] = {
+    "upload": f"{ENDED}It goes on by itself in the next one.",
+    "delete": f"{ENDED}It goes on by itself in the next one.",
+    "sync": f"{ENDED}The source is read again when it is due, or when you ask for it.",
+    "index": f"{ENDED}Start it again: what it had finished is kept.",
+    "reindex": f"{ENDED}Start it again: what it had finished is kept.",
+}
+"""What is said of a job of a process that has ended, by what becomes of it."""
 
 
 class Runner:
@@ -49,9 +58,10 @@ class Runner:
         for runner in self.dead(connection):
             its_turns = update(TURNS).where(pending, TURNS.c.runner == runner)
             its_jobs = update(JOBS).where(unfinished, JOBS.c.runner == runner)
+            said = case(CUT_SHORT, value=JOBS.c.kind)
             for ended in (
                 its_turns.values(status="interrupted", finished=now),
-                its_jobs.values(state="interrupted", updated=now, message=CUT_SHORT),
+                its_jobs.values(state="interrupted", updated=now, message=said),
             ):
                 marked += connection.execute(ended).rowcount
         return marked

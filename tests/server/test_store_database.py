@@ -18,7 +18,7 @@ from sqlalchemy import Connection, update
 
 from server.access import Principal, Seen
 from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, sqlite, turns
-from server.store.records import FileResult, Job
+from server.store.records import FileResult, Job, JobKind
 from server.store.schema import KEYS
 from tests.rows import ALL, MINE
 
@@ -243,9 +243,20 @@ def test_a_mark_taken_in_one_thread_is_let_go_of_in_another(tmp_path: Path) -> N
     assert not any(mine.id in name for name in held)
 
 
-def test_a_job_is_remembered_and_marked_when_its_process_died(place: Path | str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("index", "Start it again"),
+        ("upload", "goes on by itself"),
+        ("delete", "goes on by"),
+        ("sync", "when it is due"),
+    ],
+)
+def test_a_job_is_remembered_and_marked_when_its_process_died(
+    place: Path | str, tmp_path: Path, kind: JobKind, said: str
+) -> None:
     database = Database(place)
-    job = Job(id="j", kind="index", collection="docs", state="queued", created=1.0, updated=1.0)
+    job = Job(id="j", kind=kind, collection="docs", state="queued", created=1.0, updated=1.0)
     database.write_blocking(lambda c: jobs.add(c, job, "dead", MINE))
     running = job.model_copy(
         update={"state": "running", "done": 1, "total": 2, "files": (FileResult(document_id="a", status="failed"),)}
@@ -256,7 +267,7 @@ def test_a_job_is_remembered_and_marked_when_its_process_died(place: Path | str,
     database.write_blocking(runner.mark_interrupted)
     found = database.read_blocking(lambda c: jobs.listing(c, "docs", ALL))[0]
     assert (found.state, found.done, found.finished) == ("interrupted", 1, True)
-    assert "Start it again" in found.message
+    assert said in found.message
     runner.close()
     database.close()
 

@@ -77,14 +77,19 @@ GroupName = Annotated[str, typer.Argument(help="The group.", show_default=False)
 def grants(context: typer.Context, name: Name) -> None:
     """The groups that may use a collection; one that was granted to nobody belongs to the group default."""
     state = state_of(context)
+    _demand(state, name)
     for group in with_service(state, lambda service: service.grants(name)):
         state.out.print(group)
 
 
 @app.command()
 def grant(context: typer.Context, name: Name, group: GroupName) -> None:
-    """Let a group use a collection. With its first grant it belongs to the group default no more, unless granted."""
+    """Let a group use a collection. With its first grant it belongs to the group default no more, unless granted.
+
+    One that is not there yet is granted by `anaphora index --group`.
+    """
     state = state_of(context)
+    _demand(state, name)
     granted = with_service(state, lambda service: service.grant(name, group))
     state.err.print(f"{name} may be used by: {', '.join(granted)}.")
 
@@ -95,6 +100,13 @@ def revoke_grant(context: typer.Context, name: Name, group: GroupName) -> None:
     state = state_of(context)
     with_service(state, lambda service: service.revoke_grant(name, group))
     state.err.print(f"{name} may not be used by {group} any more.")
+
+
+def _demand(state: State, name: str) -> None:
+    """Raise CollectionNotFound for a name that was mistyped: a grant of it would be kept, and open nothing."""
+    from cli.shared.resources import demand_collection
+
+    demand_collection(state.settings().model_copy(update={"collection": name}))
 
 
 def with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]]) -> T:

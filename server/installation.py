@@ -81,18 +81,10 @@ def check_database(settings: Settings) -> Iterator[Finding]:
     from server.store.sqlite import find_damage, no_room
 
     path = settings.database_at
-    if isinstance(path, str):
-        try:
-            with read_only(path) as connection:
-                version = ".".join(map(str, connection.dialect.server_version_info or ()))
-        except StoreError as error:
-            yield Finding("database", "fail", str(error))
-        else:
-            yield Finding("database", "ok", f"PostgreSQL {version}, {connection.engine.url.database}")
+    if isinstance(path, Path) and not path.exists():
         return
-    if not path.exists():
-        return
-    if (problem := find_damage(path)) and no_room(path):
+    problem = find_damage(path) if isinstance(path, Path) else ""
+    if isinstance(path, Path) and problem and no_room(path):
         yield Finding(
             "database", "fail", f"{path} cannot be looked at ({problem}): the disk is full", "Free some space first."
         )
@@ -103,7 +95,14 @@ def check_database(settings: Settings) -> Iterator[Finding]:
             "keep it: `sqlite3 FILE .recover` gets out of it what is sound.",
         )  # fmt: skip
     else:
-        yield Finding("database", "ok", f"{path.stat().st_size / 1e6:.1f} MB")
+        try:
+            with read_only(path) as connection:
+                version = ".".join(map(str, connection.dialect.server_version_info or ()))
+        except StoreError as error:
+            yield Finding("database", "fail", str(error))
+        else:
+            server = f"PostgreSQL {version}, {connection.engine.url.database}"
+            yield Finding("database", "ok", server if isinstance(path, str) else f"{path.stat().st_size / 1e6:.1f} MB")
 
 
 def check_audit(settings: Settings) -> Iterator[Finding]:

@@ -37,6 +37,8 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+UNAVAILABLE = "server.chat.errors.Unavailable"
+
 # By full name, so that telling errors apart imports none of the rooms they come from.
 KNOWN_ERRORS = {
     "cli.shared.state.InputError": ExitCode.BAD_INPUT,
@@ -71,7 +73,7 @@ KNOWN_ERRORS = {
     "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
     "server.chat.errors.Conflict": ExitCode.BUSY,
     "server.chat.errors.TooManyRequests": ExitCode.BUSY,
-    "server.chat.errors.Unavailable": ExitCode.MODEL,
+    UNAVAILABLE: ExitCode.MODEL,
     "server.chat.errors.ChatError": ExitCode.BAD_INPUT,
 }
 """Exit code of each error class that is told to a person in one line; a class stands for those below it."""
@@ -80,8 +82,10 @@ KNOWN_ERRORS = {
 def exit_code(error: BaseException) -> ExitCode:
     """The exit code `error` ends a command with; `UNEXPECTED` for one that nobody foresaw."""
     for kind in type(error).__mro__:
-        if (code := KNOWN_ERRORS.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
-            return code
+        if (code := KNOWN_ERRORS.get(name := f"{kind.__module__}.{kind.__qualname__}")) is not None:
+            # The service says in its own words what the store, the index or the disk said.
+            came = exit_code(error.__cause__) if name == UNAVAILABLE and error.__cause__ else ExitCode.UNEXPECTED
+            return code if came is ExitCode.UNEXPECTED else came
     return ExitCode.STORAGE if isinstance(error, OSError) else ExitCode.UNEXPECTED
 
 

@@ -23,9 +23,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from index.errors import CollectionCorrupt, InvalidName
+from index.errors import CollectionCorrupt, CollectionNotFound, InvalidName
 from index.versions import CollectionFolder
-from server.store.database import Database
+from server.store.database import Database, read_only
 from server.store.errors import BackupError
 from server.store.home import hold_home
 from server.store.runners import any_alive
@@ -100,7 +100,7 @@ def restore(home: Path, file: Path, *, without: Sequence[str] = ()) -> BackupMan
 
     The collections `without` are left out, and are gone then. Everything is unpacked and looked at beside the old
     files first; these are put back where the switch fails. Raises HomeBusy while a process uses the home, BackupError
-    for a file that is no sound backup, StoreError, OSError.
+    for a file that is no sound backup, CollectionNotFound for one of `without` that is not in it, StoreError, OSError.
     """
     work = home / _RESTORING
     with hold_home(home, doing="anaphora restore"):
@@ -110,8 +110,15 @@ def restore(home: Path, file: Path, *, without: Sequence[str] = ()) -> BackupMan
         try:
             (work / "new").mkdir(parents=True, mode=0o700)
             manifest = _unpack(file, work / "new")
+            collections = work / "new" / COLLECTIONS
+            held = sorted(folder.name for folder in collections.iterdir()) if collections.is_dir() else []
             for name in without:
-                shutil.rmtree(work / "new" / COLLECTIONS / name, ignore_errors=True)
+                if name not in held:
+                    raise CollectionNotFound(
+                        f"There is no collection {name!r} in {file}, which holds {', '.join(held) or 'none'}; nothing "
+                        "was changed."
+                    )
+                shutil.rmtree(collections / name)
             _check_database(work / "new" / DATABASE)
             _check_collections(work / "new" / COLLECTIONS)
             _switch(home, work, manifest.parts)
@@ -182,7 +189,9 @@ def _copy_database(source: Path, target: Path) -> None:
             f"The database {source} is damaged ({problem}). Restore an earlier backup, or move the file away and back "
             "up what is left."
         )
-    target.chmod(stat.S_IMODE(source.stat().st_mode))
+    # What a newer version keeps elsewhere would be missing.
+    with read_only(source):
+        target.chmod(stat.S_IMODE(source.stat().st_mode))
 
 
 def _copy_collection(folder: CollectionFolder, copy: CollectionFolder, warn: Callable[[str], None]) -> None:

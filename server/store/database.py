@@ -127,10 +127,13 @@ class Database:
 
 @contextmanager
 def read_only(place: Path | str) -> Iterator[Connection]:
-    """A connection that makes and changes nothing, also not the tables of an older version. Raises StoreError."""
+    """A connection that makes and changes nothing, also not the tables of an older version. Raises StoreError, also
+    for a database of a newer one."""
     kind = _kind(place, 1, read_only=True)
     try:
         with _translated(kind), kind.reading.begin() as connection:
+            if inspect(connection).has_table(_VERSION.name):
+                _demand_known(connection, kind.name)
             yield connection
     finally:
         kind.reading.dispose()
@@ -167,7 +170,7 @@ def _cause(error: Exception) -> BaseException:
 
 def _migrate(connection: Connection, revision: str, name: str) -> None:
     """Make the tables, or change them as the revisions since say; `revision` is one that is not written down yet."""
-    known = sorted(file.name[:4] for file in (MIGRATIONS / "versions").glob("*.py"))
+    known = _revisions()
     if not inspect(connection).has_table(_VERSION.name):
         connection.exec_driver_sql(f"CREATE TABLE {_VERSION.name} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         if not revision:
@@ -177,13 +180,22 @@ def _migrate(connection: Connection, revision: str, name: str) -> None:
                 connection.exec_driver_sql(statement)
             revision = known[-1]
         connection.execute(insert(_VERSION), {"version_num": revision})
-    found = connection.scalar(select(_VERSION.c.version_num))
-    if found not in known:
-        raise StoreError(newer(name))
-    if found != known[-1]:
+    if _demand_known(connection, name) != known[-1]:
         from alembic import command
         from alembic.config import Config
 
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         command.upgrade(config, "head")
+
+
+def _revisions() -> list[str]:
+    return sorted(file.name[:4] for file in (MIGRATIONS / "versions").glob("*.py"))
+
+
+def _demand_known(connection: Connection, name: str) -> str:
+    """The revision of the tables. Raises StoreError for that of a newer version."""
+    found = str(connection.scalar(select(_VERSION.c.version_num)))
+    if found not in _revisions():
+        raise StoreError(newer(name))
+    return found

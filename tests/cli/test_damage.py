@@ -8,6 +8,7 @@ default each file meets every damage in the server and in `doctor`, and some dam
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
+from cli.shared.error_handler import ExitCode
 from index.collection import list_collections
 from index.encoders import Encoder
 from index.indexer import index_paths
@@ -212,6 +214,23 @@ def test_doctor_reads_all_of_the_database_and_backup_takes_no_damaged_one(
     assert "restore a backup" in told
     copied = anaphora("backup", tmp_path / "backup.tar")
     assert copied.exit_code != 0
+    assert not (tmp_path / "backup.tar").exists()
+
+
+def test_a_database_of_a_newer_version_is_told_and_never_backed_up_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
+    database = Database(tmp_path / "anaphora.db")
+    database.write_blocking(
+        lambda connection: connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'z'")
+    )
+    database.close()
+    doctor, backup = anaphora("doctor"), anaphora("backup", tmp_path / "backup.tar")
+    assert re.search("✗ database: .* newer Anaphora", doctor.stdout)
+    for refused in (backup, anaphora("trace", "list"), anaphora("keys", "list")):
+        assert refused.exit_code == ExitCode.STORAGE
+        assert "newer Anaphora" in refused.stderr
     assert not (tmp_path / "backup.tar").exists()
 
 

@@ -71,6 +71,14 @@ def test_a_collection_is_granted_and_taken_back(command_home: Path) -> None:
     database.close()
 
 
+@pytest.mark.parametrize("command", ["grant", "grants"])
+def test_a_collection_that_is_not_there_is_granted_to_nobody(command_home: Path, command: str) -> None:
+    group = ["support"] if command == "grant" else []
+    said = run(command_home, "collections", command, "dosc", *group, code=ExitCode.NOT_FOUND)
+    assert "no collection dosc" in said
+    assert "There are: docs." in said
+
+
 def test_indexing_names_the_group_of_a_collection(command_home: Path, documents: Path) -> None:
     run(command_home, "index", str(documents), "--collection", "new", "--group", "support")
     assert run(command_home, "collections", "grants", "new").split() == ["support"]

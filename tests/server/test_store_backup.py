@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from index.errors import CollectionNotFound
 from index.manifest import FORMAT, Manifest, write_manifest
 from index.stores import EXACT
 from index.versions import CollectionFolder
@@ -310,6 +311,15 @@ def test_a_damaged_collection_in_a_backup_changes_nothing_and_can_be_left_out(ho
     restore(home, file, without=["docs"])
     assert not (home / "collections" / "docs").exists()
     assert (home / "uploads" / "docs" / "uploads" / "a.md").read_text() == "# A"
+
+
+@pytest.mark.parametrize("name", ["dosc", "..", "../../uploads", ""])
+def test_leaving_out_a_collection_that_is_not_in_the_backup_is_refused(home: Path, tmp_path: Path, name: str) -> None:
+    file, before = tmp_path / "backup.tar", files(home)
+    back_up(home, file)
+    with pytest.raises(CollectionNotFound, match=r"which holds docs; nothing was changed"):
+        restore(home, file, without=[name])
+    assert files(home) == before
 
 
 @pytest.mark.parametrize("after", range(1, 9))

@@ -11,9 +11,18 @@ from typer.testing import CliRunner
 
 from cli.shared.error_handler import KNOWN_ERRORS, ErrorHandlerGroup, ExitCode, describe, exit_code
 from cli.shared.state import InputError, SettingsError, State
-from index.errors import CollectionLocked, CollectionNotFound, LoadError, ModelUnavailable, StorageError
+from index.errors import (
+    CollectionCorrupt,
+    CollectionLocked,
+    CollectionNotFound,
+    LoadError,
+    ModelUnavailable,
+    StorageError,
+)
 from server.api.running import AddressInUse
 from server.chat import NotFound, Unavailable
+from server.engines.errors import EngineError
+from server.store import StoreError
 
 
 def run(error: BaseException, *, debug: bool = False) -> tuple[int, str]:
@@ -51,6 +60,25 @@ def test_a_known_error_is_one_line_with_its_code(error: Exception, code: ExitCod
     status, said = run(error)
     assert status == code
     assert said == "error: There is no [bold]collection[/]. Index one first.\n"
+
+
+@pytest.mark.parametrize(
+    ("came", "code"),
+    [
+        (StoreError("x"), ExitCode.STORAGE),
+        (OSError(28, "No space left on device"), ExitCode.STORAGE),
+        (CollectionCorrupt("x"), ExitCode.STORAGE),
+        (EngineError("x"), ExitCode.LLM),
+        (ModelUnavailable("x"), ExitCode.MODEL),
+        (ZeroDivisionError("x"), ExitCode.MODEL),
+    ],
+)
+def test_what_the_service_says_in_its_own_words_has_the_code_of_what_it_came_of(
+    came: Exception, code: ExitCode
+) -> None:
+    error = Unavailable("The database cannot be opened.")
+    error.__cause__ = came
+    assert run(error) == (code, "error: The database cannot be opened.\n")
 
 
 def test_an_unforeseen_error_names_the_way_to_its_traceback() -> None:

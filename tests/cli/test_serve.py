@@ -73,7 +73,7 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
             assert answer["anaphora"]["rewrite"]["rewriter"] == "terms"
             assert answer["anaphora"]["rewrite"]["expansion"] == ["Parental leave"]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         assert "Traceback" not in out + err
         assert "Stopped." in err

@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command += ["--path", tmp_path_factory.mktemp("chroma")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(300):
+        for _ in range(900):
             try:
                 httpx.get(f"{url}/api/v2/heartbeat").raise_for_status()
                 break

@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--data-dir", str(tmp_path_factory.mktemp("milvus") / "data")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        for _ in range(300):
+        for _ in range(900):
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break

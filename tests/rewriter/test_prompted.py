@@ -136,7 +136,7 @@ def test_a_late_model_is_told_to_stop() -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=20)
     assert model.closed
-    assert len(model.said) < 10
+    assert len(model.said) < 50, "it went on to the end"
 
 
 @pytest.mark.parametrize(

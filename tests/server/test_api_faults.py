@@ -98,16 +98,16 @@ def test_a_model_that_dies_mid_stream_ends_the_turn_with_what_was_said(running: 
 
 
 def test_a_model_that_is_not_there_yet_is_tried_again(serve: Any, settings_for: Any, llm: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    running = serve(settings_for(url))
-    with running.client() as client:
-        answer = client.post("/v1/chat/completions", json=COMPLETION)
-        assert answer.status_code == 503
-        assert answer.json()["error"]["code"] == "llm_unreachable"
-        ready = client.get("/ready")
-        assert ready.status_code == 503
-        assert ready.json()["problems"]
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and nobody listens
+        running = serve(settings_for(f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"))
+        with running.client() as client:
+            answer = client.post("/v1/chat/completions", json=COMPLETION)
+            assert answer.status_code == 503
+            assert answer.json()["error"]["code"] == "llm_unreachable"
+            ready = client.get("/ready")
+            assert ready.status_code == 503
+            assert ready.json()["problems"]
 
 
 def test_a_turn_that_takes_too_long_is_stopped(serve: Any, settings_for: Any, llm: Any) -> None:
@@ -196,7 +196,7 @@ def test_a_stopping_server_says_so_to_its_streams(running: Any, llm: Any) -> Non
 
     AppStatus.should_exit = True
     try:
-        reader.join(10)
+        reader.join(60)
     finally:
         AppStatus.should_exit = False
     assert not reader.is_alive()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +29,10 @@ def test_one_request_too_many_is_told_when_to_try_again(serve: Serve, settings_f
     with running.client() as client:
         first = client.get("/v1/models", headers=ann)
         assert first.headers["ratelimit-policy"] == '"requests";q=3;w=60, "tokens";q=500;w=60'
-        assert first.headers["ratelimit"].startswith('"requests";r=2;t=60, "tokens";r=500;t=')
+        assert re.match(r'"requests";r=2;t=(5\d|60), "tokens";r=500;t=', first.headers["ratelimit"])
         assert first.headers["x-ratelimit-limit-requests"] == "3"
         assert first.headers["x-ratelimit-remaining-requests"] == "2"
-        assert first.headers["x-ratelimit-reset-requests"] == "60s"
+        assert re.fullmatch(r"(5\d|60)s", first.headers["x-ratelimit-reset-requests"])
         assert first.headers["x-ratelimit-remaining-tokens"] == "500"
         client.get("/v1/nothing", headers=ann)
         client.get("/v1/conversations", headers=ann)

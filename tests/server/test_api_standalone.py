@@ -69,8 +69,8 @@ def test_a_quote_is_made_readable_without_a_model_and_found_again(client: httpx.
     assert {span["kind"] for span in first["spans"]} == {"kept", "added", "removed"}
     assert [one["question"] for one in first["questions"]] == ["Who is speaking?", "What does SRV stand for?"]
     assert (first["cached"], first["model"], first["refused"]) == (False, "none", "")
-    taken = []
-    for _ in range(5):
+    taken = list[float]()
+    while not taken or (min(taken) >= 0.05 and len(taken) < 50):  # a busy machine has slower moments
         began = time.perf_counter()
         again = client.post("/v1/standalone", json=asked).json()
         taken.append(time.perf_counter() - began)
@@ -184,12 +184,12 @@ def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
         happened: list[str] = []
         admission = Admission(2, 2, Metrics())
         patience = Patience(admission, remote=False)
-        turn = admission.enter()
+        turn, answer = admission.enter(), asyncio.Event()
 
         async def call() -> str:
             happened.append("begun")
             try:
-                await asyncio.sleep(0.1)
+                await answer.wait()
             except asyncio.CancelledError:
                 happened.append("broken off")
                 raise
@@ -199,11 +199,14 @@ def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
         await asyncio.sleep(0.03)
         assert happened == []
         turn.release()
-        await asyncio.sleep(0.03)
+        while happened != ["begun"]:
+            await asyncio.sleep(0)
         second = admission.enter()
-        await asyncio.sleep(0.03)
+        while happened != ["begun", "broken off"]:
+            await asyncio.sleep(0)
         happened.append("turn over")
         second.release()
+        answer.set()
         happened.append(await asked)
         return happened
 
@@ -223,6 +226,6 @@ def test_one_that_is_given_up_is_broken_off_and_leaves_the_place() -> None:
 
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(patience(never), 0.05)
-        return await asyncio.wait_for(patience(soon), 1)
+        return await asyncio.wait_for(patience(soon), 30)
 
     assert asyncio.run(main()) == "soon"

@@ -90,7 +90,7 @@ def test_hourly_checks_are_paced_and_one_at_a_time(ready: Any, monkeypatch: pyte
 
     def check(_: object, pace: Pace) -> bool:
         begun.append(pace)
-        return end.wait(10)
+        return end.wait(60)
 
     opened = ready.service.core.opened
     monkeypatch.setattr(type(opened.get("docs")), "check", check)
@@ -98,5 +98,5 @@ def test_hourly_checks_are_paced_and_one_at_a_time(ready: Any, monkeypatch: pyte
     for _ in range(3):
         opened.get("docs")
     end.set()
-    opened._comparing["docs"].join(10)
+    opened._comparing["docs"].join(60)
     assert [pace._rate for pace in begun] == [collections.CHECK_BYTES]

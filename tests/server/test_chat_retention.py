@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import Connection, update
 
-from server.chat.service import AT_ONCE, forget_old
+from server.chat import service
+from server.chat.service import AT_ONCE, Forget, forget_old
 from server.store import Database, audit, conversations, feedback, turns
 from server.store.records import Trace
 from server.store.schema import TURNS
@@ -69,16 +72,18 @@ def keep(database: Database, turn_id: str, days: float, conversation_id: str | N
     database.write_blocking(lambda c: c.execute(earlier))
 
 
-def forget(database: Database, days: int) -> None:
-    """What a server does in its first half second."""
+def forget(database: Database, days: int, what: Forget = turns.forget_traces) -> None:
+    """What a server does when it starts, until the next hour."""
 
-    async def begin() -> None:
-        forgetting = asyncio.create_task(forget_old(database, "traces", turns.forget_traces, days))
-        await asyncio.wait({forgetting}, timeout=0.5)
-        forgetting.cancel()
-        await asyncio.wait({forgetting})
+    class Through(Exception):
+        """It waits for the next hour."""
 
-    asyncio.run(begin())
+    async def sleep(_: float) -> None:
+        raise Through
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Through):
+        patch.setattr(service, "asyncio", SimpleNamespace(sleep=sleep))
+        asyncio.run(forget_old(database, "rows", what, days))
 
 
 def kept(database: Database, turn_id: str) -> tuple[bool, bool]:
@@ -125,16 +130,9 @@ def test_old_rows_of_the_audit_log_are_cut_off(database: Database) -> None:
     old = [audit.AuditEntry("local", "turn.ask", str(n), at=now - 40 * DAY) for n in range(AT_ONCE + 10)]
     kept = audit.AuditEntry("local", "turn.ask", "new", at=now - 20 * DAY)
     database.write_blocking(lambda connection: audit.append(connection, *old, kept))
-
-    async def forget(days: int) -> None:
-        forgetting = asyncio.create_task(forget_old(database, "rows of the audit log", audit.trim, days))
-        await asyncio.sleep(0.3 if days else 0)
-        forgetting.cancel()
-        await asyncio.wait({forgetting})
-
-    asyncio.run(forget(0))
+    forget(database, 0, audit.trim)
     assert database.read_blocking(audit.verify).rows == AT_ONCE + 11
-    asyncio.run(forget(30))
+    forget(database, 30, audit.trim)
     rows = database.read_blocking(audit.listing)
     assert [(row.principal, row.action, row.about) for row in rows] == [
         ("local", "turn.ask", "new"),

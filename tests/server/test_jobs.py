@@ -67,7 +67,7 @@ def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wa
     go, order = threading.Event(), list[str]()
 
     def slow(_: JobProgress) -> list[FileResult]:
-        go.wait(10)
+        go.wait(60)
         order.append("slow")
         return []
 
@@ -129,7 +129,7 @@ def test_the_end_of_a_job_is_stored_once_the_database_takes_it(
     go = threading.Event()
 
     def wait(progress: JobProgress) -> list[FileResult]:
-        go.wait(10)
+        go.wait(60)
         return files(progress)
 
     job = runner.submit("index", "a", wait, MINE)
@@ -151,7 +151,7 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
     go = threading.Event()
 
     def wait(progress: JobProgress) -> list[FileResult]:
-        go.wait(10)
+        go.wait(60)
         return files(progress)
 
     made = [runner.submit("index", "a", wait, MINE) for _ in range(UNSTORED + 5)]

@@ -45,14 +45,14 @@ def planned(home: Path, name: str = "first", *more: str) -> PlannedRun:
 
 
 def reaches(home: Path, runner: CommandRunner, state: RunState, name: str = "first") -> None:
-    reader, until = RunReader(home, runner), time.monotonic() + 20
+    reader, until = RunReader(home, runner), time.monotonic() + 60
     while (found := reader.detail("synth", name)) is None or found.state != state:
         assert time.monotonic() < until, found
         time.sleep(0.01)
 
 
 def said(folder: Path, words: str) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while words not in (folder / LOG).read_text():
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -63,7 +63,7 @@ def test_what_a_server_that_ended_had_begun_on_collections_is_gone_on_with(
             job = Job(id=f"{kind}-1", kind=kind, collection=collection, state=state, created=now, updated=now)  # type: ignore[arg-type]
             core.database.write_blocking(lambda c, job=job: jobs.add(c, job, "another-server", MINE))
         with running.client() as client:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 states = {(job["kind"], job["state"]) for job in client.get("/v1/jobs").json()["data"]}
                 if {("upload", "done"), ("reindex", "done")} <= states:

@@ -17,6 +17,7 @@ from server.client import AnaphoraClient
 from server.mcp_tools import AskTool
 from server.sources import keep_fresh
 from server.store import erasing
+from tests.databases import wait_until
 from tests.serving import MakeSettings, Running, Serve
 from tests.web_servers import FakeSite
 
@@ -144,7 +145,7 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
     async def follow() -> None:
         following = asyncio.create_task(keep_fresh(running.service, 0.1))
         try:
-            for number in range(100):
+            for number in range(600):
                 # Whoever watches needs a moment to begin.
                 (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
                 await asyncio.sleep(0.1)
@@ -155,8 +156,9 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
         finally:
             following.cancel()
 
-    running.call(follow())
-    assert ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000
+    running.call(follow(), 120)
+    # The documents are there a moment before it is noted when they are read again.
+    wait_until(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
     with running.client() as client:
         while client.delete("/v1/collections/other").status_code != 204:
             time.sleep(0.05)

@@ -158,11 +158,12 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         assert client.get(f"/v1/conversations/{talk}").json()["messages"][-1]["id"] == old
 
         # A server that goes while a turn is answered does not stop the answer.
-        llm.pieces, llm.pace = ["word "] * 60, 0.02
+        llm.pieces, llm.pace = ["word "] * 600, 0.02
         with client.stream("POST", f"/v1/conversations/{talk}/turns", json={"question": "And by mail?"}) as answer:
             lines = answer.iter_lines()
             next(line for line in lines if '"token"' in line)
             postgres.stop()
+            llm.pace = 0.0
             rest = list(lines)
         postgres.start()
         assert "not saved" in rest[-1] or "not saved" in "".join(rest[-3:])

@@ -123,7 +123,7 @@ class SlowRewriter:
 
     name = "slow"
 
-    def __init__(self, seconds: float = 0.02) -> None:
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.lock = threading.Lock()
         self.running = self.most = 0
@@ -139,7 +139,7 @@ class SlowRewriter:
 
 
 def test_questions_are_rewritten_side_by_side_but_never_too_many() -> None:
-    rewriter = SlowRewriter()
+    rewriter = SlowRewriter(0.2)
     lines: Sequence[QueryLine] = [QueryLine(str(n), Conversation(), f"question {n}") for n in range(9)]
     made = {line.id: rewrite.text for line, rewrite in in_parallel(rewriter, lines, workers=3, seconds=10)}
     assert made == {str(n): f"QUESTION {n}" for n in range(9)}

@@ -166,12 +166,12 @@ class _Tools:
 
     def write_reviewed(self, path: Path) -> None:
         from cli.shared.resources import open_database
-        from server.access import LOCAL, Seen
+        from server.access import LOCAL
         from server.store import reviewed
 
         name = self._settings.collection
         with open_database(self._settings) as database:
-            dialogs = database.read_blocking(reviewed.dialogs, Seen(LOCAL), name)
+            dialogs = database.read_blocking(reviewed.dialogs, LOCAL, name)
         write_text(path, "".join(dialog.line() for dialog in dialogs))
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:

@@ -72,7 +72,7 @@ def reviewed(
     collection: Annotated[str, typer.Option("--collection", "-c", help="Only turns of this collection.")] = "",
 ) -> None:
     """Write what was reviewed on the workbench: pairs for `train`, and a set of questions for `eval`."""
-    from server.access import LOCAL, Seen
+    from server.access import LOCAL
     from server.access.audit import at_terminal, entry
     from server.store import audit
     from server.store import reviewed as store
@@ -82,7 +82,7 @@ def reviewed(
     with open_database(state.settings()) as database:
         made = entry(at_terminal(), "review.export", collection=collection)
         database.write_blocking(audit.append, made)
-        dialogs = database.read_blocking(store.dialogs, Seen(LOCAL), collection)
+        dialogs = database.read_blocking(store.dialogs, LOCAL, collection)
     if not dialogs:
         raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")
     with text_writer(out) as file:

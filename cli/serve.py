@@ -163,14 +163,20 @@ def own_documentation() -> list[Path]:
 
 
 async def watch(service: ChatService, state: State, job: Job) -> Job:
-    """The finished job, its progress drawn meanwhile."""
+    """The finished job, its progress drawn meanwhile, or said that it waits for another one."""
     from cli.index import STAGES, progress
     from index.writer import IndexProgress
 
+    waits = False
     with progress(state) as report:
         while not job.finished:
             await asyncio.sleep(POLL_SECONDS)
             job = await service.job(job.id)
+            if job.state == "queued" and not waits:
+                waits = True
+                running = [one.kind for one in await service.jobs(job.collection) if one.state == "running"]
+                other = f"the job ({running[0]})" if running else "another job"
+                state.err.print(f"Waiting for {other} that works on {job.collection} now.")
             if job.stage in STAGES:
                 report(IndexProgress(job.stage, job.done, job.total))  # type: ignore[arg-type]  # one of STAGES
     return job

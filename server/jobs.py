@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from index.errors import IndexingCancelled, IndexingError
-from server.access import Seen, Whose
+from server.access import Principal, Whose
 from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job, JobKind
 from server.store.runners import CUT_SHORT
@@ -177,16 +177,16 @@ class JobRunner:
         for task in ended:
             self._update(task, state=task.job.state)
 
-    def find(self, job_id: str, seen: Seen) -> Job | None:
+    def find(self, job_id: str, who: Principal) -> Job | None:
         """How a job stands now, also one that has finished or is of an earlier process."""
-        stored = self._database.read_blocking(jobs.find, job_id, seen)
+        stored = self._database.read_blocking(jobs.find, job_id, who)
         with self._lock:
             task = self._tasks.get(job_id)
             return task.job if stored and task else stored
 
-    def listing(self, seen: Seen, collection: str | None = None) -> list[Job]:
+    def listing(self, who: Principal, collection: str | None = None) -> list[Job]:
         """Newest first, with those of earlier processes."""
-        stored = self._database.read_blocking(jobs.listing, collection, seen)
+        stored = self._database.read_blocking(jobs.listing, collection, who)
         with self._lock:
             return [self._tasks[job.id].job if job.id in self._tasks else job for job in stored]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.access import DEFAULT_GROUP, LOCAL, Seen, Whose
+from server.access import DEFAULT_GROUP, LOCAL, Whose
 
-ALL = Seen(LOCAL)
+ALL = LOCAL
 MINE = Whose(LOCAL.id, DEFAULT_GROUP)

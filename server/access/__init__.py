@@ -4,7 +4,6 @@ How a person or program proves who it is, is the door's business (`server.api`).
 """
 
 from server.access.policy import Action as Action
-from server.access.policy import Seen as Seen
 from server.access.policy import Whose as Whose
 from server.access.principals import DEFAULT_GROUP as DEFAULT_GROUP
 from server.access.principals import DIAGNOSIS as DIAGNOSIS

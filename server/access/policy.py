@@ -1,7 +1,7 @@
 """The one place that decides: which role an action needs, which rows a principal sees, and by which group.
 
-The service asks before it does anything (`server.chat.acting`); the store takes `Seen` as the condition of what it
-reads. Nothing else compares roles, groups or owners.
+The service asks before it does anything (`server.chat.acting`); the store gives a principal what it
+may see (`server.store.schema.visible`). Nothing else compares roles, groups or owners.
 """
 
 from __future__ import annotations
@@ -87,11 +87,3 @@ class Whose:
 
     owner: str
     group: str
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The rows a principal sees: those it owns, from `agent` on those of its groups too; and of these only what is
-    about collections that are granted to one of its groups (`server.store.schema.visible`)."""
-
-    principal: Principal

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
-from server.access import Action, Principal, Seen, Whose, policy
+from server.access import Action, Principal, Whose, policy
 from server.access.audit import Circumstances, entry, note
 from server.chat.collections import checked_name
 from server.chat.errors import Forbidden, NotFound
@@ -34,11 +34,6 @@ class Acting:
 
     core: ServiceCore
     principal: Principal
-
-    @property
-    def seen(self) -> Seen:
-        """The rows of the store that there are for whoever acts."""
-        return Seen(self.principal)
 
     def may(self, action: Action) -> bool:
         """Whether the role allows this, so that nobody is shown what would be refused."""
@@ -110,7 +105,7 @@ class Acting:
     async def _turn(self, turn_id: str) -> StoredTurn:
         """A turn as it is kept. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        return found_or_missing(await self._read(turns.find, key, self.seen), "turn", turn_id)
+        return found_or_missing(await self._read(turns.find, key, self.principal), "turn", turn_id)
 
     async def _group(self, collection: str) -> str | None:
         return policy.group_of(self.principal, await self._read(grants.of, collection))

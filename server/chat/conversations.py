@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from sqlalchemy import Connection
 
-from server.access import Seen, policy
+from server.access import Principal, policy
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.errors import InvalidRequest, NotFound
@@ -39,7 +39,7 @@ class ConversationMixin(Acting):
         """The id of a conversation that may be changed. Raises NotFound for one that is not seen, Forbidden for one of
         somebody else."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
-        owner = await self._read(conversations.owner, key, self.seen)
+        owner = await self._read(conversations.owner, key, self.principal)
         if not policy.may_change(self.principal, found_or_missing(owner, "conversation", conversation_id)):
             raise self.refusal("change_any", key)
         return key
@@ -67,17 +67,17 @@ class ConversationMixin(Acting):
         if words and self.may("review"):
             self.note("conversation.search", detail={"query": words} if self.core.settings.audit.content else {})
         if not words:
-            return await self._read(conversations.listing, limit, offset, self.seen)
-        return await self._read(conversations.search, words, limit, offset, self.seen)
+            return await self._read(conversations.listing, limit, offset, self.principal)
+        return await self._read(conversations.search, words, limit, offset, self.principal)
 
     @acting("read")
     async def conversation(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
         """A conversation with the turns that are shown; with `whole` also the others. Raises NotFound."""
         return await self._conversation(conversation_id, partial(conversations.detail, whole=whole))
 
-    async def _conversation(self, conversation_id: str, read: Callable[[Connection, str, Seen], S | None]) -> S:
+    async def _conversation(self, conversation_id: str, read: Callable[[Connection, str, Principal], S | None]) -> S:
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
-        found = found_or_missing(await self._read(read, key, self.seen), "conversation", key)
+        found = found_or_missing(await self._read(read, key, self.principal), "conversation", key)
         if not found.own:
             self.note("conversation.read", found.id, collection=found.collection)
         return found
@@ -89,13 +89,17 @@ class ConversationMixin(Acting):
         if not cleaned.strip():
             raise InvalidRequest("A title needs at least one character.", param="title")
         key = await self.demand_change(conversation_id)
-        return found_or_missing(await self._write(conversations.rename, key, cleaned, self.seen), "conversation", key)
+        return found_or_missing(
+            await self._write(conversations.rename, key, cleaned, self.principal), "conversation", key
+        )
 
     @acting("change")
     async def choose_model(self, conversation_id: str, model: str) -> ConversationSummary:
         """Have one of `llm.choices` answer from now on, or with an empty name the usual model. Raises NotFound."""
         chosen, key = self._demand_choice(model), await self.demand_change(conversation_id)
-        return found_or_missing(await self._write(conversations.choose, key, chosen, self.seen), "conversation", key)
+        return found_or_missing(
+            await self._write(conversations.choose, key, chosen, self.principal), "conversation", key
+        )
 
     def _demand_choice(self, model: str) -> str:
         """`model`, which is empty or one of `llm.choices`; raises NotFound for any other."""
@@ -111,7 +115,7 @@ class ConversationMixin(Acting):
     async def show_version(self, conversation_id: str, turn_id: str) -> ConversationDetail:
         """Show another version of a turn, with what followed it. Raises NotFound."""
         turn, key = clean(turn_id, MAX_QUERY_CHARS, "turn_id"), await self.demand_change(conversation_id)
-        found_or_missing(await self._write(turns.show, key, turn, self.seen), "turn", turn_id)
+        found_or_missing(await self._write(turns.show, key, turn, self.principal), "turn", turn_id)
         return await self.conversation(key)
 
     @acting("change")
@@ -119,7 +123,7 @@ class ConversationMixin(Acting):
         """Delete it with its turns, traces and feedback. Raises NotFound."""
         key = await self.demand_change(conversation_id)
         await self.account("conversation.delete", key)
-        found_or_missing(await self._write(conversations.delete, key, self.seen), "conversation", key)
+        found_or_missing(await self._write(conversations.delete, key, self.principal), "conversation", key)
 
     @acting("read")
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
@@ -139,23 +143,25 @@ class ConversationMixin(Acting):
         """Keep a person's word on a turn; a second one replaces the first. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         why, words = clean(reason, MAX_REASON_CHARS, "reason"), clean(comment, MAX_COMMENT_CHARS, "comment")
-        return found_or_missing(await self._write(feedback.give, key, rating, why, words, self.seen), "turn", turn_id)
+        return found_or_missing(
+            await self._write(feedback.give, key, rating, why, words, self.principal), "turn", turn_id
+        )
 
     @acting("rate")
     async def retract_feedback(self, turn_id: str) -> None:
         """Forget the feedback on a turn. Raises NotFound where there is none."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        found_or_missing(await self._write(feedback.retract, key, self.seen), "feedback on turn", turn_id)
+        found_or_missing(await self._write(feedback.retract, key, self.principal), "feedback on turn", turn_id)
 
     @acting("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
         """All feedback with its questions and answers, oldest first."""
         await self.account("feedback.export")
-        return await self._read(feedback.records, self.seen)
+        return await self._read(feedback.records, self.principal)
 
     async def _note_read(self, did: str, turn_id: str) -> None:
         """Note that somebody else's turn was read; nobody below an agent sees one."""
         if self.may("review"):
-            owner = await self._read(turns.owner, turn_id, self.seen)
+            owner = await self._read(turns.owner, turn_id, self.principal)
             if owner not in (None, self.principal.id):
                 self.note(did, turn_id)

@@ -18,14 +18,14 @@ class JobMixin(Acting):
         """How a job stands. Raises NotFound."""
         key = clean(job_id, MAX_ID_CHARS, "job_id")
         with store_errors():
-            return found_or_missing(await asyncio.to_thread(self.core.runner.find, key, self.seen), "job", key)
+            return found_or_missing(await asyncio.to_thread(self.core.runner.find, key, self.principal), "job", key)
 
     @acting("jobs")
     async def jobs(self, collection: str | None = None) -> list[Job]:
         """Newest first."""
         name = checked_name(collection) if collection else None
         with store_errors():
-            return await asyncio.to_thread(self.core.runner.listing, self.seen, name)
+            return await asyncio.to_thread(self.core.runner.listing, self.principal, name)
 
     @acting("jobs")
     async def cancel_job(self, job_id: str) -> Job:

@@ -86,7 +86,7 @@ class ReviewMixin(TraceMixin):
         words, name = clean(query, MAX_QUERY_CHARS, "query").strip(), clean(collection, MAX_ID_CHARS, "collection")
         found, total = await self._read(
             reviewed.candidates,
-            self.seen,
+            self.principal,
             state=state,
             doubt=doubt or "",
             collection=name,
@@ -132,7 +132,7 @@ class ReviewMixin(TraceMixin):
         """Reviewed conversations, as evaluation sets and training rows."""
         name = clean(collection, MAX_ID_CHARS, "collection")
         await self.account("review.export", collection=name)
-        return await self._read(reviewed.dialogs, self.seen, name)
+        return await self._read(reviewed.dialogs, self.principal, name)
 
     async def _reviewable(self, turn_id: str) -> StoredTurn:
         turn = await self.stored_turn(turn_id)
@@ -144,7 +144,9 @@ class ReviewMixin(TraceMixin):
 
     async def _detail(self, turn: StoredTurn) -> ReviewDetail:
         def read(connection: Connection) -> ReviewDetail:
-            before = turns.history(connection, turn.conversation_id or "", self.seen, before=turn.id, limit=HISTORY)
+            before = turns.history(
+                connection, turn.conversation_id or "", self.principal, before=turn.id, limit=HISTORY
+            )
             return ReviewDetail(
                 turn=turn,
                 history=before.messages,

@@ -156,7 +156,7 @@ class ChatService(
         """
         checked, whose = await self._checked(request)
         await self.core.limits.demand_tokens(self.principal)
-        running = RunningTurn(self.core, checked, self._place(), whose, self.seen)
+        running = RunningTurn(self.core, checked, self._place(), whose, self.principal)
         if checked.conversation_id is None:
             # No conversation can be missing, so nobody has to wait for the disk.
             running.storing = asyncio.create_task(running.store())

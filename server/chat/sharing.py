@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from server.access import Seen
 from server.chat.acting import acting
 from server.chat.conversations import ConversationMixin
 from server.chat.errors import Forbidden, InvalidRequest
@@ -51,7 +50,7 @@ class SharingMixin(ConversationMixin):
         if self.core.settings.server.share_days:
             found = await self._read(shares.find, secret)
         key, giver = found_or_missing(found, "shared conversation", "of this link")
-        detail = await self._read(conversations.detail, key, Seen(giver))
+        detail = await self._read(conversations.detail, key, giver)
         read = found_or_missing(detail, "shared conversation", "of this link")
         self.note("conversation.opened", key, collection=read.collection)
         # What the giver thought of answers is not for others.

@@ -37,7 +37,7 @@ class StatisticsMixin(Acting):
         """
         name = checked_name(collection) if collection else ""
         since = (time.time() // DAY - (days - 1)) * DAY
-        asked = (self.seen, name, since)
+        asked = (self.principal, name, since)
         counts = await self._read(statistics.days, *asked)
         seconds = await self._read(statistics.stages, *asked)
         refused = await self._read(statistics.refused, *asked, CLUSTERED)

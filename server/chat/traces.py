@@ -68,7 +68,7 @@ class TraceMixin(ConversationMixin):
     async def trace(self, turn_id: str) -> Trace:
         """What happened in a turn. Raises NotFound where there is no trace (yet)."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        found = await self._read(turns.trace, key, self.seen)
+        found = await self._read(turns.trace, key, self.principal)
         await self._note_read("turn.trace", key)
         return found_or_missing(found, "trace of turn", turn_id)
 
@@ -76,7 +76,7 @@ class TraceMixin(ConversationMixin):
     async def traces(self, *, collection: str = "", limit: int = 50) -> list[TraceSummary]:
         """The newest turns that left a trace, newest first."""
         limit = max(0, min(limit, MAX_LISTED))
-        return await self._read(turns.traced, self.seen, collection, limit)
+        return await self._read(turns.traced, self.principal, collection, limit)
 
     @acting("review")
     async def replay(self, turn_id: str, changes: ReplayChanges, model: str = "") -> ReplayedTurn:

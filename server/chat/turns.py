@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Connection
 
 from rewriter.conversation import Conversation
-from server.access import Seen, Whose
+from server.access import Principal, Whose
 from server.access.audit import entry
 from server.chat.admission import Ticket
 from server.chat.errors import ChatError, Unavailable
@@ -54,13 +54,15 @@ class RunningTurn(AsyncIterator[Event]):
     interrupted. Its trace belongs to what is current where it is made.
     """
 
-    def __init__(self, core: ServiceCore, request: TurnRequest, ticket: Ticket, whose: Whose, seen: Seen) -> None:
+    def __init__(
+        self, core: ServiceCore, request: TurnRequest, ticket: Ticket, whose: Whose, principal: Principal
+    ) -> None:
         self.id = uuid.uuid4().hex
         self._core = core
         self._request = request
         self._ticket = ticket
         self._whose = whose
-        self._seen = seen
+        self._principal = principal
         self._content = core.settings.trace.content
         self._keeps_texts = self._content or request.conversation_id is not None
         asked = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
@@ -179,7 +181,7 @@ class RunningTurn(AsyncIterator[Event]):
         before = request.regenerate_of if self._problem else self.id
         try:
             return await self._core.database.read(
-                turns.history, conversation_id, self._seen, before=before, limit=limit
+                turns.history, conversation_id, self._principal, before=before, limit=limit
             )
         except StoreError as error:
             raise Unavailable(str(error), code="store_failed") from error
@@ -241,7 +243,7 @@ class RunningTurn(AsyncIterator[Event]):
         self._end_steps()
         made = self._core.tracing.end(self._call, status, "".join(self._answer))
         tokens = self._tokens(ending)
-        await self._core.limits.spend(self._seen.principal, tokens)
+        await self._core.limits.spend(self._principal, tokens)
         if self.storing is not None:
             await asyncio.wait({self.storing})
         if self._problem:
@@ -276,7 +278,7 @@ class RunningTurn(AsyncIterator[Event]):
 
     def _noted(self, status: TurnStatus, tokens: int) -> AuditEntry:
         """The turn as a row of the audit log, which is written with it and so delays no answer."""
-        request, who = self._request, self._seen.principal
+        request, who = self._request, self._principal
         detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
         if self._core.settings.audit.content:
             detail["question"] = request.question

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, not_, or_, select, update
 
-from server.access import Seen, Whose
+from server.access import Principal, Whose
 from server.store.dialects import holds_words
 from server.store.records import ConversationDetail, ConversationSummary
 from server.store.schema import CONVERSATIONS, TEXTS, TURNS, visible
@@ -19,17 +19,17 @@ EXCERPT_CHARS = 160
 _NEWEST = (CONVERSATIONS.c.updated.desc(), CONVERSATIONS.c.n.desc())
 
 
-def _summaries(seen: Seen) -> Select[Any]:
+def _summaries(who: Principal) -> Select[Any]:
     shown = select(func.count()).where(TURNS.c.conversation_id == CONVERSATIONS.c.id, not_(TURNS.c.replaced))
     return select(
         *CONVERSATIONS.c["id", "title", "collection", "created", "updated", "model"],
-        (CONVERSATIONS.c.owner == seen.principal.id).label("own"),
-        shown.where(visible(TURNS, seen)).scalar_subquery().label("turns"),
-    ).where(visible(CONVERSATIONS, seen))
+        (CONVERSATIONS.c.owner == who.id).label("own"),
+        shown.where(visible(TURNS, who)).scalar_subquery().label("turns"),
+    ).where(visible(CONVERSATIONS, who))
 
 
-def _seen(conversation_id: str, seen: Seen) -> ColumnElement[bool]:
-    return and_(CONVERSATIONS.c.id == conversation_id, visible(CONVERSATIONS, seen))
+def _seen(conversation_id: str, who: Principal) -> ColumnElement[bool]:
+    return and_(CONVERSATIONS.c.id == conversation_id, visible(CONVERSATIONS, who))
 
 
 def create(
@@ -50,53 +50,53 @@ def create(
     return made
 
 
-def owner(connection: Connection, conversation_id: str, seen: Seen) -> str | None:
+def owner(connection: Connection, conversation_id: str, who: Principal) -> str | None:
     """Whose a conversation is; None where there is none to be seen."""
-    found: str | None = connection.scalar(select(CONVERSATIONS.c.owner).where(_seen(conversation_id, seen)))
+    found: str | None = connection.scalar(select(CONVERSATIONS.c.owner).where(_seen(conversation_id, who)))
     return found
 
 
-def summary(connection: Connection, conversation_id: str, seen: Seen) -> ConversationSummary | None:
+def summary(connection: Connection, conversation_id: str, who: Principal) -> ConversationSummary | None:
     """One conversation's line in the list."""
-    row = connection.execute(_summaries(seen).where(CONVERSATIONS.c.id == conversation_id)).mappings().first()
+    row = connection.execute(_summaries(who).where(CONVERSATIONS.c.id == conversation_id)).mappings().first()
     return ConversationSummary(**row) if row else None
 
 
 def detail(
-    connection: Connection, conversation_id: str, seen: Seen, *, whole: bool = False
+    connection: Connection, conversation_id: str, who: Principal, *, whole: bool = False
 ) -> ConversationDetail | None:
     """A conversation with the turns that are shown, oldest first; with `whole` also those that are not."""
-    found = summary(connection, conversation_id, seen)
+    found = summary(connection, conversation_id, who)
     if found is None:
         return None
     return ConversationDetail(
         **found.model_dump(),
-        messages=tuple(of_conversation(connection, conversation_id, seen)),
-        set_aside=tuple(set_aside(connection, conversation_id, seen)) if whole else (),
+        messages=tuple(of_conversation(connection, conversation_id, who)),
+        set_aside=tuple(set_aside(connection, conversation_id, who)) if whole else (),
     )
 
 
-def listing(connection: Connection, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:
+def listing(connection: Connection, limit: int, offset: int, who: Principal) -> list[ConversationSummary]:
     """Newest first."""
-    rows = connection.execute(_summaries(seen).order_by(*_NEWEST).limit(limit).offset(offset))
+    rows = connection.execute(_summaries(who).order_by(*_NEWEST).limit(limit).offset(offset))
     return [ConversationSummary(**row) for row in rows.mappings()]
 
 
-def search(connection: Connection, query: str, limit: int, offset: int, seen: Seen) -> list[ConversationSummary]:
+def search(connection: Connection, query: str, limit: int, offset: int, who: Principal) -> list[ConversationSummary]:
     """Conversations with one text (a title, or a question with its answer) that contains every word of
     `query`, in any case and as part of longer words; newest first, each with an excerpt."""
     words = query.replace("\0", " ").split()
     if not words:
-        return listing(connection, limit, offset, seen)
+        return listing(connection, limit, offset, who)
     # The text of a turn counts where that turn is seen; a title where its conversation is, which is asked below.
-    of_turn = select(TURNS.c.n).where(TURNS.c.n == TEXTS.c.rowid / 2, visible(TURNS, seen)).exists()
+    of_turn = select(TURNS.c.n).where(TURNS.c.n == TEXTS.c.rowid / 2, visible(TURNS, who)).exists()
     found = (
         select(TEXTS.c.conversation_id, func.min(TEXTS.c.rowid).label("row"))
         .where(*holds_words(connection, words), or_(TEXTS.c.rowid % 2 == 1, of_turn))
         .group_by(TEXTS.c.conversation_id)
         .subquery()
     )
-    summaries = _summaries(seen).join(found, found.c.conversation_id == CONVERSATIONS.c.id)
+    summaries = _summaries(who).join(found, found.c.conversation_id == CONVERSATIONS.c.id)
     wanted = summaries.add_columns(found.c.row).order_by(*_NEWEST).limit(limit).offset(offset)
     return [
         ConversationSummary(**row, excerpt=_excerpt(connection, row["row"], words[0]))
@@ -104,21 +104,21 @@ def search(connection: Connection, query: str, limit: int, offset: int, seen: Se
     ]
 
 
-def rename(connection: Connection, conversation_id: str, title: str, seen: Seen) -> ConversationSummary | None:
+def rename(connection: Connection, conversation_id: str, title: str, who: Principal) -> ConversationSummary | None:
     """Give it a title; None if there is no such conversation to be seen."""
-    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, seen)).values(title=clean_title(title)))
-    return summary(connection, conversation_id, seen)
+    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, who)).values(title=clean_title(title)))
+    return summary(connection, conversation_id, who)
 
 
-def choose(connection: Connection, conversation_id: str, model: str, seen: Seen) -> ConversationSummary | None:
+def choose(connection: Connection, conversation_id: str, model: str, who: Principal) -> ConversationSummary | None:
     """Have another model answer from now on; None if there is no such conversation to be seen."""
-    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, seen)).values(model=model))
-    return summary(connection, conversation_id, seen)
+    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, who)).values(model=model))
+    return summary(connection, conversation_id, who)
 
 
-def delete(connection: Connection, conversation_id: str, seen: Seen) -> bool:
+def delete(connection: Connection, conversation_id: str, who: Principal) -> bool:
     """Delete it with its turns, traces and feedback; False if there is no such conversation to be seen."""
-    return connection.execute(CONVERSATIONS.delete().where(_seen(conversation_id, seen))).rowcount > 0
+    return connection.execute(CONVERSATIONS.delete().where(_seen(conversation_id, who))).rowcount > 0
 
 
 def clean_title(text: str) -> str:

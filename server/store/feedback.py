@@ -6,7 +6,7 @@ import time
 
 from sqlalchemy import Connection, delete, select
 
-from server.access import Seen
+from server.access import Principal
 from server.store import turns
 from server.store.dialects import put
 from server.store.records import Feedback, FeedbackRecord, Rating
@@ -14,28 +14,28 @@ from server.store.schema import FEEDBACK, TURNS, visible
 
 
 def give(
-    connection: Connection, turn_id: str, rating: Rating, reason: str, comment: str, seen: Seen
+    connection: Connection, turn_id: str, rating: Rating, reason: str, comment: str, who: Principal
 ) -> Feedback | None:
     """Keep feedback in place of earlier feedback on the turn; None if there is no such turn to be seen."""
-    if turns.owner(connection, turn_id, seen) is None:
+    if turns.owner(connection, turn_id, who) is None:
         return None
     given = Feedback(turn_id=turn_id, rating=rating, reason=reason, comment=comment, created=time.time())
-    put(connection, FEEDBACK, {**given.model_dump(), "owner": seen.principal.id})
+    put(connection, FEEDBACK, {**given.model_dump(), "owner": who.id})
     return given
 
 
-def retract(connection: Connection, turn_id: str, seen: Seen) -> bool:
+def retract(connection: Connection, turn_id: str, who: Principal) -> bool:
     """Forget the feedback on a turn; False if there was none to be seen."""
-    if turns.owner(connection, turn_id, seen) is None:
+    if turns.owner(connection, turn_id, who) is None:
         return False
     return connection.execute(delete(FEEDBACK).where(FEEDBACK.c.turn_id == turn_id)).rowcount > 0
 
 
-def records(connection: Connection, seen: Seen) -> list[FeedbackRecord]:
+def records(connection: Connection, who: Principal) -> list[FeedbackRecord]:
     """All feedback with what it is about, oldest first."""
     about = TURNS.c["conversation_id", "collection", "question", "answer", "status"]
     given = FEEDBACK.c["turn_id", "rating", "reason", "comment", "created"]
     rows = connection.execute(
-        select(*given, *about).join(TURNS).where(visible(TURNS, seen)).order_by(FEEDBACK.c.created, TURNS.c.n)
+        select(*given, *about).join(TURNS).where(visible(TURNS, who)).order_by(FEEDBACK.c.created, TURNS.c.n)
     )
     return [FeedbackRecord(**row) for row in rows.mappings()]

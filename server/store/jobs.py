@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from server.access import Seen, Whose
+from server.access import Principal, Whose
 from server.store.dialects import put
 from server.store.records import Job
 from server.store.schema import JOBS, SOURCES, visible
@@ -71,9 +71,9 @@ def begun_by(connection: Connection, runners: Collection[str]) -> list[tuple[str
     return [(row.kind, row.collection) for row in connection.execute(its)]
 
 
-def find(connection: Connection, job_id: str, seen: Seen) -> Job | None:
+def find(connection: Connection, job_id: str, who: Principal) -> Job | None:
     """One job as last saved."""
-    row = connection.execute(select(JOBS).where(JOBS.c.id == job_id, visible(JOBS, seen))).mappings().first()
+    row = connection.execute(select(JOBS).where(JOBS.c.id == job_id, visible(JOBS, who))).mappings().first()
     return _job(row) if row else None
 
 
@@ -83,9 +83,9 @@ def unfinished(connection: Connection, owner: str) -> int:
     return connection.scalar(count) or 0
 
 
-def listing(connection: Connection, collection: str | None, seen: Seen, limit: int = 100) -> list[Job]:
+def listing(connection: Connection, collection: str | None, who: Principal, limit: int = 100) -> list[Job]:
     """Newest first."""
-    wanted = select(JOBS).where(visible(JOBS, seen)).order_by(JOBS.c.n.desc()).limit(limit)
+    wanted = select(JOBS).where(visible(JOBS, who)).order_by(JOBS.c.n.desc()).limit(limit)
     if collection is not None:
         wanted = wanted.where(JOBS.c.collection == collection)
     return [_job(row) for row in connection.execute(wanted).mappings()]

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, or_, select
 from rewriter.conversation import Message
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample
-from server.access import LOCAL, Seen
+from server.access import LOCAL
 from server.store import turns
 from server.store.records import Rating
 from server.store.schema import FEEDBACK, TURNS
@@ -66,12 +66,12 @@ def gather(connection: Connection, collection: str = "") -> list[ReviewRow]:
     wanted = select(TURNS.c.id).join_from(TURNS, FEEDBACK, isouter=True).where(edited_or_rated).order_by(TURNS.c.n)
     if collection:
         wanted = wanted.where(TURNS.c.collection == collection)
-    rows, everything = list[ReviewRow](), Seen(LOCAL)
+    rows = list[ReviewRow]()
     for turn_id in connection.scalars(wanted).all():
-        turn = turns.find(connection, turn_id, everything)
+        turn = turns.find(connection, turn_id, LOCAL)
         if turn is None or turn.conversation_id is None:
             continue
-        before = turns.history(connection, turn.conversation_id, everything, before=turn.id, limit=HISTORY)
+        before = turns.history(connection, turn.conversation_id, LOCAL, before=turn.id, limit=HISTORY)
         proposal = turn.search_for or (turn.rewrite.text if turn.rewrite else "")
         # Texts of turns may have been left out of the store on purpose.
         if not turn.question or not proposal:

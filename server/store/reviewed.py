@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from rewriter.conversation import Message
 from rewriter.examples import normalised
-from server.access import Seen
+from server.access import Principal
 from server.store import turns
 from server.store.dialects import json_count, json_text
 from server.store.records import StoredTurn, TurnStatus, View
@@ -152,7 +152,7 @@ class ReviewedDialog(View):
 
 def candidates(
     connection: Connection,
-    seen: Seen,
+    who: Principal,
     *,
     state: ReviewState = "open",
     doubt: Doubt | Literal[""] = "",
@@ -170,7 +170,7 @@ def candidates(
         select(*turn, *COUNTING_REVIEWS.c["verdict", "at"], COUNTING_REVIEWS.c.owner.label("by"), *_SAID)
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
-        .where(visible(TURNS, seen), TURNS.c.conversation_id.is_not(None), not_(TURNS.c.replaced))
+        .where(visible(TURNS, who), TURNS.c.conversation_id.is_not(None), not_(TURNS.c.replaced))
         .where(TURNS.c.status.in_(("answered", "quoted", "refused")), TURNS.c.question != "")
         .where(COUNTING_REVIEWS.c.n.is_(None) if state == "open" else COUNTING_REVIEWS.c.n.is_not(None))
         .where(TURNS.c.question.icontains(words, autoescape=True))
@@ -243,13 +243,13 @@ def undo(connection: Connection, turn_id: str, by: str) -> bool:
     return True
 
 
-def dialogs(connection: Connection, seen: Seen, collection: str = "") -> list[ReviewedDialog]:
+def dialogs(connection: Connection, who: Principal, collection: str = "") -> list[ReviewedDialog]:
     """Every conversation with a turn that is shown and was corrected or approved, up to the last of these."""
     counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
     wanted = (
         select(TURNS.c.conversation_id, COUNTING_REVIEWS)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id)
-        .where(counts, not_(TURNS.c.replaced), TURNS.c.conversation_id.is_not(None), visible(TURNS, seen))
+        .where(counts, not_(TURNS.c.replaced), TURNS.c.conversation_id.is_not(None), visible(TURNS, who))
         .order_by(TURNS.c.n)
     )
     if collection:
@@ -260,7 +260,7 @@ def dialogs(connection: Connection, seen: Seen, collection: str = "") -> list[Re
     found = list[ReviewedDialog]()
     for conversation, by_turn in reviewed.items():
         said = list[ReviewedMessage]()
-        asked = [turn for turn in turns.of_conversation(connection, conversation, seen) if turn.status != "pending"]
+        asked = [turn for turn in turns.of_conversation(connection, conversation, who) if turn.status != "pending"]
         last = max(n for n, turn in enumerate(asked) if turn.id in by_turn)
         for turn in asked[: last + 1]:
             said.append(_question(turn, by_turn.get(turn.id), first=not said))

@@ -33,7 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from server.access import DEFAULT_GROUP, Seen
+from server.access import DEFAULT_GROUP, Principal
 
 METADATA = MetaData()
 
@@ -239,9 +239,11 @@ TEXTS = Table("texts", MetaData(), Column("rowid", NUMBER), Column("conversation
 """What can be searched for: row 2n belongs to turn n, row 2n + 1 to conversation n."""
 
 
-def visible(table: FromClause, seen: Seen) -> ColumnElement[bool]:
-    """The rows that are seen of a table (or its alias) with `owner`, `group_name` and `collection`."""
-    who, conditions = seen.principal, list[ColumnElement[bool]]()
+def visible(table: FromClause, who: Principal) -> ColumnElement[bool]:
+    """The rows that a principal sees of a table (or its alias) with `owner`, `group_name` and `collection`: those it
+    owns, from `agent` on those of its groups too; and of these only what is about collections that are granted to one
+    of its groups."""
+    conditions = list[ColumnElement[bool]]()
     own: ColumnElement[bool] = table.c.owner == who.id
     if not who.everywhere:
         granted = select(GRANTS.c.collection).where(GRANTS.c.collection == table.c.collection)

@@ -8,7 +8,7 @@ import json
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
-from server.access import DIAGNOSIS, Seen
+from server.access import DIAGNOSIS, Principal
 from server.store.dialects import day_of, json_count
 from server.store.records import DayCounts
 from server.store.schema import FEEDBACK, TRACES, TURNS, visible
@@ -17,7 +17,7 @@ TRACED = 300
 """Traces that stages are timed on, the newest: they are read whole."""
 
 
-def days(connection: Connection, seen: Seen, collection: str, since: float) -> list[DayCounts]:
+def days(connection: Connection, who: Principal, collection: str, since: float) -> list[DayCounts]:
     """Each day (UTC) since then that had turns, oldest first."""
     status = TURNS.c.status
     rows = connection.execute(
@@ -31,16 +31,16 @@ def days(connection: Connection, seen: Seen, collection: str, since: float) -> l
             func.sum(json_count(TURNS.c.ending, "support", "supported")).label("unsupported"),
         )
         .join_from(TURNS, FEEDBACK, isouter=True)
-        .where(_within(seen, collection, since))
+        .where(_within(who, collection, since))
         .group_by("day")
         .order_by("day")
     )
     return [DayCounts(**row) for row in rows.mappings()]
 
 
-def stages(connection: Connection, seen: Seen, collection: str, since: float) -> dict[str, list[float]]:
+def stages(connection: Connection, who: Principal, collection: str, since: float) -> dict[str, list[float]]:
     """Seconds of each stage of the newest traced turns, in the order stages come in; `turn` is a whole one."""
-    newest = select(TRACES.c.trace).join(TURNS).where(_within(seen, collection, since)).order_by(TURNS.c.n.desc())
+    newest = select(TRACES.c.trace).join(TURNS).where(_within(who, collection, since)).order_by(TURNS.c.n.desc())
     found, whole = dict[str, list[float]](), list[float]()
     for trace in map(json.loads, connection.scalars(newest.limit(TRACED))):
         whole.append(trace["seconds"])
@@ -49,9 +49,9 @@ def stages(connection: Connection, seen: Seen, collection: str, since: float) ->
     return {**found, "turn": whole} if whole else {}
 
 
-def refused(connection: Connection, seen: Seen, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
+def refused(connection: Connection, who: Principal, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
     """Id and question of the newest turns that found nothing to answer with."""
-    newest = select(*TURNS.c["id", "question"]).where(TURNS.c.status == "refused", _within(seen, collection, since))
+    newest = select(*TURNS.c["id", "question"]).where(TURNS.c.status == "refused", _within(who, collection, since))
     return [(row.id, row.question) for row in connection.execute(newest.order_by(TURNS.c.n.desc()).limit(limit))]
 
 
@@ -59,7 +59,7 @@ def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
     return func.sum(case((condition, 1), else_=0))
 
 
-def _within(seen: Seen, collection: str, since: float) -> ColumnElement[bool]:
+def _within(who: Principal, collection: str, since: float) -> ColumnElement[bool]:
     asked = and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
-    there = and_(TURNS.c.created >= since, asked, visible(TURNS, seen))
+    there = and_(TURNS.c.created >= since, asked, visible(TURNS, who))
     return and_(there, TURNS.c.collection == collection) if collection else there

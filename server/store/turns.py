@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from rewriter.conversation import Conversation, Message
-from server.access import Seen, Whose
+from server.access import Principal, Whose
 from server.store.dialects import json_text, put
 from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
@@ -55,15 +55,15 @@ _LINE = _LINE.union_all(select(*_BEFORE.c[_LINKS]).join(_LINE, _BEFORE.c.id == _
 """A turn and those that it follows."""
 
 
-def _turns(seen: Seen) -> Select[Any]:
+def _turns(who: Principal) -> Select[Any]:
     """The turns there are to be seen, with what was thought of them."""
     given = FEEDBACK.c["rating", "reason", "comment"]
     rated = select(TURNS, *given, FEEDBACK.c.created.label("rated")).join_from(TURNS, FEEDBACK, isouter=True)
-    return rated.where(visible(TURNS, seen))
+    return rated.where(visible(TURNS, who))
 
 
-def _seen(turn_id: str, seen: Seen) -> ColumnElement[bool]:
-    return and_(TURNS.c.id == turn_id, visible(TURNS, seen))
+def _seen(turn_id: str, who: Principal) -> ColumnElement[bool]:
+    return and_(TURNS.c.id == turn_id, visible(TURNS, who))
 
 
 def begin(
@@ -110,9 +110,9 @@ def begin(
     return True
 
 
-def show(connection: Connection, conversation_id: str, turn_id: str, seen: Seen) -> bool:
+def show(connection: Connection, conversation_id: str, turn_id: str, who: Principal) -> bool:
     """Show the version `turn_id` of a conversation, and what followed it then; False if it is not there to be seen."""
-    found = find(connection, turn_id, seen)
+    found = find(connection, turn_id, who)
     if found is None or found.conversation_id != conversation_id:
         return False
     _show(connection, turn_id)
@@ -181,34 +181,34 @@ def finish(
         put(connection, TRACES, {"turn_id": turn_id, "trace": trace.model_dump_json()})
 
 
-def find(connection: Connection, turn_id: str, seen: Seen) -> StoredTurn | None:
+def find(connection: Connection, turn_id: str, who: Principal) -> StoredTurn | None:
     """One turn, also if another version of it is shown."""
-    row = connection.execute(_turns(seen).where(TURNS.c.id == turn_id)).mappings().first()
+    row = connection.execute(_turns(who).where(TURNS.c.id == turn_id)).mappings().first()
     if row is None:
         return None
     beside = TURNS.c.conversation_id == row["conversation_id"], TURNS.c.parent.is_not_distinct_from(row["parent"])
-    versions = connection.scalars(select(TURNS.c.id).where(*beside, visible(TURNS, seen)).order_by(TURNS.c.n))
+    versions = connection.scalars(select(TURNS.c.id).where(*beside, visible(TURNS, who)).order_by(TURNS.c.n))
     return _turn(row, tuple(versions))
 
 
-def owner(connection: Connection, turn_id: str, seen: Seen) -> str | None:
+def owner(connection: Connection, turn_id: str, who: Principal) -> str | None:
     """Whose a turn is; None where there is none to be seen."""
-    found: str | None = connection.scalar(select(TURNS.c.owner).where(_seen(turn_id, seen)))
+    found: str | None = connection.scalar(select(TURNS.c.owner).where(_seen(turn_id, who)))
     return found
 
 
-def of_conversation(connection: Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
+def of_conversation(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
     """The turns of a conversation that are shown, oldest first."""
-    return [turn for turn, replaced in _all_of(connection, conversation_id, seen) if not replaced]
+    return [turn for turn, replaced in _all_of(connection, conversation_id, who) if not replaced]
 
 
-def set_aside(connection: Connection, conversation_id: str, seen: Seen) -> list[StoredTurn]:
+def set_aside(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
     """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
-    return [turn for turn, replaced in _all_of(connection, conversation_id, seen) if replaced]
+    return [turn for turn, replaced in _all_of(connection, conversation_id, who) if replaced]
 
 
-def _all_of(connection: Connection, conversation_id: str, seen: Seen) -> list[tuple[StoredTurn, bool]]:
-    of_it = _turns(seen).where(TURNS.c.conversation_id == conversation_id).order_by(TURNS.c.n)
+def _all_of(connection: Connection, conversation_id: str, who: Principal) -> list[tuple[StoredTurn, bool]]:
+    of_it = _turns(who).where(TURNS.c.conversation_id == conversation_id).order_by(TURNS.c.n)
     rows, versions = connection.execute(of_it).mappings().all(), dict[str | None, tuple[str, ...]]()
     for row in rows:
         versions[row["parent"]] = (*versions.get(row["parent"], ()), row["id"])
@@ -216,7 +216,7 @@ def _all_of(connection: Connection, conversation_id: str, seen: Seen) -> list[tu
 
 
 def history(
-    connection: Connection, conversation_id: str, seen: Seen, *, before: str | None, limit: int
+    connection: Connection, conversation_id: str, who: Principal, *, before: str | None, limit: int
 ) -> Conversation:
     """What was said in a conversation, the newest `limit` messages, oldest first, as `remembered` keeps it.
 
@@ -224,7 +224,7 @@ def history(
     asked; a turn that is still being answered does not count.
     """
     wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
-    rows = connection.execute(_said(seen, bool(before)), wanted).all()
+    rows = connection.execute(_said(who, bool(before)), wanted).all()
     said = list[Message]()
     for row in reversed(rows):
         said.append(Message("user", row.question))
@@ -234,26 +234,24 @@ def history(
 
 
 @lru_cache(100)
-def _said(seen: Seen, before: bool) -> Select[Any]:
+def _said(who: Principal, before: bool) -> Select[Any]:
     """The newest `limit` questions and answers of `conversation`, with `before` those that `turn` follows."""
-    said = select(*TURNS.c["question", "answer"]).where(
-        _CONVERSATION, TURNS.c.status != "pending", visible(TURNS, seen)
-    )
+    said = select(*TURNS.c["question", "answer"]).where(_CONVERSATION, TURNS.c.status != "pending", visible(TURNS, who))
     which = and_(not_(_TURN), TURNS.c.id.in_(select(_LINE.c.id))) if before else not_(TURNS.c.replaced)
     return said.where(which).order_by(TURNS.c.n.desc()).limit(bindparam("limit"))
 
 
-def trace(connection: Connection, turn_id: str, seen: Seen) -> Trace | None:
+def trace(connection: Connection, turn_id: str, who: Principal) -> Trace | None:
     """What happened in a turn; None where there is no trace of it (yet)."""
-    found = connection.scalar(select(TRACES.c.trace).join(TURNS).where(_seen(turn_id, seen)))
+    found = connection.scalar(select(TRACES.c.trace).join(TURNS).where(_seen(turn_id, who)))
     return Trace.model_validate_json(found) if found else None
 
 
-def traced(connection: Connection, seen: Seen, collection: str, limit: int) -> list[TraceSummary]:
+def traced(connection: Connection, who: Principal, collection: str, limit: int) -> list[TraceSummary]:
     """The newest turns (of a collection, if one is named) that left a trace."""
     about = TURNS.c.id.label("turn_id"), *TURNS.c["created", "collection", "question", "status"]
     seconds = cast(json_text(TRACES.c.trace, "seconds"), Double).label("seconds")
-    newest = select(*about, seconds).join(TRACES).where(visible(TURNS, seen)).order_by(TURNS.c.n.desc()).limit(limit)
+    newest = select(*about, seconds).join(TRACES).where(visible(TURNS, who)).order_by(TURNS.c.n.desc()).limit(limit)
     rows = connection.execute(newest.where(TURNS.c.collection == collection) if collection else newest)
     return [TraceSummary(**row) for row in rows.mappings()]
 

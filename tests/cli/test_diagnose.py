@@ -22,7 +22,7 @@ from evaluation.diagnosis.gold import read_gold
 from evaluation.diagnosis.verdicts import held_in
 from evaluation.errors import BadRow
 from evaluation.reports.runs import read_run
-from server.access import LOCAL, Seen
+from server.access import LOCAL
 from server.store import Database, statistics
 from testing.openai_server import FakeOpenAIServer
 
@@ -95,7 +95,7 @@ def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Dia
 
     # Nobody asked these: they are in no count of what people asked.
     database = Database(tmp_path / "home" / "anaphora.db")
-    assert database.read_blocking(lambda connection: statistics.days(connection, Seen(LOCAL), "", 0.0)) == []
+    assert database.read_blocking(lambda connection: statistics.days(connection, LOCAL, "", 0.0)) == []
     database.close()
 
     run = read_run(out)

@@ -7,19 +7,25 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from typer.testing import CliRunner
 
 from cli import app
+from cli.serve import watch
+from cli.shared.state import State
 from server.client import AnaphoraClient
 from server.mcp_tools import AskTool
 from server.sources import keep_fresh
 from server.store import erasing
+from server.store.records import Job
 from tests.databases import wait_until
 from tests.serving import MakeSettings, Running, Serve
 from tests.web_servers import FakeSite
+
+if TYPE_CHECKING:
+    from server.chat import ChatService
 
 
 @pytest.fixture
@@ -186,3 +192,19 @@ def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, 
     assert "no source" in run("sync", "notes", code=4)
     assert "no folder" in run("add", "typo", str(folder / "typo"), code=3)
     assert "kind folder has no branch" in run("add", "x", str(folder), "-s", "branch=main", code=3)
+
+
+def test_what_waits_for_another_job_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    upload = Job(id="u", kind="upload", collection="docs", state="running", created=1.0, updated=1.0)
+    waiting = upload.model_copy(update={"id": "s", "kind": "sync", "state": "queued"})
+    later = [waiting, waiting, waiting.model_copy(update={"state": "done"})]
+
+    class Busy:
+        async def job(self, job_id: str) -> Job:
+            return later.pop(0)
+
+        async def jobs(self, collection: str) -> list[Job]:
+            return [waiting, upload]
+
+    assert asyncio.run(watch(cast("ChatService", Busy()), State(), waiting)).state == "done"
+    assert capsys.readouterr().err == "Waiting for the job (upload) that works on docs now.\n"

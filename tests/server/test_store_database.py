@@ -16,7 +16,7 @@ import psutil
 import pytest
 from sqlalchemy import Connection, update
 
-from server.access import Principal, Seen
+from server.access import Principal
 from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, sqlite, turns
 from server.store.records import FileResult, Job, JobKind
 from server.store.schema import KEYS
@@ -304,14 +304,14 @@ def test_what_older_versions_wrote_is_kept_and_seen_by_operators(tmp_path: Path)
     try:
         (key,) = database.read_blocking(keys.listing)
         assert (key.role, key.groups, key.expires) == ("operator", {"*"}, None)
-        found = database.read_blocking(lambda c: conversations.detail(c, "c", Seen(key.principal)))
+        found = database.read_blocking(lambda c: conversations.detail(c, "c", key.principal))
         assert found is not None
         assert [turn.answer for turn in found.messages] == ["Ten weeks."]
         assert not found.own
         assert database.read_blocking(lambda c: jobs.find(c, "j", ALL)) is not None
-        agent = Seen(Principal("key:a", "a", "agent", frozenset({"default"})))
-        reader = Seen(Principal("key:r", "r", "reader", frozenset({"default"})))
-        stranger = Seen(Principal("key:s", "s", "operator", frozenset({"other"})))
+        agent = Principal("key:a", "a", "agent", frozenset({"default"}))
+        reader = Principal("key:r", "r", "reader", frozenset({"default"}))
+        stranger = Principal("key:s", "s", "operator", frozenset({"other"}))
         assert database.read_blocking(lambda c: turns.find(c, "t", agent)) is not None
         for nobody in (reader, stranger):
             turn = database.read_blocking(lambda c, by=nobody: turns.find(c, "t", by))  # type: ignore[misc]

@@ -92,10 +92,11 @@ def runs(ctx: typer.Context) -> None:
     state = state_of(ctx)
     home = state.settings().home
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
-    for run in [run for kind in (REWRITERS, RERANKERS, READERS) for run in list_runs(home, kind)]:
+    found = [(run, kind) for kind in (REWRITERS, RERANKERS, READERS) for run in list_runs(home, kind)]
+    for run, kind in found:
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
-        serves = "yes" if run.promoted else ""
+        serves = "yes" if run.promoted and kind != READERS else ""
         table.add_row(
             Text(run.name), run.family, f"{run.size / 1e6:,.0f} MB", made, Text(run.problem or scores), Text(serves)
         )
@@ -105,22 +106,22 @@ def runs(ctx: typer.Context) -> None:
 
 
 @app.command()
-def promote(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Reader = False) -> None:
+def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
     """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
-    started again."""
+    started again. A reader serves nothing."""
     from server.runs.promotion import promote as make_serve
 
-    state, kind = state_of(ctx), _kind(reranker, reader)
+    state, kind = state_of(ctx), _kind(reranker)
     before = make_serve(state.settings().home, run, kind)
     state.err.print(f"{run} serves now, in place of {before}.")
 
 
 @app.command()
-def rollback(ctx: typer.Context, reranker: Reranker = False, reader: Reader = False) -> None:
+def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
     """Bring back what served before the last promotion."""
     from server.runs.promotion import rollback as bring_back
 
-    state, kind = state_of(ctx), _kind(reranker, reader)
+    state, kind = state_of(ctx), _kind(reranker)
     said = bring_back(state.settings().home, kind)
     state.err.print(f"{said[0].upper()}{said[1:]} serves again.")
 
@@ -135,7 +136,7 @@ def export(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Rea
     export_run(run_folder(state.settings().home, run, kind), lambda text: state.err.print(text), kind)
 
 
-def _kind(reranker: bool, reader: bool) -> RunKind:
+def _kind(reranker: bool, reader: bool = False) -> RunKind:
     from rewriter.load import READERS, RERANKERS, REWRITERS
 
     return RERANKERS if reranker else READERS if reader else REWRITERS

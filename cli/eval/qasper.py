@@ -31,7 +31,7 @@ def qasper(
         str, typer.Option(help="A run of `anaphora train`, of a cross-encoder or a reader, to compare.")
     ] = "",
     promote: Annotated[
-        bool, typer.Option("--promote", help="Let that run serve if it is better here beyond chance.")
+        bool, typer.Option("--promote", help="Let that cross-encoder serve if it is better here beyond chance.")
     ] = False,
     every: Every = 1,
     name: Name = "",
@@ -60,6 +60,8 @@ def qasper(
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
     kind = READERS if trained and run_folder(settings.home, trained, READERS).is_dir() else RERANKERS
+    if promote and kind == READERS:
+        raise InputError("--promote is for a cross-encoder: no chat asks a reader, so that it would serve nothing.")
     if promote and (not trained or split != "sample"):
         raise InputError("--promote needs a run (--trained), and the sample: what was trained on tells nothing.")
     papers = load_papers(data_folder(data), split)[::every]
@@ -90,7 +92,7 @@ def qasper(
             f"with evidence in the text; answers by {settings.llm.model}, relevance by "
             f"{reranker.name if reranker else 'nothing'}."
         )
-        if promote and reading.better(writer, kind.folder.removesuffix("s")):
+        if promote and reading.better(writer):
             make_serve(settings.home, trained, kind)
             writer.notes.append(f"{trained} is better beyond chance, and serves now.")
         elif promote:

@@ -56,13 +56,6 @@ def load_reader(folder: Path, serving: Serving = Serving()) -> TrainedReader:  #
     return _opened(folder, description, serving)
 
 
-def check(folder: Path) -> None:
-    """Load a reader as an evaluation would, and have it read one passage. Raises RunError where that fails."""
-    reader = load_reader(folder)
-    reader.read("How are licences renewed?", ["Licences are renewed online or by mail."])
-    reader.close()
-
-
 def _opened(folder: Path, description: dict[str, Any], serving: Serving) -> TrainedReader:
     run = run_folder.read(folder, description)
     form = run.form(folder)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rewriter import runs
-from rewriter.load import READERS, RERANKERS, REWRITERS, RunKind
+from rewriter.load import RERANKERS, REWRITERS, RunKind
 
-KINDS: Mapping[str, RunKind] = {"rewriters": REWRITERS, "rerankers": RERANKERS, "readers": READERS}
-"""The groups of which one run serves."""
+KINDS: Mapping[str, RunKind] = {"rewriters": REWRITERS, "rerankers": RERANKERS}
+"""The groups of which one run serves. A reader serves nothing: `anaphora eval qasper` is given it by its name."""
 
 
 def promote(home: Path, name: str, kind: RunKind) -> str:
@@ -26,11 +26,10 @@ def default(kind: RunKind) -> str:
     """What serves where nothing was promoted."""
     from server.rerankers import DEFAULT
 
-    return DEFAULT if kind == RERANKERS else "no reader" if kind == READERS else "the packaged default"
+    return DEFAULT if kind == RERANKERS else "the packaged default"
 
 
 def _checked(kind: RunKind) -> Callable[[Path], None]:
-    from rewriter.conditional.reader import check as check_reader
     from server.rerankers import check as check_reranker
 
-    return check_reranker if kind == RERANKERS else check_reader if kind == READERS else runs.check
+    return check_reranker if kind == RERANKERS else runs.check

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rewriter.load import READERS
 from rewriter.runs import promoted_run
 from server.runs.commands import LOG, RECORD, CommandRunner
 from server.runs.plans import FOLDERS
@@ -44,7 +45,7 @@ _FINISHED: Mapping[RunGroup, str] = {
     "diagnose": "failures.jsonl",
     "rewriters": KINDS["rewriters"].description,
     "rerankers": KINDS["rerankers"].description,
-    "readers": KINDS["readers"].description,
+    "readers": READERS.description,
 }
 """The file that a command writes last."""
 

@@ -9,7 +9,7 @@ from server.store.records import View
 RunGroup: TypeAlias = Literal["synth", "adapt", "rewriters", "rerankers", "readers", "eval", "diagnose"]
 """What a run makes, which decides where its folder lies."""
 
-TrainedGroup: TypeAlias = Literal["rewriters", "rerankers", "readers"]
+TrainedGroup: TypeAlias = Literal["rewriters", "rerankers"]
 """Those of which one serves."""
 
 RunCommand: TypeAlias = Literal["synth", "train", "adapt", "eval", "diagnose"]

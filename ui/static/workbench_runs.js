@@ -1,6 +1,6 @@
 // Runs of the home: started, watched, stopped, resumed, compared and promoted. What is open stands in the address.
 const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", readers: "reader", eval: "evaluation", diagnose: "diagnosis" };
-const TRAINED = ["rewriters", "rerankers", "readers"];
+const TRAINED = ["rewriters", "rerankers"];
 let plans = [], runs = [], before = "", opened = "", asked = 0;
 const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
 const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);

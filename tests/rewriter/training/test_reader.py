@@ -1,4 +1,4 @@
-"""A tiny reader: trained through the one stack from a config, with and without an encoder, promoted, and read with."""
+"""A tiny reader: trained through the one stack from a config, with and without an encoder, and read with."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conditional.reader import check, load_reader
+from rewriter.conditional.reader import load_reader
 from rewriter.conversation import Message
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.load import READERS
-from rewriter.runs import list_runs, promote
+from rewriter.runs import list_runs
 from rewriter.training.recipe import Recipe
 from server.evidence.reading import trained_readings
 
@@ -31,7 +31,7 @@ def rows(count: int) -> Iterator[RewriteExample]:
 
 
 @pytest.mark.parametrize("base", ["config:tiny", "config:gpt2-tiny"])
-def test_a_reader_is_trained_and_promoted(base: str, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
+def test_a_reader_is_trained_and_read_with(base: str, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
     write_examples(tmp_path / "papers.jsonl", rows(120))
     decoder = base != "config:tiny"
     recipe = recipe_of(model={"family": "reader", "base": base, "decoder": decoder}, stage={"steps": 8})
@@ -39,8 +39,6 @@ def test_a_reader_is_trained_and_promoted(base: str, tmp_path: Path, recipe_of: 
     (info,) = list_runs(tmp_path, READERS)
     assert (info.family, info.problem) == ("reader", "")
     assert {"examples", "answer_f1", "gate_accuracy"} == set(info.metrics)
-    assert promote(tmp_path, "mine", READERS, check) == ""
-    assert list_runs(tmp_path, READERS)[0].promoted
     reader = load_reader(folder)
     passages = ["The kettle is red.", "The kettle is old.", "a " * 5000]
     found = reader.read("What colour is it?", passages)

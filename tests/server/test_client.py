@@ -30,10 +30,12 @@ def test_a_program_searches_asks_and_manages_documents(running: Running, llm: Fa
         answer = client.ask("How long is parental leave?", collection="docs")
         assert answer.status == "answered"
         assert answer.sources[0].text in document
+        llm.pace = 0.1  # what arrives together becomes one piece
         *pieces, last = client.stream("How long is parental leave?")
         assert isinstance(last, ClientAnswer)
         assert "".join(map(str, pieces)) == last.text == answer.text
         assert len(pieces) > 1
+        llm.pace = 0.0
         client.ask(
             "And by fax?", history=[{"role": "user", "content": "How long?"}, {"role": "assistant", "content": "Ten"}]
         )

@@ -393,6 +393,7 @@ def test_a_provider_that_is_down_leaves_the_key_and_is_found_when_it_is_back(
 ) -> None:
     with new_door.client() as client:
         provider.status = 503
+        monkeypatch.setattr(oidc, "RETRY_SECONDS", 60.0)
         for _ in range(5):
             refused = client.get("/login/oidc")
             assert refused.status_code == 502

@@ -112,7 +112,7 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
                     break
             # The turn's own closing must be enough; the client would close its connections soon after.
             await events.aclose()
-            assert await asyncio.to_thread(llm.disconnected.wait, 2)
+            assert await asyncio.to_thread(llm.disconnected.wait, 20)
 
     async def leave() -> None:
         task = asyncio.create_task(read())
@@ -121,7 +121,7 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(llm.disconnected.wait, 2)
+            assert await asyncio.to_thread(llm.disconnected.wait, 20)
         else:
             await task
 

@@ -154,6 +154,10 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.hover(".conversation.current")
     page.click('.conversation.current [data-action="rename"]')
     page.fill(".rename", "Steel <i>kettles</i>")
+    with page.expect_response(re.compile("component_server")) as listed:
+        page.evaluate("anaphora.emit('elsewhere', {})")  # another tab has changed something
+    listed.value.finished()
+    page.wait_for_timeout(100)
     page.keyboard.press("Enter")
     page.wait_for_selector('.conversation.current .title:text("Steel <i>kettles</i>")')
     assert page.locator("[data-part=title]").inner_text() == "Steel <i>kettles</i>"

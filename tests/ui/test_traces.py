@@ -57,7 +57,9 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     page.wait_for_selector("#rows button.name")
     names = page.locator("#rows button.name").all_inner_texts()
     assert names[:3] == ["turn", "wait", "rewrite"]
-    page.click("button.name:text-is('generate')")
+    page.focus("button.name:text-is('generate')")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "generate", "whoever goes by keyboard stays there"
     marks = page.locator("#detail mark")
     assert "question" in marks.evaluate_all("found => found.map(one => one.title)")
     assert set(marks.evaluate_all("found => found.map(one => one.className)")) == {"", "two"}

@@ -51,7 +51,9 @@ const draw = () => {
   } else if (!filter) {
     list = list.filter((row) => { for (let up = row.above; up; up = up.above) if (!up.open) return false; return true; });
   }
+  const focused = document.activeElement.dataset.at;
   body.replaceChildren(...list.map((row) => line(row, flat, wanted)));
+  if (focused) body.querySelector(`[data-at="${focused}"]`)?.focus();
 };
 
 const line = (row, flat, wanted) => {
@@ -64,11 +66,13 @@ const line = (row, flat, wanted) => {
       const fold = element("button", row.open ? "▾" : "▸");
       fold.setAttribute("aria-label", `${row.open ? "Fold" : "Unfold"} ${row.call.name}`);
       fold.setAttribute("aria-expanded", row.open);
+      fold.dataset.at = `fold ${row.order}`;
       fold.onclick = () => { row.open = !row.open; draw(); };
       first.append(fold);
     }
   }
   const name = element("button", row.call.name, `name ${row.status.split(" ")[0]}`);
+  name.dataset.at = `name ${row.order}`;
   name.onclick = () => { chosen = row; draw(); tell(row); };
   first.append(name);
   if (row.status && row.status !== "same") first.append(element("span", ` ${row.status}`, "meta"));

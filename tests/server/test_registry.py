@@ -284,10 +284,10 @@ def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
             self._headers()
 
         def do_GET(self) -> None:
+            if "/resolve/" in self.path:  # noted first: who has it all may look at once
+                state.downloads.append(self.path)
             self._headers()
             self.wfile.write(state.content)
-            if "/resolve/" in self.path:
-                state.downloads.append(self.path)
 
         def _headers(self) -> None:
             self.send_response(200)

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -165,14 +166,16 @@ def test_a_failed_write_leaves_nothing_half_done(place: Path | str) -> None:
 
 def test_a_cancelled_wait_still_commits(place: Path | str) -> None:
     database = Database(place)
+    begun, go = threading.Event(), threading.Event()
 
     def slow(connection: Connection) -> None:
         conversations.create(connection, "docs", MINE, "slow")
-        time.sleep(0.2)
+        begun.set()
+        go.wait(30)
 
     async def main() -> None:
         tasks = [asyncio.create_task(database.write(slow)) for _ in range(3)]
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(begun.wait, 30)
         for task in tasks:
             task.cancel()
         assert all(
@@ -180,6 +183,7 @@ def test_a_cancelled_wait_still_commits(place: Path | str) -> None:
         )
 
     asyncio.run(main())
+    go.set()
     database.close()
     again = Database(place)
     assert len(again.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 3

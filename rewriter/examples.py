@@ -69,8 +69,8 @@ def read_examples(path: Path) -> Iterator[RewriteExample]:
     """Every example of a `.jsonl` or `.jsonl.gz` file, in its order.
 
     A line is one of four things: a row (`id, history, question, rewrite, source`), a dialog (`turns`, each with
-    `role`, `text`, and for the user's turns `rewrite`), a QReCC row (`_id, history, text, rewrite`), or a row of
-    `anaphora feedback export`, which counts where its `use` is true. User turns of a dialog without a rewrite are
+    `role`, `text`, and for the user's turns `rewrite`), a QReCC row (`_id, history, text, rewrite`), or a row that an
+    earlier version wrote for review, which counts where its `use` is true. User turns of a dialog without a rewrite are
     history only.
 
     Raises ExampleError, naming file and line, for a line that is none of these, and for a file that cannot be read.

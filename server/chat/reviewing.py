@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
@@ -12,7 +14,6 @@ from server.chat.traces import TraceMixin
 from server.chat.translated import MAX_ID_CHARS, MAX_QUERY_CHARS, clean, in_thread, index_errors
 from server.store import reviewed, turns
 from server.store.records import StoredTurn, View
-from server.store.review import HISTORY, ReviewMessage
 from server.store.reviewed import (
     Doubt,
     MarkedPassage,
@@ -24,6 +25,8 @@ from server.store.reviewed import (
 )
 
 MAX_PASSAGE_CHARS = 8_000
+HISTORY = 12
+"""Messages before a turn that go along with it."""
 
 
 class PassageMark(View):
@@ -55,6 +58,13 @@ class ReviewPage(View):
 
     data: tuple[ReviewCandidate, ...]
     total: int
+
+
+class ReviewMessage(View):
+    """One message of the history."""
+
+    role: Literal["user", "assistant"]
+    text: str
 
 
 class ReviewDetail(View):

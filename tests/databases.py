@@ -137,7 +137,7 @@ def open_database(place: Path | str) -> Iterator[Callable[[], Database]]:
         database.close()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     """Until it holds; fails after so long."""
     end = time.monotonic() + seconds
     while not condition():

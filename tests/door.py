@@ -34,7 +34,7 @@ class Door:
 
         # Loading certificates takes longer than most tests.
         headers = {**self.headers, **options.pop("headers", {})}
-        return httpx.Client(base_url=self.url, timeout=30.0, verify=False, headers=headers, **options)
+        return httpx.Client(base_url=self.url, timeout=90.0, verify=False, headers=headers, **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         """The answer to somebody who keeps nothing."""

@@ -169,18 +169,18 @@ class Running:
     loop: asyncio.AbstractEventLoop
     stop: Callable[[], None]
 
-    def call(self, coroutine: Any, seconds: float = 30.0) -> Any:
+    def call(self, coroutine: Any, seconds: float = 120.0) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(seconds)
 
     def client(self, **options: Any) -> httpx.Client:
         import httpx
 
         # Loading certificates takes longer than most tests.
-        return httpx.Client(base_url=self.url, timeout=30.0, verify=False, **options)
+        return httpx.Client(base_url=self.url, timeout=90.0, verify=False, **options)
 
     def finished(self, job_id: str) -> Any:
         """The job once it has finished."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             job = self.call(self.service.job(job_id))
             if job.finished:
@@ -230,12 +230,12 @@ def _start(settings: Settings) -> Running:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="server")
     thread.start()
-    if not ready.wait(30):
+    if not ready.wait(120):
         raise AssertionError("the server does not start")
 
     def stop() -> None:
         made["server"].should_exit = True
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
     return Running(made["url"], made["service"], made["app"], made["loop"], stop)

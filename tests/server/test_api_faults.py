@@ -35,7 +35,7 @@ def stored(client: httpx.Client, conversation: str) -> dict[str, Any]:
     return {turn["id"]: turn for turn in client.get(f"/v1/conversations/{conversation}").json()["messages"]}
 
 
-def until(condition: Any, seconds: float = 30.0) -> None:
+def until(condition: Any, seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "this does not happen"

@@ -37,7 +37,7 @@ class Site:
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
     def run(self) -> None:
         """Serve until `close`; in a thread of its own."""

@@ -62,7 +62,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
         )
     context = browser.new_context(service_workers="block")
     page = context.new_page()
-    page.set_default_timeout(45_000)
+    page.set_default_timeout(90_000)
     page.goto(f"http://localhost:{port}/reader.html")
     page.click("button:text('Ask us')")
     frame = page.frame_locator("iframe")

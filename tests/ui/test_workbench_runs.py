@@ -30,7 +30,7 @@ def bench(browser: Browser, site: Site) -> Iterator[Page]:
         base_url=site.address, viewport={"width": 1280, "height": 900}, service_workers="block"
     )
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(90_000)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
@@ -85,7 +85,7 @@ def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(be
     added.get_by_role("button", name="Delete").click()
     page.goto("/workbench/health")  # who leaves has not undone it
     page.goto("/workbench/documents")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while page.locator("[data-part=list] tr", has_text="uploads/note").count() or not row.count():
         assert time.monotonic() < until
         page.wait_for_timeout(200)

@@ -57,7 +57,7 @@
     const fresh = document.createDocumentFragment(), focused = document.activeElement;
     fresh.append(...children);
     morphChildren(element, fresh);
-    if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // it was moved
+    if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true }); // it was moved
   }
   function morph(old, fresh) {
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);

@@ -8,13 +8,16 @@ const files = element.querySelector("#files");
 let current = null;
 let jobs = {};
 let watching = false;
+let listing = 0;
 const SHOWN = 50; // as many jobs as one call may name
 const leaving = anaphora.leaving(); // conversations to be deleted soon, unless that is undone
 let adding = false; // whether the role allows files to be added
 
 async function list() {
+  const mine = ++listing;
   const answer = await anaphora.call(server, "list_conversations", { query: find.value });
-  if (!answer || element.querySelector(".rename")) return; // a title that is being written stays
+  // What was asked for last is shown, and a title that is being written stays.
+  if (!answer || mine !== listing || element.querySelector(".rename")) return;
   anaphora.patch(part("list"), answer.html);
   mark();
 }

@@ -3,9 +3,10 @@ const [days, collection] = ["days", "collection"].map(bench.part);
 const duration = (seconds) => (seconds < 0.0995 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`);
 const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 
+let asked = 0;
 async function show() {
-  const answer = await bench.tried("GET", `/v1/statistics?days=${days.value}${collection.value ? `&collection=${encodeURIComponent(collection.value)}` : ""}`);
-  if (!answer) return;
+  const mine = ++asked, answer = await bench.tried("GET", `/v1/statistics?days=${days.value}${collection.value ? `&collection=${encodeURIComponent(collection.value)}` : ""}`);
+  if (!answer || mine !== asked) return;
   const found = answer.said, day = (text) => Date.parse(`${text}T00:00:00Z`) / 86400000;
   const named = (number) => new Date(number * 86400000).toLocaleDateString([], { timeZone: "UTC", day: "numeric", month: "short" });
   const known = new Map(found.days.map((one) => [day(one.day), one])), first = Math.floor(found.since / 86400);

@@ -3,15 +3,16 @@ const { element, part } = bench;
 const filters = part("filters");
 const NAMES = { rated: "rated down", refused: "refused", unsupported: "unsupported sentence", edited: "search edited", unsure: "low belief" };
 const AT_ONCE = 50;
-let offset = 0, listed = [], shown = null, found = [];
+let offset = 0, listed = [], shown = null, found = [], listing = 0, opening = 0;
 
 // The list.
 async function list(first = 0) {
+  const mine = ++listing;
   offset = first;
   const asked = new URLSearchParams({ limit: AT_ONCE, offset });
   for (const [name, value] of new FormData(filters)) if (value) asked.set(name, value);
   const answer = await bench.tried("GET", `/v1/reviews?${asked}`);
-  if (!answer) return;
+  if (!answer || mine !== listing) return;
   listed = answer.said.data;
   const total = answer.said.total, last = offset + listed.length;
   part("count").textContent = listed.length ? `${offset + 1}–${last} of ${total.toLocaleString()}` : "";
@@ -43,8 +44,8 @@ async function go(step) {
 
 // One turn.
 async function open(turn) {
-  const answer = await bench.tried("GET", `/v1/reviews/${encodeURIComponent(turn)}`);
-  if (!answer) return;
+  const mine = ++opening, answer = await bench.tried("GET", `/v1/reviews/${encodeURIComponent(turn)}`);
+  if (!answer || mine !== opening) return;
   found = [];
   show(answer.said);
   part("asked").focus({ preventScroll: true });

@@ -38,7 +38,7 @@ def files(_: JobProgress) -> list[FileResult]:
 
 
 def finished(runner: JobRunner, job: Job) -> Job:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         found = runner.find(job.id, ALL)
         if found is not None and found.finished:

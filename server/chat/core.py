@@ -45,6 +45,7 @@ class ServiceCore:
         self.sources = settings.home / "sources"
         self.asked: dict[str, float] = {}
         """When each source was read because it was due."""
+        self.resuming = asyncio.Lock()
         self.pictures = PictureCache()
         self.suggested: dict[tuple[str, str], list[Suggestion]] = {}
         """Questions to begin with, by collection and version; found by one at a time."""

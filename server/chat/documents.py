@@ -127,13 +127,14 @@ class DocumentMixin(DocumentTextMixin):
     @acting("server")
     async def resume_uploads(self) -> None:
         """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
-        names = await self._read(jobs.cut_short)
 
         def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
             return self._index_root(progress, name, self.core.uploads.root(name))
 
-        for name in names:
-            await self._submit("upload", name, partial(work, name), await self.reached(name))
+        # Whoever asks beside finds them resumed.
+        async with self.core.resuming:
+            for name in await self._read(jobs.cut_short):
+                await self._submit("upload", name, partial(work, name), await self.reached(name))
 
     @acting("server")
     @making_a_job

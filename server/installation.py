@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
+from text.hub import unreachable
 from text.unsafe import without_credentials
 
 if TYPE_CHECKING:
@@ -142,9 +143,15 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     for what, name in wanted:
         if name not in known and name.startswith("hf:"):
             yield Finding(what, "fail", f"{name} is not fetched", f"Run `anaphora models fetch {name}`.")
+        elif name not in known and Path(name).expanduser().exists():
+            yield Finding(what, "ok", f"{name} (a folder)")
+        elif name not in known and (reason := unreachable()):
+            yield Finding(
+                what, "warn", f"{name} is no registered name and no folder, and of the hub: {reason}",
+                "Unless it was fetched from the hub before, name one that `anaphora models` lists, or a folder.",
+            )  # fmt: skip
         elif name not in known:
-            there = Path(name).expanduser().exists()
-            yield Finding(what, "ok", f"{name} ({'a folder' if there else 'from the hub, fetched when it is needed'})")
+            yield Finding(what, "ok", f"{name} (from the hub, fetched when it is needed)")
         elif known[name].fetched(settings.home):
             folder = known[name].folder(settings.home)
             changed = [file.path for file in known[name].files if sha256(folder / file.path) != file.sha256]

@@ -58,7 +58,7 @@ class Database:
             raise StoreError(self.kind.unopened(_cause(error))) from error
         except OSError as error:
             self.close()
-            raise StoreError(f"The database {self.kind.name} cannot be made: {error.strerror or error}.") from error
+            raise StoreError(f"The database {self.kind.name} cannot be opened: {error.strerror or error}.") from error
         except StoreError:
             self.close()
             raise

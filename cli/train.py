@@ -77,12 +77,13 @@ def train(
 
 
 def with_fetched_base(state: State, recipe: Recipe) -> Recipe:
-    """The recipe with the fetched files of its base, where that is one of the registry, by its name or its hub id."""
-    from server.registry import registered_models, resolve
+    """The recipe with the files of its base, fetched where that is one of the registry, by its name or its hub id."""
+    from server.registry import ensure, progress_bar, registered_models
 
     known = registered_models().items()
     encoders = {model.hub.repo: name for name, model in known if model.hub and model.kind == "encoder"}
-    base = resolve(encoders.get(recipe.model.base, recipe.model.base), state.settings().home)
+    with progress_bar(state.err) as report:
+        base = ensure(encoders.get(recipe.model.base, recipe.model.base), state.settings().home, report)
     return recipe.model_copy(update={"model": recipe.model.model_copy(update={"base": base})})
 
 

@@ -99,6 +99,10 @@ def resolve(reference: str, home: Path) -> str:
 
 def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) -> None:
     _adopt(model, home, partial)
+    for file in model.files:
+        if file.text is not None:
+            (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
+            (partial / file.path).write_text(file.text, "utf-8")
     folders = model.folder(home), partial
     missing = [file for file in model.files if not any((folder / file.path).is_file() for folder in folders)]
     reasons = []

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from server.registry.errors import UnknownModel
 
-Kind = Literal["encoder", "reranker", "llm"]
+Kind = Literal["encoder", "reranker", "llm", "base"]
+"""A `base` answers nothing itself: rewriters are trained from it."""
 
 
 class _Entry(BaseModel):
@@ -44,14 +45,15 @@ class Parts(_Entry):
 
 
 class ModelFile(_Entry):
-    """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository, and `parts`
-    where wheels have it, if any do."""
+    """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository, `parts`
+    where wheels have it, and `text` the file itself, where the registry holds it."""
 
     path: str
     size: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     parts: Parts | None = None
     hub: str | None = None
+    text: str | None = None
 
 
 class Wheel(_Entry):

@@ -1,4 +1,4 @@
-"""What a run starts from: a hub id, a folder, a GGUF file, or a configuration with fresh weights."""
+"""What a run starts from: a hub id, a folder, a GGUF file, a T5 in ONNX files, or fresh weights of a size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rewriter.conditional.chat_form import ChatForm
 from rewriter.conditional.copying import set_copy_circuit
 from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
+from rewriter.conditional.onnx_base import from_onnx, is_onnx_t5
 from rewriter.conditional.vocabulary import END, PAD, train_vocabulary
 from rewriter.errors import RecipeError
+from rewriter.tokenizer_file import TOKENIZER
 from text.extras import need_extra
 
 if TYPE_CHECKING:
@@ -146,6 +148,8 @@ def pretrained(base: str, architecture: Architecture, dtype: str = "float32") ->
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
+    if architecture == "seq2seq" and is_onnx_t5(folder := Path(base).expanduser()):
+        return from_onnx(folder)
     kind: Any = AutoModelForSeq2SeqLM if architecture == "seq2seq" else AutoModelForCausalLM
     location = _location(base)
     if "gguf_file" in location:
@@ -189,8 +193,11 @@ def _with_lora(model: Any, lora: LoraPart, form: Form) -> Any:
 
 def _wrapped_tokenizer(base: str) -> Any:
     """The base's own, as transformers has it. Raises RecipeError where it is not fast or cannot be opened."""
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+    if is_onnx_t5(folder := Path(base).expanduser()):
+        given: Any = {"tokenizer_file": str(folder / TOKENIZER), "eos_token": "</s>", "pad_token": "<pad>"}
+        return PreTrainedTokenizerFast(**given)  # type: ignore[no-untyped-call]
     try:
         wrapped = AutoTokenizer.from_pretrained(**_location(base))
     except Exception as error:  # the hub's client, safetensors and transformers each raise their own

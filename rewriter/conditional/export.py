@@ -74,13 +74,16 @@ def _converter() -> Any:
     from ctranslate2.converters.transformers import TransformersConverter
 
     class Converter(TransformersConverter):  # type: ignore[misc]
-        """Reads float32 and tells the converter where transformers 5 keeps the base of the rotary positions."""
+        """Reads float32, and tells the converter what transformers 5 calls otherwise: the base of the rotary positions,
+        and whether a T5 scales what comes out of its decoder."""
 
         def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
             model = model_class.from_pretrained(model_name_or_path, **{**kwargs, "dtype": torch.float32})
             rotary = getattr(model.config, "rope_parameters", None)
             if isinstance(rotary, dict) and "rope_theta" in rotary and not hasattr(model.config, "rope_theta"):
                 model.config.rope_theta = rotary["rope_theta"]
+            if (scales := getattr(model.config, "scale_decoder_outputs", None)) is not None:
+                model.config.tie_word_embeddings = scales
             return model
 
     return Converter

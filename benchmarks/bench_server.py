@@ -228,7 +228,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home, process(sys.executable, "-P", __file__, "--fake", str(port)):
         environment = {
             "ANAPHORA_HOME": home,
-            "ANAPHORA_INDEX__ENCODER": str(models / "all-minilm-l6-v2"),
+            "ANAPHORA_INDEX__ENCODER": str(models / "bge-small-en-v1.5"),
             "ANAPHORA_RETRIEVAL__RERANKER": str(models / "ms-marco-minilm-l12"),
             "ANAPHORA_RETRIEVAL__RERANK": "auto" if options.rerank else "never",
             "ANAPHORA_SERVER__CONCURRENT_TURNS": str(options.streams),

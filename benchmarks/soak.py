@@ -236,7 +236,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home, fake:
         environment = {
             "ANAPHORA_HOME": home,
-            "ANAPHORA_INDEX__ENCODER": str(models / "all-minilm-l6-v2"),
+            "ANAPHORA_INDEX__ENCODER": str(models / "bge-small-en-v1.5"),
             "ANAPHORA_RETRIEVAL__RERANK": "never",
             "ANAPHORA_SERVER__CONCURRENT_TURNS": str(options.readers),
             "OMP_NUM_THREADS": "1",

@@ -46,7 +46,7 @@ class CachedEncoder(_Remembered):
     def __init__(self, encoder: Encoder, path: Path) -> None:
         super().__init__(path, encoder.name, encoder.dimension)
         self.name, self.dimension, self.max_tokens = encoder.name, encoder.dimension, encoder.max_tokens
-        self.count_tokens = encoder.count_tokens
+        self.count_tokens, self.prompt = encoder.count_tokens, encoder.prompt
         self._encoder = encoder
         self.encoded = 0
         """Texts that had to be encoded, and were not known."""

@@ -214,7 +214,11 @@ def evaluate_set(
             for system in fitting
         }
         bench.encoder.prepare(
-            (text for system in fitting for text in _encoded(searches[system], system, questions, rewrites)),
+            (
+                bench.encoder.prompt + text
+                for system in fitting
+                for text in _encoded(searches[system], system, questions, rewrites)
+            ),
             lambda done, total: bench.progress(f"{chosen.name}: encoding", done, total),
         )
         rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -25,10 +25,10 @@ from text.hub import unreachable
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
 ONNX_FILE = "model_int8.onnx"
-BATCH = 16
-# What may share a batch: so much longer than its shortest text, and what a pass costs by itself, in tokens.
-_UNLIKE, _RUN = 1.25, 12
 DEFAULT_WINDOW = 256
+CENTRE = "centre.json"
+QUERY = "query"
+"""The name that sentence-transformers gives to the prompt of queries."""
 CACHED_QUERIES = 2048
 
 
@@ -47,6 +47,10 @@ class Encoder(Protocol):
     def max_tokens(self) -> int:
         """Window of the model in tokens, special tokens counted; longer texts are cut."""
 
+    @property
+    def prompt(self) -> str:
+        """What the model was trained to read before a query, and not before a passage; empty for most."""
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts."""
 
@@ -55,14 +59,24 @@ class Encoder(Protocol):
 
 
 class OnnxEncoder:
-    """A sentence-transformers model (mean pooling, normalised) exported to int8 ONNX."""
+    """A sentence-transformers model (pooling by mean or first token, normalised) exported to int8 ONNX.
+
+    The vectors of some models all point much the same way, so that cosines of unlike texts are high. What a file
+    `centre.json` says of that direction, `{"centre": [...]}`, is taken off (Mu and Viswanath 2018, "All-but-the-Top").
+    """
 
     def __init__(self, folder: Path) -> None:
         weights = folder / ONNX_FILE
-        self.max_tokens = _window(folder)
+        self.max_tokens = int(_said(folder / "sentence_bert_config.json", "max_seq_length", DEFAULT_WINDOW))
+        pooling = folder / "1_Pooling" / "config.json"
+        # As sentence-transformers writes it now, and wrote it before.
+        self._first = _said(pooling, "pooling_mode", "") == "cls" or bool(_said(pooling, "pooling_mode_cls_token", 0))
+        self._centre = np.array(_said(folder / CENTRE, "centre", 0.0), dtype=np.float32)
+        prompts = _said(folder / "config_sentence_transformers.json", "prompts", {})
+        self.prompt = str(prompts.get(QUERY, ""))
         self._model = OnnxModel(weights, folder / "tokenizer.json", self.max_tokens)
-        fingerprint = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
-        self.name = f"{folder.resolve().name}:int8:{fingerprint}"
+        fingerprint = hashlib.sha256(weights.read_bytes() + self._centre.tobytes() * bool(self._centre.any()))
+        self.name = f"{folder.resolve().name}:int8:{fingerprint.hexdigest()[:8]}"
         self.dimension = int(self.encode(["dimension"]).shape[1])
         self._folder = folder
 
@@ -72,33 +86,18 @@ class OnnxEncoder:
     def encode(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        encodings = self._model.tokenize(texts)
-        order: list[int] = []
-        pooled: list[Vectors] = []
-        for batch in _alike([len(encoding.ids) for encoding in encodings]):
-            states, mask = self._model.run([encodings[position] for position in batch])
-            weights = mask[..., None].astype(np.float32)
-            pooled.append((states * weights).sum(axis=1) / weights.sum(axis=1))
-            order += batch
-        vectors = np.concatenate(pooled)
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        result = np.empty_like(vectors)
-        result[order] = vectors
-        return result
+        # One by one: nothing is padded, and int8 activations are scaled by the text alone, not by its neighbours.
+        states = (self._model.run(encoding)[0] for encoding in self._model.tokenize(texts))
+        pooled = np.stack([tokens[0] if self._first else tokens.mean(axis=0) for tokens in states])
+        return _unit(_unit(pooled) - self._centre)
 
     def count_tokens(self, text: str) -> int:
         return self._model.count_tokens(text)
 
 
-def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions in batches of like length, so that little is padded: one search has texts of five words and of 200."""
-    batch: list[int] = []
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) == BATCH or lengths[position] > _UNLIKE * lengths[batch[0]] + _RUN):
-            yield batch
-            batch = []
-        batch.append(position)
-    yield batch
+def _unit(vectors: Vectors) -> Vectors:
+    shortened: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return shortened
 
 
 class SentenceTransformerEncoder:
@@ -115,6 +114,7 @@ class SentenceTransformerEncoder:
         folder = Path(path_or_id)
         self.dimension = int(self._model.get_embedding_dimension() or 0)
         self.max_tokens = int(self._model.max_seq_length or DEFAULT_WINDOW)
+        self.prompt = str(self._model.prompts.get(QUERY, ""))
         self.name = f"{folder.resolve().name if folder.is_dir() else path_or_id}:{self._fingerprint()}"
         self._lock = threading.Lock()
         self._named = path_or_id
@@ -166,7 +166,8 @@ class CachedQueries:
                 self._vectors.move_to_end(text)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
-            known.update(zip(missing, self._encoder.encode(missing), strict=True))
+            prompt = self._encoder.prompt
+            known.update(zip(missing, self._encoder.encode([prompt + text for text in missing]), strict=True))
             with self._lock:
                 self._vectors.update((text, known[text]) for text in missing)
                 while len(self._vectors) > self._size:
@@ -207,11 +208,11 @@ def not_loaded(kind: str, path_or_id: str, local_only: str | None, error: Except
     )
 
 
-def _window(folder: Path) -> int:
-    config = folder / "sentence_bert_config.json"
+def _said(config: Path, key: str, default: Any) -> Any:
+    """What a file of the model's folder says; `default` where there is none, or it is silent."""
     if not config.is_file():
-        return DEFAULT_WINDOW
+        return default
     try:
-        return int(json.loads(config.read_text("utf-8"))["max_seq_length"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelUnavailable(f"{config} does not say max_seq_length ({error}): fetch the model again") from error
+        return json.loads(config.read_text("utf-8")).get(key, default)
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelUnavailable(f"{config} cannot be read ({error}): fetch the model again") from error

@@ -35,7 +35,8 @@ class Generation:
         if (manifest.encoder, manifest.dimension) != (encoder.name, encoder.dimension):
             raise CollectionMismatch(
                 f"{version.folder} was indexed with the embedding model {manifest.encoder!r}, and {encoder.name!r} "
-                "was asked for: index again with this model, or go back to that one"
+                "was asked for: index again with this model (the workbench has a button), or name that one as "
+                "`index.encoder`"
             )
         if manifest.store != store:
             raise CollectionMismatch(

@@ -71,15 +71,10 @@ class OnnxModel:
         """Texts (or pairs of texts) as tokens, truncated to the window, not padded."""
         return list(self._tokenizer.encode_batch(list(texts)))
 
-    def run(self, batch: Sequence[Encoding]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        """The model's first output and the attention mask `(batch, longest)`, padded on the right with zeros."""
-        longest = max(len(encoding.ids) for encoding in batch)
-        ids, mask, types = (np.zeros((len(batch), longest), dtype=np.int64) for _ in range(3))
-        for row, encoding in enumerate(batch):
-            length = len(encoding.ids)
-            ids[row, :length] = encoding.ids
-            mask[row, :length] = encoding.attention_mask
-            types[row, :length] = encoding.type_ids
-        feed: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        output = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
-        return np.asarray(output, dtype=np.float32), mask
+    def run(self, encoding: Encoding) -> npt.NDArray[np.float32]:
+        """The model's first output for one text or pair, `(1, …)`."""
+        feed: dict[str, Any] = {
+            "input_ids": encoding.ids, "attention_mask": encoding.attention_mask, "token_type_ids": encoding.type_ids,
+        }  # fmt: skip
+        inputs = {name: np.array([feed[name]], dtype=np.int64) for name in self._inputs}
+        return np.asarray(self._session.run(None, inputs)[0], dtype=np.float32)

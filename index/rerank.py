@@ -157,7 +157,7 @@ class _OnnxScorer:
     def score(self, question: str, passages: Sequence[str]) -> Scores:
         # One by one: nothing is padded, and int8 activations are scaled by the pair alone, not by its neighbours.
         pairs = self._model.tokenize([(question, passage) for passage in passages])
-        return np.array([self._model.run([pair])[0][0, 0] for pair in pairs], dtype=np.float32)
+        return np.array([self._model.run(pair)[0, 0] for pair in pairs], dtype=np.float32)
 
 
 class _SentenceTransformersScorer:

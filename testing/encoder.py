@@ -23,6 +23,7 @@ class WordEncoder:
     name: str = "words"
     dimension: int = 64
     max_tokens: int = 256
+    prompt: str = ""
     encoded: list[str] = field(default_factory=list)
     calls: int = 0
 

@@ -25,7 +25,7 @@ pytest_plugins = ["tests.databases", "tests.door", "tests.parallel", "tests.serv
 
 Declare = Callable[..., Path]
 
-MODELS = ("all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
+MODELS = ("bge-small-en-v1.5", "all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Read at import, before the environment is cleaned for the first test.
 TEST_HOME = Path(os.environ.get("ANAPHORA_TEST_HOME") or REPOSITORY / ".home").resolve()
@@ -72,7 +72,7 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Declare:
 
 @pytest.fixture(scope="session")
 def model_home() -> Path:
-    """A home folder whose `models/` holds the encoder, the reranker and SmolLM2; only to be read."""
+    """A home folder whose `models/` holds the encoders, the reranker and SmolLM2; only to be read."""
     from server.registry import fetch
 
     for name in MODELS:
@@ -82,11 +82,11 @@ def model_home() -> Path:
 
 @pytest.fixture(scope="session")
 def encoder(model_home: Path) -> Encoder:
-    """all-MiniLM-L6-v2 as int8 ONNX: 384 dimensions, no torch."""
+    """The default one as int8 ONNX: 384 dimensions, no torch."""
     from index.encoders import load_encoder
     from server.registry import resolve
 
-    return load_encoder(resolve("all-minilm-l6-v2", model_home))
+    return load_encoder(resolve("bge-small-en-v1.5", model_home))
 
 
 @pytest.fixture(scope="session")

@@ -135,7 +135,7 @@ def make_settings(home: Path, model_home: Path, model: str, **groups: dict[str, 
 
     models = model_home / "models"
     values: dict[str, Any] = {
-        "index": {"encoder": str(models / "all-minilm-l6-v2")},
+        "index": {"encoder": str(models / "bge-small-en-v1.5")},
         "retrieval": {"rerank": "never"},
         "llm": {"model": model},
     }

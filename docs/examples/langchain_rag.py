@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--agent", action="store_true")
     args = parser.parse_args()
     home = args.home.expanduser()
-    encoder = load_encoder(str(home / "models" / "all-minilm-l6-v2"))
+    encoder = load_encoder(str(home / "models" / "bge-small-en-v1.5"))
     retriever = HybridRetriever(collection=Collection.open(home / "collections", args.collection, encoder), k=4)
     model = init_chat_model(os.environ["CHAT_MODEL"])
     print(ask_agent(retriever, model, args.question) if args.agent else chain(retriever, model).invoke(args.question))

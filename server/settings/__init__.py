@@ -72,7 +72,7 @@ class IndexSettings(SettingsGroup):
     """How documents become passages, vectors and word lists."""
 
     encoder: str = Field(
-        "all-minilm-l6-v2",
+        "bge-small-en-v1.5",
         description="Registered name, sentence-transformers hub id, or folder of the embedding model.",
     )
     languages: tuple[Annotated[str, Field(pattern="^[a-z]{2,3}$")], ...] = Field(

@@ -31,15 +31,15 @@ def _leg(lexical: float, dense: float, description: str) -> LegWeights:
 class LegsSettings(SettingsGroup):
     """How much each query of a follow-up weighs; the measurements are in `docs/retrieval.md`."""
 
-    typed: LegWeights = _leg(2, 3, "The question as typed.")
+    typed: LegWeights = _leg(4, 4, "The question as typed.")
     rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where it wrote one.")
-    expanded: LegWeights = _leg(2, 0.5, "The question with the words the rewriter added, or kept as it is.")
-    users: LegWeights = _leg(0, 0.25, "The last user turns before the question, and the question.")
+    expanded: LegWeights = _leg(2, 1.5, "The question with the words the rewriter added, or kept as it is.")
+    users: LegWeights = _leg(0, 0.5, "The last user turns before the question, and the question.")
     exchange: LegWeights = _leg(2, 0.25, "The previous question, its answer, and the question.")
     opening: LegWeights = _leg(1, 0.5, "The question the conversation began with, and the question.")
     conversation: LegWeights = _leg(1, 1, "Everything said so far, the question and the newest first.")
     subject: float = Field(
-        2.0, ge=0, description="How much passages of the document that the conversation is about are favoured."
+        3.0, ge=0, description="How much passages of the document that the conversation is about are favoured."
     )
     subject_leaning: float = Field(
         4.5, ge=-10, le=10, description="How that follows the belief that the question needs its history, as `leaning`."

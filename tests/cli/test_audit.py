@@ -109,18 +109,18 @@ def test_what_takes_texts_out_of_a_home_or_into_it_is_noted(
     monkeypatch.setenv("LOGNAME", "ann")
     before = len(rows())
     run("index", str(documents), "-c", "other")
-    run("feedback", "export", str(tmp_path / "review.jsonl"))
+    run("feedback", "reviewed", str(tmp_path / "review.jsonl"), code=ExitCode.BAD_INPUT)  # there is nothing yet
     run("backup", str(tmp_path / "b.tar"))
     run("collections", "delete", "other", "--yes")
     assert [(row["action"], row["about"], row["origin"]) for row in rows()[before:-1]] == [
         ("collection.index", "other", "terminal of ann"),
-        ("feedback.export", "", "terminal of ann"),
+        ("review.export", "", "terminal of ann"),
         ("home.backup", "", "terminal of ann"),
         ("collection.delete", "other", "terminal of ann"),
     ]
     run("restore", str(tmp_path / "b.tar"), "--yes")
     # The log is the one of then, and says so.
-    assert [row["action"] for row in rows()[before:-1]] == ["collection.index", "feedback.export", "home.restore"]
+    assert [row["action"] for row in rows()[before:-1]] == ["collection.index", "review.export", "home.restore"]
     run("audit", "verify")
 
 

@@ -170,7 +170,7 @@ def test_a_server_whose_mapped_files_are_cut_short_lives_on(
 ) -> None:
     """A process of its own, since what it must not do is end."""
     home = Path(shutil.copytree(prepared("exact")[0], tmp_path / "home", symlinks=True))
-    encoder = str(model_home / "models" / "all-minilm-l6-v2")
+    encoder = str(model_home / "models" / "bge-small-en-v1.5")
     line, values = command(home, "serve", "--port", "0", "--model", "none", ANAPHORA_INDEX__ENCODER=encoder)
     folder = CollectionFolder(home / "collections", "docs")
     newest = folder.versions / folder.named()
@@ -274,7 +274,7 @@ def test_doctor_names_damaged_models_and_rewriters(
     monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
     monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
-    shutil.copytree(model_home / "models" / "all-minilm-l6-v2", tmp_path / "models" / "all-minilm-l6-v2")
+    shutil.copytree(model_home / "models" / "bge-small-en-v1.5", tmp_path / "models" / "bge-small-en-v1.5")
     packaged = packaged_folder()
     assert packaged is not None
     shutil.copytree(packaged, tmp_path / "rewriters" / "mine")
@@ -285,6 +285,6 @@ def test_doctor_names_damaged_models_and_rewriters(
     flip(next((tmp_path / "models").rglob("*.onnx")))
     flip(tmp_path / "rewriters" / "mine" / "model.onnx")
     told = anaphora("doctor").stdout
-    assert "all-minilm-l6-v2 is damaged" in told
-    assert "anaphora models fetch all-minilm-l6-v2" in told
+    assert "bge-small-en-v1.5 is damaged" in told
+    assert "anaphora models fetch bge-small-en-v1.5" in told
     assert "✗ rewriter" in told

@@ -51,7 +51,7 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
     (tmp_path / "sitecustomize.py").write_text(
         f"import sys\nsys.modules.update(dict.fromkeys({left_out()!r}))\n", "utf-8"
     )
-    encoder = str(model_home / "models" / "all-minilm-l6-v2")
+    encoder = str(model_home / "models" / "bge-small-en-v1.5")
     arguments = ("serve", "--docs", str(docs), "--port", "0", "--model", "none")
     line, values = command(home, *arguments, ANAPHORA_INDEX__ENCODER=encoder, PYTHONPATH=str(tmp_path))
     process = subprocess.Popen(line, env=values, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -97,11 +97,12 @@ def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
     from server.registry import resolve
 
     assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:legs").exit_code == 0
-    plain = load_encoder(resolve("all-minilm-l6-v2", home))
+    plain = load_encoder(resolve("bge-small-en-v1.5", home))
     with CachedEncoder(plain, home / "eval" / "embeddings.sqlite") as encoder:
-        vectors = encoder.encode(["and the form?", "How long is parental leave?"])
+        queries = [f"{plain.prompt}{text}" for text in ("and the form?", "How long is parental leave?")]
+        vectors = encoder.encode(queries)
         assert encoder.encoded == 0
-        assert vectors == pytest.approx(plain.encode(["and the form?", "How long is parental leave?"]), abs=1e-2)
+        assert vectors == pytest.approx(plain.encode(queries), abs=1e-2)
         encoder.encode(["something new"])
         assert encoder.encoded == 1
 
@@ -204,7 +205,7 @@ def test_a_run_goes_on_with_the_sets_that_are_missing_and_shows_what_gap_is_clos
     result = retrieval(tmp_path, *words)
     assert result.exit_code == 0, result.output
     desk, gate = ("product-desk", "product-gate")
-    assert measured[:3] == [(desk, "", 3), (gate, "", 3), (desk, "before", 0.001)]
+    assert measured[:3] == [(desk, "", 4), (gate, "", 4), (desk, "before", 0.001)]
     assert measured[3:] == [(desk, "before", 0.001), (gate, "before", 0.001)], "what was measured is not again"
     found = {(m.set, m.system, m.part, m.measure): m.mean for m in runs.read_run(home / "eval/runs/one").metrics}
     head, _, *rows = table.read_text("utf-8").split("\n\n")[1].splitlines()

@@ -31,10 +31,11 @@ TEXTS = [
 ]
 
 
-def test_vectors_are_those_of_sentence_transformers(encoder: Encoder, model_home: Path) -> None:
+def test_vectors_are_those_of_sentence_transformers(model_home: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(model_home / "models" / "all-minilm-l6-v2"), device="cpu")
+    folder = model_home / "models" / "all-minilm-l6-v2"
+    model, encoder = SentenceTransformer(str(folder), device="cpu"), load_encoder(str(folder))
     expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     found = encoder.encode(TEXTS)
     assert found.dtype == np.float32
@@ -44,12 +45,47 @@ def test_vectors_are_those_of_sentence_transformers(encoder: Encoder, model_home
     assert encoder.max_tokens == model.max_seq_length
 
 
+def test_pooling_and_the_prompt_of_queries_are_what_the_folder_says(model_home: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer, models
+
+    plain = model_home / "models" / "all-minilm-l6-v2"
+    transformer = models.Transformer(str(plain))
+    first = models.Pooling(transformer.get_embedding_dimension(), pooling_mode="cls")
+    model = SentenceTransformer(modules=[transformer, first], device="cpu", prompts={"query": "Find: "})
+    model.save(str(tmp_path / "first"))
+    shutil.copy(plain / "model_int8.onnx", tmp_path / "first")
+    encoder = load_encoder(str(tmp_path / "first"))
+    expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
+    assert (encoder.encode(TEXTS) * expected).sum(axis=1).min() >= 0.98
+    asked = model.encode(["by fax?"], prompt_name="query", normalize_embeddings=True, show_progress_bar=False)
+    found = CachedQueries(encoder).encode(["by fax?"])
+    assert float((found * asked).sum()) >= 0.98
+    assert float((encoder.encode(["by fax?"]) * asked).sum()) < 0.98
+
+
+def test_a_common_direction_is_taken_off(model_home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "bge"
+    shutil.copytree(model_home / "models" / "bge-small-en-v1.5", folder)
+    centred = load_encoder(str(folder))
+    centre = np.array(json.loads((folder / "centre.json").read_text())["centre"], dtype=np.float32)
+    (folder / "centre.json").unlink()
+    plain = load_encoder(str(folder))
+    expected = plain.encode(TEXTS) - centre
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert np.allclose(centred.encode(TEXTS), expected, atol=1e-5)
+    assert centred.name != plain.name
+    unlike = ["The valve is opened by hand.", "Release notes of version 2"]
+    assert (
+        float(np.prod(plain.encode(unlike), axis=0).sum()) > 0.4 > float(np.prod(centred.encode(unlike), axis=0).sum())
+    )
+
+
 def test_order_and_company_do_not_change_a_vector(encoder: Encoder) -> None:
     together = encoder.encode(TEXTS)
     backwards = encoder.encode(TEXTS[::-1])[::-1]
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
-    assert (together * backwards).sum(axis=1).min() > 0.999
-    assert (together * alone).sum(axis=1).min() > 0.999
+    assert np.array_equal(together, backwards)
+    assert np.array_equal(together, alone)
 
 
 def test_no_texts_give_no_vectors(encoder: Encoder) -> None:

@@ -1,19 +1,15 @@
 """The searching half of a turn: rewrite, legs, fused search, rerank.
 
 The same code, with the same time limits, serves a chat turn, `/v1/search` and the batch commands, so that what is
-measured is what is served. What becomes of the hits is the caller's business.
-
-A follow-up is searched in several forms at once, its legs, since none is right everywhere: alone it may say nothing,
-with its history it may drag the last topic along. Fusing many forms settles most of that, and the typed question's
-own clarity settles more. The weights were chosen by measurement (`docs/retrieval.md`).
+measured is what is served. What becomes of the hits is the caller's business, and what a follow-up is searched by that
+of `server.turn.legs`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +18,9 @@ from index.documents import Document
 from index.query import Hit, Passage, Query, Where
 from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
-from server.settings import LegsSettings, LegWeights, Settings
+from server.settings import Settings
 from server.turn.events import Leg, RewriteEvent
+from server.turn.legs import Legs, build_legs, words
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, in_thread, within
 from text.asking import QuestionContext
 from text.recorder import recorded
@@ -34,90 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HISTORY_CHARS = 8000
-"""Longest history of the `conversation` leg, in characters, the newest kept."""
 READING_SECONDS = BLOCKING_SECONDS / 3
 """Longest wait for a cross-encoder that does not keep to its time; a turn asks it twice at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Legs:
-    """The queries of one search, and the stand-alone question a cross-encoder may rank by.
-
-    `rerank_question` is None where no stand-alone question is known: then reranking would do harm.
-    """
-
-    queries: tuple[Query, ...]
-    rerank_question: str | None
-
-    @property
-    def shown(self) -> tuple[Query, ...]:
-        """The queries that look for passages, and not only for the document that is spoken of."""
-        return tuple(query for query in self.queries if not query.documents)
-
-
-def build_legs(conversation: Conversation, question: str, rewrite: Rewrite, weights: LegsSettings) -> Legs:
-    """The typed question always; its history and its rewritten form where there are any.
-
-    The first question of a conversation stands alone, and so does one that the rewriter kept and is
-    sure of. Weights follow the rewriter's belief that the question needs its history, where it has one; else a
-    rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank. A sentence that was
-    written from words that were found is for people and for the model that answers; what is searched, and read again by
-    a cross-encoder that reads conversations, are the words, since they err less.
-    """
-    if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
-        return Legs((Query(question, "typed"),), question)
-    belief = rewrite.needs_history
-    queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
-    standalone: str | None = None
-    if rewrite.expansion or rewrite.decision == "expand" or (rewrite.decision == "keep" and belief is not None):
-        standalone = rewrite.text
-        words = _joined(question, _words(rewrite)) if rewrite.decision == "rewrite" else rewrite.text
-        queries.append(_query("expanded", words, weights.expanded, belief))
-    elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
-        standalone = rewrite.text
-        share = 1.0 if rewrite.confidence is None else rewrite.confidence
-        queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
-        for n, text in enumerate(rewrite.alternatives, start=2):
-            queries.append(_query(f"rewritten {n}", text, weights.rewritten, belief, share=share / n))
-    if conversation:
-        queries += _history(conversation, question, weights, belief)
-    return Legs(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
-
-
-def _words(rewrite: Rewrite) -> str:
-    return " ".join(term.text for term in rewrite.expansion)
-
-
-def _history(conversation: Conversation, question: str, weights: LegsSettings, belief: float | None) -> Iterator[Query]:
-    asked, answered = conversation.last_exchange()
-    users = [turn.text for turn in conversation.messages if turn.role == "user"]
-    newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
-    everything = _joined(question, newest_first[:HISTORY_CHARS])
-    yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, belief)
-    yield _query("exchange", _joined(question, asked, answered), weights.exchange, belief)
-    yield _query("opening", _joined(*users[:1], question), weights.opening, belief)
-    yield _query("conversation", everything, weights.conversation, belief)
-    if weights.subject > 0:
-        strength = weights.subject * _leaning(weights.subject_leaning, belief)
-        yield Query(_joined(asked, answered), "said", documents=strength)
-        yield Query(everything, "spoken of", documents=strength)
-
-
-def _joined(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
-
-
-def _query(
-    name: str, text: str, weights: LegWeights, belief: float | None, *, share: float = 1.0, clarity: float = 0.0
-) -> Query:
-    """A leg as it weighs at this belief that history is needed; without one, as at even odds."""
-    factor = share * _leaning(weights.leaning, belief)
-    return Query(text, name, lexical=factor * weights.lexical, dense=factor * weights.dense, clarity=clarity)
-
-
-def _leaning(leaning: float, belief: float | None) -> float:
-    return 1.0 if belief is None else math.exp(leaning * (belief - 0.5))
 
 
 EDITED = "edited"
@@ -237,7 +152,7 @@ class TurnSearch:
         legs = build_legs(conversation, question, rewrite, weights)
         context = QuestionContext()
         if rewrite.decision != "rewrite" or rewrite.expansion:
-            context = QuestionContext(_words(rewrite), *conversation.last_exchange())
+            context = QuestionContext(words(rewrite), *conversation.last_exchange())
         return SearchPlan(question, rewrite, rewrite.decision, legs, name, context=context)
 
     async def planned(

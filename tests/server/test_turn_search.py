@@ -2,7 +2,8 @@ from rewriter.conversation import Conversation, Message
 from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite, Term
 from server.settings import LegsSettings, LegWeights, Settings
-from server.turn.search import HISTORY_CHARS, TurnSearch, build_legs
+from server.turn.legs import HISTORY_CHARS, build_legs
+from server.turn.search import TurnSearch
 from text.asking import QuestionContext
 
 TALK = Conversation(

@@ -90,7 +90,7 @@ class RememberingEncoder:
 
     def __init__(self, encoder: Encoder) -> None:
         self.name, self.dimension, self.max_tokens = encoder.name, encoder.dimension, encoder.max_tokens
-        self.count_tokens = encoder.count_tokens
+        self.count_tokens, self.prompt = encoder.count_tokens, encoder.prompt
         self._encoder = encoder
         self._known: dict[str, Vectors] = {}
 

@@ -49,6 +49,7 @@ class JitterEncoder:
 
     name = "jitter"
     max_tokens = 512
+    prompt = ""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._real = np.concatenate([np.load(path) for path in paths])

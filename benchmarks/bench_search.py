@@ -59,6 +59,7 @@ class CachedEncoder:
     dimension: int
     max_tokens: int
     journal: VectorJournal
+    prompt: str = ""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         return np.stack([self.journal.get(embedding_key(text)) for text in texts])

@@ -11,7 +11,7 @@ import pytest
 from rewriter.conditional.bases import open_tokenizer, pretrained
 from rewriter.conditional.form import SPECIAL_TOKENS
 from rewriter.conditional.model_part import ConditionalModelPart
-from rewriter.conditional.vocabulary import train_vocabulary
+from rewriter.conditional.vocabulary import END, train_vocabulary
 from rewriter.errors import RecipeError
 
 torch = pytest.importorskip("torch")
@@ -86,3 +86,31 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
     (folder / "decoder.onnx").write_bytes(b"nothing")
     with pytest.raises(RecipeError, match="no T5"):
         pretrained(str(folder), "seq2seq")
+
+
+def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Path) -> None:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    from rewriter.conditional.ct2 import Ct2Engine
+    from rewriter.conditional.export import export as to_ct2
+    from rewriter.conditional.export import save_weights
+    from rewriter.conditional.folder import EXPORT, WEIGHTS
+    from rewriter.conditional.form import Form, Lengths
+    from rewriter.conditional.plain_torch import TorchEngine
+
+    torch.manual_seed(4)
+    tokenizer = train_vocabulary(["a few words of text, to have a vocabulary at all"] * 3, 300, 1)
+    config: Any = T5Config(
+        vocab_size=320, d_model=64, d_kv=16, d_ff=48, num_layers=1, num_decoder_layers=1, num_heads=4,
+        feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0,
+    )  # fmt: skip
+    model = T5ForConditionalGeneration(config).eval()
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+    form = Form(tokenizer, "seq2seq", Lengths(), end=END)
+    save_weights(tmp_path, model, form)
+    to_ct2(tmp_path)
+    sources = [[*tokenizer.encode(text).ids, form.end] for text in ("a few words", "text to have at all")]
+    wanted = [one.difference for one in TorchEngine.open(tmp_path / WEIGHTS, form, "cpu").decide(sources, 0, bool)]
+    found = [one.difference for one in Ct2Engine(tmp_path / EXPORT / "int8", form).decide(sources, 0, bool)]
+    assert found == pytest.approx(wanted, rel=0.2, abs=0.5)
+    assert max(map(abs, wanted)) > 4, "an eighth of it would pass for it otherwise"

@@ -213,6 +213,6 @@ def _said(config: Path, key: str, default: Any) -> Any:
     if not config.is_file():
         return default
     try:
-        return json.loads(config.read_text("utf-8")).get(key, default)
+        return json.loads(config.read_text("utf-8")).get(key) or default
     except (OSError, ValueError, AttributeError) as error:
         raise ModelUnavailable(f"{config} cannot be read ({error}): fetch the model again") from error

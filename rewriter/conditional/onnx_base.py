@@ -62,12 +62,14 @@ def from_onnx(folder: Path) -> T5ForConditionalGeneration:
 
 
 def _named(part: str, name: str) -> str:
-    """The parameter's name in transformers, whatever the exported module was called."""
+    """The parameter's name in transformers, whatever the exported module was called; ValueError for no T5's."""
     pieces = name.split(".")
     if shared := {"shared", "lm_head"} & set(pieces):
         return f"{shared.pop()}.weight"
-    at = next(n for n, piece in enumerate(pieces) if piece in ("block", "final_layer_norm", "embed_tokens"))
-    return ".".join([part, *pieces[at:]])
+    for at, piece in enumerate(pieces):
+        if piece in ("block", "final_layer_norm", "embed_tokens"):
+            return ".".join([part, *pieces[at:]])
+    raise ValueError(f"no T5 has a parameter {name!r}")
 
 
 def _blocks(weights: dict[str, Any], part: str) -> int:

@@ -54,6 +54,7 @@ def test_pooling_and_the_prompt_of_queries_are_what_the_folder_says(model_home: 
     model = SentenceTransformer(modules=[transformer, first], device="cpu", prompts={"query": "Find: "})
     model.save(str(tmp_path / "first"))
     shutil.copy(plain / "model_int8.onnx", tmp_path / "first")
+    (tmp_path / "first" / "sentence_bert_config.json").write_text('{"max_seq_length": null}')
     encoder = load_encoder(str(tmp_path / "first"))
     expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     assert (encoder.encode(TEXTS) * expected).sum(axis=1).min() >= 0.98

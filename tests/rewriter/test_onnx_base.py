@@ -88,6 +88,13 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
         pretrained(str(folder), "seq2seq")
 
 
+def test_two_onnx_files_of_something_else_are_no_t5(model_home: Path, tmp_path: Path) -> None:
+    for name in ("encoder.onnx", "decoder.onnx"):
+        (tmp_path / name).symlink_to(model_home / "models" / "bge-small-en-v1.5" / "model_int8.onnx")
+    with pytest.raises(RecipeError, match="holds no T5 in int8 ONNX files"):
+        pretrained(str(tmp_path), "seq2seq")
+
+
 def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Path) -> None:
     from transformers import T5Config, T5ForConditionalGeneration
 

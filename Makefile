@@ -54,7 +54,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-describe: $(VENV)/.installed ## Write docs/configuration.md and docs/openapi.json from the code
+describe: $(VENV)/.installed ## Write docs/operate/configuration.md and docs/operate/openapi.json from the code
 	@$(BIN)/anaphora config docs
 	@$(BIN)/anaphora config openapi
 

@@ -45,7 +45,7 @@ def config(
 @app.command("docs")
 def write_docs(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/configuration.md"),
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/operate/configuration.md"),
 ) -> None:
     """Write the reference of every setting as Markdown."""
     from cli.shared.reference import markdown
@@ -58,7 +58,7 @@ def write_docs(
 @app.command("openapi")
 def write_openapi(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/openapi.json"),
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/operate/openapi.json"),
 ) -> None:
     """Write the description of the HTTP API as OpenAPI."""
     path.write_text(openapi_text(), encoding="utf-8")

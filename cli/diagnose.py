@@ -32,7 +32,9 @@ PATIENCE = 60.0
 
 def diagnose(
     context: typer.Context,
-    gold: Annotated[Path, typer.Argument(help="Questions with answers, one JSON object a line (docs/diagnose.md).")],
+    gold: Annotated[
+        Path, typer.Argument(help="Questions with answers, one JSON object a line (docs/operate/diagnose.md).")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the report; the same command goes on with it.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
     model: Answering = "",

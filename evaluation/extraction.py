@@ -127,7 +127,7 @@ def _scanned(path: Path, scan: Path) -> Path:
 def documents(data: Path) -> Mapping[Path, str]:
     """The PDFs of `data/scisumm` with their texts."""
     folder = data / "scisumm"
-    file = present(folder / "documents.jsonl", "The set scisumm", "docs/evaluation.md says what --data holds.")
+    file = present(folder / "documents.jsonl", "The set scisumm", "docs/lab/evaluation.md says what --data holds.")
     return {
         folder / "pdf" / f"{text(row, '_id', where)}.pdf": text(row, "text", where) for where, row in json_rows(file)
     }

@@ -12,7 +12,7 @@ about the page they are reading. If the passages near the top are of one documen
 deserve a better place: in a ranking of documents, every passage has its document's rank. Its weight falls with the
 square of how scattered the found passages are, so that a conversation that wanders is left alone.
 
-Both cost nothing beside the search; the measurements stand in `docs/retrieval.md`.
+Both cost nothing beside the search; the measurements stand in `docs/lab/retrieval.md`.
 """
 
 from __future__ import annotations

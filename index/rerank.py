@@ -245,7 +245,7 @@ def chances(scores: Sequence[float], weight: float = 1.0) -> npt.NDArray[np.floa
     `scores` are a cross-encoder's log-odds in the order of the list. A passage at rank r is right with odds that fall
     as 1 / r before it is read (Zipf), and what the model says of it is added as evidence: the logit is
     `weight * score - ln(r)`. Reciprocal ranks of both orders, which forget by how much one passage is better than the
-    next, find less (`docs/retrieval.md`).
+    next, find less (`docs/lab/retrieval.md`).
     """
     logits = weight * np.asarray(scores, dtype=np.float64) - np.log(np.arange(1, len(scores) + 1))
     return np.exp(-np.logaddexp(0.0, -logits))

@@ -1,7 +1,7 @@
 """A client of the HTTP API in one file: searching, asking (also as a stream), collections, documents.
 
 It needs httpx and nothing else of Anaphora, so it may be copied into another program. The whole API is described in
-`docs/openapi.json`.
+`docs/operate/openapi.json`.
 """
 
 from __future__ import annotations

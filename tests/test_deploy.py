@@ -174,7 +174,7 @@ def test_variables_that_are_set_are_settings(rendered: dict[str, Any]) -> None:
     told = {*objects["ConfigMap", "settings"]["data"], *objects["Secret", "secrets"]["stringData"]}
     for file in ("Dockerfile", "compose.yaml", "compose.gpu.yaml"):
         told |= set(re.findall(r"^ +(?:ENV )?(ANAPHORA_\w+)[=:]", (DEPLOY / file).read_text("utf-8"), re.MULTILINE))
-    described = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    described = (ROOT / "docs" / "operate" / "configuration.md").read_text("utf-8")
     known = {*re.findall(r"^- Environment: `(ANAPHORA_\w+)`", described, re.MULTILINE), "ANAPHORA_HOME"}
     assert told > {"ANAPHORA_HOME", "ANAPHORA_LLM__MODEL", "ANAPHORA_DATABASE__URL", "ANAPHORA_LLM__CACHE_SALT"}
     assert told <= known

@@ -18,7 +18,17 @@ from cli.shared.reference import leaves
 from server.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = sorted([*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "README.md"])
+PAGES = sorted(
+    [
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *(REPOSITORY / "plugins").glob("*/README.md"),
+        *(REPOSITORY / "papers").glob("*/README.md"),
+        REPOSITORY / "README.md",
+    ]
+)
+CLI, API, OPERATIONS, SECURITY = (
+    REPOSITORY / "docs" / "operate" / f"{name}.md" for name in ("cli", "api", "operations", "security")
+)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 
@@ -95,17 +105,17 @@ def test_a_wrong_command_would_be_seen() -> None:
     assert check(["synth", "docs", "--out", "d"]) == ""
     assert check(["synth", "docs", "--ot", "d"]) == "make has no --ot"
     assert check(["indx", "docs"]) == "anaphora has no command indx"
-    assert any(words[0] == "ask" for words in commands_in(REPOSITORY / "docs" / "cli.md"))
+    assert any(words[0] == "ask" for words in commands_in(CLI))
 
 
 def test_every_command_is_described() -> None:
-    described = set(re.findall(r"^## anaphora (\w+)$", (REPOSITORY / "docs" / "cli.md").read_text("utf-8"), re.M))
+    described = set(re.findall(r"^## anaphora (\w+)$", CLI.read_text("utf-8"), re.M))
     command: Any = get_command(app)
     assert described == set(command.commands)
 
 
 def test_every_option_is_described() -> None:
-    text = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")
+    text = CLI.read_text("utf-8")
     program: Any = get_command(app)
     missing = [
         f"anaphora {name} {option.opts[0]}"
@@ -122,7 +132,7 @@ def _mentions(text: str, name: str, option: Any) -> bool:
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    text = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").partition("## Exit codes")[2]
+    text = CLI.read_text("utf-8").partition("## Exit codes")[2]
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == [code.value for code in ExitCode]
 
 
@@ -142,14 +152,14 @@ def test_every_endpoint_is_described(tmp_path: Path) -> None:
         runner.close()
         database.close()
     served = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
-    table = (REPOSITORY / "docs" / "api.md").read_text("utf-8").partition("## Endpoints")[2].partition("\n## ")[0]
+    table = API.read_text("utf-8").partition("## Endpoints")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([A-Z]+ \S+)` \|", table, re.MULTILINE)) == served
 
 
 def test_metrics_are_described() -> None:
     from server.metrics import Metrics
 
-    text = (REPOSITORY / "docs" / "operations.md").read_text("utf-8")
+    text = OPERATIONS.read_text("utf-8")
     # A Counter's series end in _total.
     names = {
         f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in Metrics().registry.collect()
@@ -173,8 +183,6 @@ def test_every_act_in_the_audit_log_is_described() -> None:
                 called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
                 if called in ("note", "_once", "_note_read", "account", "entry", "write_down", "wrong", "AuditEntry"):
                     written |= {value for one in node.args if isinstance(value := getattr(one, "value", None), str)}
-    text = (
-        (REPOSITORY / "docs" / "security.md").read_text("utf-8").partition("## Who did what?")[2].partition("\n## ")[0]
-    )
+    text = SECURITY.read_text("utf-8").partition("## Who did what?")[2].partition("\n## ")[0]
     acts = {act for line in text.splitlines() if line.startswith("| `") for act in re.findall(r"`(\w+\.\w+)`", line)}
     assert acts == {act for act in written if re.fullmatch(r"[a-z]+\.[a-z]+", act)}

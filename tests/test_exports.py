@@ -41,7 +41,10 @@ EXPORTS = {
 }  # fmt: skip
 # The command is what is run of it: it has no names for programs, and loads what every command needs.
 COMMAND = {"app", "main"}
-FOR_PROGRAMS = [REPOSITORY / "docs" / "langchain.md", *sorted((REPOSITORY / "docs" / "examples").glob("*.py"))]
+FOR_PROGRAMS = [
+    REPOSITORY / "docs" / "operate" / "langchain.md",
+    *sorted((REPOSITORY / "docs" / "examples").glob("*.py")),
+]
 
 
 @pytest.mark.parametrize("room", EXPORTS)

@@ -1,6 +1,6 @@
 """What other installed distributions add to Anaphora, declared by them as entry points.
 
-Here they are found and loaded; what one must be is said by the room that asks (`docs/extending.md`). Nothing is
+Here they are found and loaded; what one must be is said by the room that asks (`docs/develop/extending.md`). Nothing is
 imported before it is asked for by name.
 """
 

@@ -15,7 +15,7 @@ from cli.shared.state import InputError, state_of
 
 def check(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="Dialogs, one JSON object a line (see docs/evaluation.md).")],
+    file: Annotated[Path, typer.Argument(help="Dialogs, one JSON object a line (see docs/lab/evaluation.md).")],
     docs: Annotated[Path | None, typer.Option(help="Folder of the pages that are quoted.")] = None,
     collection: Searched = "",
 ) -> None:
@@ -29,7 +29,7 @@ def check(
     from evaluation.sets.rows import present
 
     state = state_of(context)
-    present(file, "A file of dialogs", "docs/evaluation.md describes its lines.")
+    present(file, "A file of dialogs", "docs/lab/evaluation.md describes its lines.")
     with ExitStack() as stack:
         if docs is not None:
             if not docs.is_dir():

@@ -1,6 +1,6 @@
 """The error handler of the command line: every error becomes one line and an exit code here, and nowhere else.
 
-Exit codes are part of the interface; `docs/cli.md` lists them.
+Exit codes are part of the interface; `docs/operate/cli.md` lists them.
 """
 
 from __future__ import annotations

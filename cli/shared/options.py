@@ -18,7 +18,7 @@ Include = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
 ]
 LanguageModel = Annotated[str, typer.Option(help="The language model (llm.model).")]
-Queries = Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/cli.md).")]
+Queries = Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/operate/cli.md).")]
 Rewriting = Annotated[Literal["auto", "none", "prompted"] | None, typer.Option(help="The rewriter (rewriter.kind).")]
 Searched = Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")]
 Where = Annotated[
@@ -33,7 +33,7 @@ Answerable = Annotated[
     float, typer.Option(min=0.01, max=1, help="Share of the questions drawn that are marked answerable.")
 ]
 By = Annotated[GroupedBy | None, typer.Option(help="Also a table of the parts of every set.")]
-Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/evaluation.md).")]
+Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/lab/evaluation.md).")]
 Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
 FailUnder = Annotated[
     list[str] | None,

@@ -1,6 +1,6 @@
 """What the settings are, read off their classes: names, defaults, limits, and where each value came from.
 
-`anaphora config` shows it and `docs/configuration.md` is written from it. This module prints nothing.
+`anaphora config` shows it and `docs/operate/configuration.md` is written from it. This module prints nothing.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def default(setting: SettingRow) -> str:
 
 
 def markdown(kind: type[Settings]) -> str:
-    """The reference of every setting, as `docs/configuration.md` holds it."""
+    """The reference of every setting, as `docs/operate/configuration.md` holds it."""
     parts = [_HEAD]
     groups: dict[str, list[SettingRow]] = {}
     for setting in leaves(kind):

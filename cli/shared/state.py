@@ -98,7 +98,7 @@ class State:
                 lines.append(f"{'.'.join(path)} ({source_of(places, path)}): {meant}")
             raise SettingsError(
                 f"These settings cannot be used: {'; '.join(lines)}. "
-                "Correct them there; docs/configuration.md says what each may be."
+                "Correct them there; docs/operate/configuration.md says what each may be."
             ) from error
         except UnreadableSettingsFile as error:
             raise SettingsError(str(error)) from error

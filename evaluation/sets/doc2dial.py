@@ -14,11 +14,11 @@ from evaluation.sets.base import EvalSet, JudgedLevel, Question, Row
 from evaluation.sets.rows import conversation, json_rows, names, optional, present, text
 
 WHERE = (
-    "Doc2Dial 1.0.1 (CC BY 3.0) is published at https://doc2dial.github.io; docs/evaluation.md describes the files "
+    "Doc2Dial 1.0.1 (CC BY 3.0) is published at https://doc2dial.github.io; docs/lab/evaluation.md describes the files "
     "expected here, and `doc2dial-json` reads the published ones as they are."
 )
 PROPOSITIONS_WHERE = (
-    "`anaphora synth propositions` writes such a file for documents of yours; docs/evaluation.md describes it."
+    "`anaphora synth propositions` writes such a file for documents of yours; docs/lab/evaluation.md describes it."
 )
 
 

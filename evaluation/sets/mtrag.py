@@ -11,7 +11,7 @@ from evaluation.sets.base import EvalSet, JudgedLevel
 from evaluation.sets.rows import present
 
 WHERE = (
-    "MTRAG (Apache-2.0) is published at https://github.com/IBM/mt-rag-benchmark; docs/evaluation.md describes the "
+    "MTRAG (Apache-2.0) is published at https://github.com/IBM/mt-rag-benchmark; docs/lab/evaluation.md describes the "
     "files expected here."
 )
 

@@ -9,7 +9,7 @@ from evaluation.sets import dialogs
 from evaluation.sets.base import EvalSet
 from evaluation.sets.rows import present
 
-WHERE = "`docs/evaluation.md` describes the files: you can write such dialogs over pages of your own."
+WHERE = "`docs/lab/evaluation.md` describes the files: you can write such dialogs over pages of your own."
 
 
 def pages(data: Path, product: str, split: str = "dev") -> EvalSet:

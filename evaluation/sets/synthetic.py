@@ -9,7 +9,7 @@ from evaluation.sets.base import EvalSet, JudgedLevel
 from evaluation.sets.doc2dial import proposition_row
 from evaluation.sets.rows import json_rows, present
 
-WHERE = "`anaphora synth` writes such a folder from documents of yours; docs/evaluation.md describes its files."
+WHERE = "`anaphora synth` writes such a folder from documents of yours; docs/lab/evaluation.md describes its files."
 
 
 def shared(data: Path, split: str = "dev") -> EvalSet:

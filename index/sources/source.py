@@ -81,7 +81,9 @@ class Source(BaseModel):
             if parts.scheme not in ("http", "https") or not parts.hostname or not is_showable(address):
                 raise ValueError("it is no address that begins with https:// or http://")
             if "@" in parts.netloc:
-                raise ValueError("leave user and password out of the address: docs/sources.md says where they go")
+                raise ValueError(
+                    "leave user and password out of the address: docs/operate/sources.md says where they go"
+                )
         return self
 
     @property

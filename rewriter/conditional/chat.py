@@ -1,6 +1,6 @@
 """A chat model that learns to answer the rewriter's prompt: low-rank weights, to be served beside their base.
 
-vLLM serves them under a name of their own (docs/vllm.md), and the prompted rewriter asks for that name. A promoted run
+vLLM serves them under a name of their own (docs/operate/vllm.md), and the prompted rewriter asks for it. A promoted run
 is served by torch in the server's process.
 """
 

@@ -170,7 +170,7 @@ def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Rec
         if "model" not in given and "data" in given:
             raise RecipeError(
                 f"The recipe {path} is of the old form of the family terms: put its `data` under [[stage]] and what "
-                "describes the model under [model], as docs/rewriter-training.md shows."
+                "describes the model under [model], as docs/lab/rewriter-training.md shows."
             )
         return Recipe.model_validate(_merged(given, changes or {}))
     except tomllib.TOMLDecodeError as error:

@@ -178,7 +178,7 @@ def plans(home: Path, collections: Mapping[str, Iterable[Path]]) -> dict[str, Co
         CommandPlan(
             "diagnose",
             "Asks questions whose answers are known, and traces each failure to its stage.",
-            "There are no questions to ask: put files of them (docs/diagnose.md) into the folder gold of the home.",
+            "No questions found. Put files of them (docs/operate/diagnose.md) into the folder gold of the home.",
             ("diagnose",),
             "--out={folder}",
             (

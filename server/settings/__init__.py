@@ -2,7 +2,7 @@
 
 Sources, strongest first: flags, environment (`ANAPHORA_LLM__MODEL=none`), `anaphora.toml` in the
 working directory, `anaphora.toml` in the home folder, the defaults of the tables. The reference in
-`docs/configuration.md` is generated from their descriptions. The larger tables have modules of their own here.
+`docs/operate/configuration.md` is generated from their descriptions. The larger tables have modules of their own here.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class IndexSettings(SettingsGroup):
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
         "passages is also the fastest; `quantised` compares their signs first, for a million; `chroma` asks a Chroma "
         "server (extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other name is a store "
-        "that another package brings. Index again after changing it. The measurements are in `docs/benchmarks.md` and "
-        "`docs/scale.md`.",
+        "that another package brings. Index again after changing it. Measurements: `docs/lab/benchmarks.md` and "
+        "`docs/lab/scale.md`.",
     )
     store_url: str = Field(
         "",

@@ -29,7 +29,7 @@ def _leg(lexical: float, dense: float, description: str) -> LegWeights:
 
 
 class LegsSettings(SettingsGroup):
-    """How much each query of a follow-up weighs; the measurements are in `docs/retrieval.md`."""
+    """How much each query of a follow-up weighs; the measurements are in `docs/lab/retrieval.md`."""
 
     typed: LegWeights = _leg(4, 4, "The question as typed.")
     rewritten: LegWeights = _leg(3, 4, "The rewriter's stand-alone question, where it wrote one.")

@@ -2,7 +2,7 @@
 
 None is right everywhere: alone a follow-up may say nothing, with its history it may drag the last topic along. Fusing
 many forms settles most of that, and the typed question's own clarity settles more. The weights were chosen by
-measurement (`docs/retrieval.md`).
+measurement (`docs/lab/retrieval.md`).
 """
 
 from __future__ import annotations

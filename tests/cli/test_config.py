@@ -13,7 +13,7 @@ from cli.shared.error_handler import ExitCode
 from cli.shared.reference import leaves, markdown, show
 from server.settings import Settings
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "operate" / "configuration.md"
 
 
 @pytest.fixture(autouse=True)

@@ -72,4 +72,6 @@ def test_the_client_needs_httpx_alone() -> None:
 
 
 def test_the_description_of_the_api_in_the_repository_is_current() -> None:
-    assert (REPOSITORY / "docs" / "openapi.json").read_text("utf-8") == openapi_text(), "run `anaphora config openapi`"
+    assert (REPOSITORY / "docs" / "operate" / "openapi.json").read_text("utf-8") == openapi_text(), (
+        "run `anaphora config openapi`"
+    )

@@ -1,4 +1,4 @@
-"""The recipes of docs/agents.md: requests of other chat pages replayed, and the example programs against a server."""
+"""The recipes of docs/operate/agents.md: requests of other chat pages, and the example programs."""
 
 from __future__ import annotations
 

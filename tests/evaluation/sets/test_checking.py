@@ -35,7 +35,7 @@ def test_what_is_right_is_passed_over(tmp_path: Path, pages: Path) -> None:
 
 
 def test_the_example_of_the_documentation_is_right(tmp_path: Path, pages: Path) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "lab" / "evaluation.md").read_text("utf-8")
     example = next(block for block in text.split("```json\n")[1:] if block.startswith('{"dialog_id"')).partition("```")[
         0
     ]

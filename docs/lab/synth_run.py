@@ -1,4 +1,4 @@
-"""Writes `docs/synth-run.md` from the folder of a run: `python docs/synth_run.py DIR`.
+"""Writes `docs/lab/synth-run.md` from the folder of a run: `python docs/lab/synth_run.py DIR`.
 
 Numbers, tables and dialogs are the run's; only `REMARKS`, on their quality, are a person's who read them.
 """
@@ -13,7 +13,7 @@ HEAD = """# A run with the local model
 
 What [`anaphora synth`](synth.md) made of {documents} whole documents (20 pages of FastAPI's documentation, and 20 of
 US government agencies from Doc2Dial, short ones so that it took an hour) with the 1.5B model that answers on a laptop.
-This page is written by `docs/synth_run.py` from the run's files.
+This page is written by `docs/lab/synth_run.py` from the run's files.
 
 ## Quality
 

@@ -5,7 +5,7 @@ are never cut in the middle: one that does not fit the budget is left out and a 
 
 A small model on a processor reads some forty to ninety tokens a second, so what it need not read is time to the
 first token: it gets the best sentences. Where no model writes, sentences are quoted, and none at all where none
-matches the question well enough; the measurements behind the threshold are in `docs/citations.md`. How evidence is
+matches the question well enough; the measurements behind the threshold are in `docs/lab/citations.md`. How evidence is
 shown to a model is `server.turn.prompt`'s business.
 """
 
@@ -122,18 +122,18 @@ _LISTED = 0.9
 """An item's worth where what leads to its list matches."""
 
 MATCHES = 0.45
-"""Where no sentence scores this much, nothing is quoted; chosen in `docs/citations.md`."""
+"""Where no sentence scores this much, nothing is quoted; chosen in `docs/lab/citations.md`."""
 CLOSE = 0.75
 """A further sentence is quoted if it scores at least this share of the best one."""
 READ = 24
 """Sentences that a cross-encoder reads, those first that share words with the question."""
 READS = -0.8
-"""Its score (a logit), with the cue, from which a sentence is quoted; chosen in `docs/citations.md`."""
+"""Its score (a logit), with the cue, from which a sentence is quoted; chosen in `docs/lab/citations.md`."""
 READS_IN_CONTEXT = 1.2
 """The same where a follow-up is read with what it leans on, which everything near the last exchange fits."""
 DOUBT = 4.0
 """Where no sentence scores so much, the nearest are quoted with their doubt if the best lacks at most this; chosen in
-`docs/citations.md`."""
+`docs/lab/citations.md`."""
 CUE = 1.2
 """What it counts, up or down, that a sentence holds what is asked for."""
 CLOSE_READ = 2.5

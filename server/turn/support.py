@@ -6,7 +6,7 @@ state nothing and are left out.
 
 Scoring is cheap on purpose: it runs between two tokens of an answer. The score is the share of the statement's
 content, weighted by its rarity within the evidence, that a sentence and its neighbours contain. A number that the
-passage does not have, or a negation that only one side has, costs most of it. `docs/citations.md` holds the
+passage does not have, or a negation that only one side has, costs most of it. `docs/lab/citations.md` holds the
 measurements behind the constants. It compares words and can neither reason nor translate.
 """
 
@@ -27,10 +27,10 @@ from text.sentences import sentence_spans
 from text.words import negations, numbers, stems
 
 SUPPORTED = 0.45
-"""A statement with at least this score counts as supported; chosen in `docs/citations.md`."""
+"""A statement with at least this score counts as supported; chosen in `docs/lab/citations.md`."""
 
 ATTRIBUTED = 0.55
-"""From this score on an uncited statement is given the passage that supports it; see `docs/citations.md`."""
+"""From this score on an uncited statement is given the passage that supports it; see `docs/lab/citations.md`."""
 
 _LOST_NUMBER = 0.4
 _FLIPPED = 0.4

@@ -15,11 +15,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_ARGS) -c constraints.txt
 TEST_HOME ?= $(or $(ANAPHORA_TEST_HOME),$(CURDIR)/.home)
+PYTEST = ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 TEST_MODELS := bge-small-en-v1.5 all-minilm-l6-v2 ms-marco-minilm-l12 smollm2-135m-instruct
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test lint describe clean
+.PHONY: help install install-dev run test test-extended lint describe messages clean
 
 help: ## Say what there is
 	@echo "Anaphora: chat over your own documentation."
@@ -48,7 +49,11 @@ run: $(VENV)/.installed ## Fetch models, index DOCS and serve the page
 
 test: lint ## Lint, type-check and test
 	@$(BIN)/anaphora --home "$(TEST_HOME)" models fetch $(TEST_MODELS)
-	ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 $(PYTEST_ARGS)
+	$(PYTEST) -m "not extended" $(PYTEST_ARGS)
+
+test-extended: $(VENV)/.installed-dev ## Kill, damage, fuzz and cluster tests, which `test` leaves out
+	@$(BIN)/anaphora --home "$(TEST_HOME)" models fetch $(TEST_MODELS)
+	$(PYTEST) -m extended $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

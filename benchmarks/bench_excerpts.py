@@ -28,8 +28,8 @@ from server.rewriters import open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence
 from server.turn.evidence import HEADER_TOKENS, excerpts, select_evidence
-from server.turn.open_turn import CANDIDATES
 from server.turn.prompt import clip, count_tokens
+from server.turn.run import CANDIDATES
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
 from text.words import stems

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.metrics.significance import estimate_of
-from evaluation.why import auc
 from index.collection import Collection
 from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths
 from index.query import Query
+from papers.citation_summaries.measuring import auc
 from server.evidence.contexts import Citance
 from server.evidence.source import SourcePassage
 from server.evidence.why import WhyRanker, WhySource

@@ -22,17 +22,13 @@ from cli.backup import backup, move, restore
 from cli.calibrate import calibrate
 from cli.diagnose import diagnose
 from cli.doctor import doctor
-from cli.extract import extract
 from cli.index import index
 from cli.mcp import mcp
-from cli.rewrite import rewrite
 from cli.search import search
 from cli.serve import serve
 from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
-from cli.standalone import standalone
 from cli.train import train
-from cli.why import why
 
 app = typer.Typer(
     name="anaphora",
@@ -79,10 +75,6 @@ app.command()(serve)
 app.command()(ask)
 app.command()(mcp)
 app.command()(search)
-app.command()(rewrite)
-app.command()(extract)
-app.command()(standalone)
-app.command()(why)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")

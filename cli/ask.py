@@ -42,7 +42,6 @@ def ask(
     once: Annotated[str | None, typer.Option(metavar="QUESTION", help="The same as QUESTION.")] = None,
     where: Where = None,
     model: Answering = "",
-    recipe: Annotated[str, typer.Option(help="The way of answering (answer.recipe).")] = "",
     json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
 ) -> None:
     """Chat with a collection in the terminal, or answer one question."""
@@ -54,7 +53,7 @@ def ask(
     if json_lines and once is None:
         raise InputError("--json needs a question: a chat is written for people.")
     state = state_of(context)
-    settings = state.settings(overriding(collection=collection, llm__model=model, answer__recipe=recipe))
+    settings = state.settings(overriding(collection=collection, llm__model=model))
     filters = parse_where(where or [])
     from cli.shared.resources import demand_collection, fetch_models
 

@@ -154,7 +154,7 @@ class ServiceTurns:
     async def ask_indexed(self, gold: JudgedQuestion) -> AnsweredTurn:
         """The question over a copy of the collection that also holds every quote which is missing."""
         from index.collection import Collection
-        from server.turn.pipeline import TurnEngine
+        from server.turn.run import TurnEngine, TurnInput
 
         core, name = self._service.core, self._settings.collection
         if self._settings.index.vectors.url:
@@ -172,7 +172,9 @@ class ServiceTurns:
             asked, history = gold.question.text, gold.question.conversation
 
             async def events() -> list[Event]:
-                return [one async for one in engine.run(asked, collection=name, conversation=history)]
+                return [
+                    one async for one in engine.run(TurnInput(question=asked, collection=name, conversation=history))
+                ]
 
             return await self._answered(gold, events)
 

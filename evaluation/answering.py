@@ -19,13 +19,14 @@ from evaluation.sets.base import Question
 from evaluation.sets.rows import json_rows
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent
 from server.turn.generate import logprobs_of
+from server.turn.run import TurnInput
 from text.recorder import Recording
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk, BaseMessage
 
-    from server.turn.pipeline import TurnEngine
+    from server.turn.run import TurnEngine
 
 
 _KEPT = {"n", "passage_id", "document_id", "title", "heading", "start", "end", "text", "score"}
@@ -153,7 +154,7 @@ def _keep(row: Mapping[str, Any], journal: Path) -> None:
 async def _ask(engine: TurnEngine, question: Question, collection: str, listening: Listening | None) -> AnsweredTurn:
     if listening is not None:
         listening.logprobs = []
-    running = engine.run(question.text, collection=collection, conversation=question.conversation)
+    running = engine.run(TurnInput(question=question.text, collection=collection, conversation=question.conversation))
     return answered(question, [event async for event in running], listening)
 
 

@@ -15,12 +15,10 @@ from evaluation.metrics.answers import measure
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.quotes import placed
 from index.collection import Collection
-from server.turn.models import TurnModels
-from server.turn.pipeline import TurnEngine
-from server.turn.style import answer_style
+from server.turn.models import TurnModels, answer_style
+from server.turn.run import TurnEngine
 
 if TYPE_CHECKING:
-    from evaluation.metrics.bertscore import BertScore
     from evaluation.reports.runs import RunWriter
     from evaluation.sets.base import EvalSet
     from rewriter.prompts import Prompt
@@ -37,7 +35,6 @@ def evaluate_answers(
     *,
     aclose: Callable[[], Awaitable[None]],
     seconds: float = math.inf,
-    bert: BertScore | None = None,
     rubric: Prompt | None = None,
 ) -> int:
     """Answer every question that is open, and measure all under the system `label`; how many questions are left.
@@ -60,7 +57,7 @@ def evaluate_answers(
     for one in sets if not missing else ():
         with closing(bench.open(names[one.name], bench.plain)) as collection:
             one = placed(one, collection)
-        measure(one, label, turns[one.name], writer, bert, judged.get(one.name))
+        measure(one, label, turns[one.name], writer, judged.get(one.name))
     return missing
 
 

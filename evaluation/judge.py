@@ -76,7 +76,8 @@ def judged_as(
     """Verdicts on whatever the prompt of that name shows; its `parts` are escaped here."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
-    prompt = fill(load_prompt("evaluation", name).text, {key: escape(text) for key, text in parts.items()})
+    package, _, short = name.rpartition(":")
+    prompt = fill(load_prompt(package or "evaluation", short).text, {key: escape(text) for key, text in parts.items()})
     found = []
     for criterion, asked in criteria.items():
         system = fill(rules.text, {"criterion": asked}, missing="{{{{{}}}}}".format)

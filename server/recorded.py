@@ -14,9 +14,8 @@ from index.query import Hit, Passage, Query, Where
 from rewriter.conversation import Conversation
 from rewriter.protocol import Rewrite, Term
 from server.store.records import Trace, TraceStep
-from server.turn.models import TurnModels
+from server.turn.models import AnswerStyle, TurnModels
 from server.turn.search import Searchable
-from server.turn.style import AnswerStyle
 from text.asking import QuestionContext
 from text.recorder import current, plain
 

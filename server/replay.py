@@ -19,8 +19,8 @@ from server.settings import LegsSettings, Settings
 from server.store.records import Trace
 from server.turn.events import Event, EvidenceEvent
 from server.turn.models import TurnModels
-from server.turn.pipeline import TurnEngine
 from server.turn.prompt import PromptMessage, TurnPrompt
+from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence
 from text.asking import QuestionContext
@@ -50,11 +50,6 @@ def demand_record(trace: Trace) -> None:
     if not trace.question:
         raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
     rewrite = step_of(trace, "rewrite")
-    if trace.attributes.get("recipe") not in (None, "parts"):
-        raise ReplayError(
-            f"Turn {trace.turn_id} was answered by the recipe {trace.attributes['recipe']}, whose requests are not "
-            "played again; ask its question again."
-        )
     if rewrite is None or not all(isinstance(one, dict) for one in history_of(rewrite)):
         raise ReplayError(f"The trace of turn {trace.turn_id} was kept by an older version; ask its question again.")
 
@@ -82,8 +77,8 @@ async def replay(
     request: Mapping[str, Any] = trace.request
     history = history_of(step_of(trace, "rewrite"))
     events = list[Event]()
-    async for event in engine.run(
-        trace.question,
+    turn = TurnInput(
+        question=trace.question,
         collection=trace.collection,
         conversation=Conversation(tuple(Message(one["role"], one["text"]) for one in history)),
         search_for=None if changes.rewrite else request.get("search_for"),
@@ -91,8 +86,9 @@ async def replay(
         turn_id=trace.turn_id,
         conversation_id=trace.conversation_id,
         answer_tokens=request.get("answer_tokens"),
-        recipe="decompose" if trace.attributes.get("recipe") else "plain",
-    ):
+        split_questions="split" in trace.attributes,
+    )
+    async for event in engine.run(turn):
         if isinstance(event, EvidenceEvent):
             with current().begin("evidence") as step:
                 tell_evidence(step, event)

@@ -57,7 +57,6 @@ JUDGED = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
         (("calibrate", *JUDGED), "ir_measures", "eval", ExitCode.BAD_INPUT),
         (("calibrate", *JUDGED, "--plot", "curve.png"), "matplotlib", "eval", ExitCode.BAD_INPUT),
         (("eval", "retrieval", "--questions", "q.jsonl", "-c", "docs"), "ir_measures", "eval", ExitCode.BAD_INPUT),
-        (("eval", "rewriting", "--sets", "q.jsonl"), "sacrebleu", "eval", ExitCode.BAD_INPUT),
         (("index", "guide.md", "-c", "other"), "sentence_transformers", "hub", ExitCode.MODEL),
     ],
 )
@@ -75,10 +74,10 @@ def test_a_command_names_the_extra_it_needs(
 
 @pytest.mark.parametrize("missing", ["torch", "transformers"])
 def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluation.metrics.bertscore import BertScore
-    from evaluation.metrics.relevance import QRelScore
     from index.errors import ModelUnavailable
     from index.rerank import load_reranker
+    from papers.orconvqa.bertscore import BertScore
+    from papers.orconvqa.relevance import QRelScore
     from rewriter.conditional.serving import open_engine
     from rewriter.errors import RunError
     from rewriter.load import Serving

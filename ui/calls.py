@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cache
 from inspect import signature
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError, validate_call
 
@@ -132,12 +132,9 @@ class Calls:
         """→ `{html}` of the quote made readable away from its page."""
         return {"html": str(readable_html(await self._service.standalone(collection, document, start, end)))}
 
-    async def why_source(self, turn: str, n: int, at: int = 0, form: Literal["quoted", "written"] = "quoted") -> Answer:
-        """→ `{html}` of what source `n` is cited for, and what to ask `again` where a model can put it in words."""
-        found = await self._service.why_of_turn(turn, n, at, form)
-        more = form == "quoted" and found.bears and found.model.casefold() != "none"
-        again = {"turn": turn, "n": n, "at": at, "form": "written"} if more else None
-        return {"html": str(why_html(found)), "again": again}
+    async def why_source(self, turn: str, n: int, at: int = 0) -> Answer:
+        """→ `{html}` of the sentences that source `n` is cited for."""
+        return {"html": str(why_html(await self._service.why_of_turn(turn, n, at)))}
 
     async def rate(self, turn: str, rating: Rating | None, reason: str = "", comment: str = "") -> Answer:
         """→ `{}`; without a rating the old one is taken back."""

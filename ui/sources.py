@@ -177,7 +177,6 @@ def why_html(found: WhyView) -> Markup:
     shown = [
         (
             masked(one.text),
-            one.supported,
             [
                 QuotePlace(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
                 for at in one.places

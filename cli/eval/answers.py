@@ -22,9 +22,6 @@ def answers(
     model: LanguageModel = "",
     answer_tokens: Annotated[int | None, typer.Option(min=16, help="Longest answer (llm.answer_tokens).")] = None,
     minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,
-    encoder: Annotated[
-        str, typer.Option(help="Encoder of BERTScore: a hub id, a folder, or a registered name; `none`.")
-    ] = "",
     judge: Annotated[
         bool, typer.Option("--judge", help="Let the language model judge every answer, by the rubric.")
     ] = False,
@@ -43,20 +40,14 @@ def answers(
     from evaluation.answering import Listening
     from evaluation.answers import evaluate_answers
     from evaluation.judge import rubric as read_rubric
-    from evaluation.metrics.answers import open_bertscore
     from evaluation.sets import load_sets
     from server.engines import open_engine
-    from server.registry import resolve
 
     state = state_of(context)
     rules = read_rubric(rubric)
     settings = state.settings(overriding(llm__model=model, llm__answer_tokens=answer_tokens))
     chosen = [one.drawn(answerable) for one in load_sets(listed(sets), data, every)]
-    # Before hours of asking, not after them.
-    bert = open_bertscore(resolve(encoder, settings.home) if encoder not in ("", "none") else encoder)
     with measured_run(state, settings, "answers", name, out, fail_under, resume=True, by=by) as writer:
-        if bert is not None:
-            writer.notes.append(f"BERTScore by {bert.name}, without rescaling.")
         if judge:
             writer.notes.append(f"judge: the model itself, rubric {rules.version}; its prompts stand in judge.jsonl.")
         with bench(settings, state, settings.retrieval.rerank != "never") as measuring:
@@ -75,7 +66,6 @@ def answers(
                     writer,
                     aclose=engine.aclose,
                     seconds=60 * minutes if minutes > 0 else math.inf,
-                    bert=bert,
                     rubric=rules if judge else None,
                 )
         if missing:

@@ -29,18 +29,9 @@ def candidates(
         Path | None, typer.Option(help="Questions of your own about an indexed collection, one JSON object a line.")
     ] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection --questions are about.")] = "",
-    sampled: Annotated[
-        bool, typer.Option("--sampled", help="Of qasper: draw evidence by BM25's scores instead of opening labels.")
-    ] = False,
-    reader: Annotated[
-        bool, typer.Option("--reader", help="Of qasper: rows to train a reader on, one paragraph and its answer each.")
-    ] = False,
     every: Every = 1,
 ) -> None:
-    """Write rows to train a cross-encoder on: every judged question, and passages that the search finds for it.
-
-    With --sets qasper they are questions about papers, with their evidence and four times as many other paragraphs.
-    """
+    """Write rows to train a cross-encoder on: every judged question, and passages that the search finds for it."""
     from evaluation.candidates import candidates_of_set
     from evaluation.errors import EvaluationError
     from evaluation.sets import beir, load_sets
@@ -49,22 +40,6 @@ def candidates(
     from text.files import replacing
 
     state = state_of(context)
-    if (sampled or reader) and sets != "qasper":
-        raise EvaluationError("--sampled and --reader are for --sets qasper.")
-    if sets == "qasper":
-        from evaluation.evidence_rows import reader_rows, reranker_rows, training_papers
-        from rewriter.examples import write_examples
-
-        if data is None:
-            raise EvaluationError("Say where the data sets are: --data.")
-        papers = training_papers(data)[::every]
-        with replacing(out) as draft:
-            if reader:
-                count = write_examples(draft, reader_rows(papers, sampled=sampled))
-            else:
-                count = write_rows(draft, reranker_rows(papers, sampled=sampled))
-        state.err.print(f"Wrote {count:,} rows to {out}.")
-        return
     settings = state.settings(overriding(collection=collection))
     chosen = load_sets(listed(sets), data, every, split)
     if questions is not None:

@@ -38,7 +38,7 @@ model had a third; today these questions stay complete.
 
 So use a larger model for dialogs (an endpoint or batch files). The comparison of pools below comes out as in the paper:
 propositions are found better than sentences, whichever way they are asked for. But these questions were written from
-propositions and favour them; people's questions find sentences better ([Evaluation](evaluation.md#beside-the-paper)).
+propositions and favour them; people find sentences ([the paper](../../papers/orconvqa/README.md#beside-the-paper)).
 
 The run took 62 minutes on two cores with AVX2 only, four requests at once (`--concurrency 4`, `llm.parallel = 4`),
 beside other work at the lowest priority.

@@ -17,7 +17,7 @@ from evaluation.metrics.answers import plain
 from evaluation.metrics.overlap import token_f1
 from evaluation.sets.dialogs import JudgedQuestion
 from rewriter.conversation import Message
-from server.turn.own_words import remembered
+from server.turn.system_messages import history_for_model
 from text.words import numbers, stems
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
 
 def own_text(turn: AnsweredTurn) -> str:
     """The answer without markers, signs of quotation, and what the server says in its own words."""
-    messages = remembered([Message("assistant", turn.answer)]).messages
+    messages = history_for_model([Message("assistant", turn.answer)]).messages
     return _QUOTED.sub("", plain(messages[0].text)) if messages else ""
 
 

@@ -15,7 +15,6 @@ import regex
 
 from evaluation import scoring
 from evaluation.answering import AnsweredTurn
-from evaluation.metrics.bertscore import BertScore
 from evaluation.metrics.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
 from evaluation.metrics.significance import Estimate, estimate_of
 from evaluation.reports.runs import Latency, RunWriter, Scores
@@ -34,7 +33,6 @@ def measure(
     system: str,
     turns: Mapping[str, AnsweredTurn],
     writer: RunWriter,
-    bert: BertScore | None,
     judged: Scores | None = None,
 ) -> None:
     """Write the measures of all turns of a set into the run; `judged` are a judge's scores, where one was asked."""
@@ -50,7 +48,7 @@ def measure(
     }
     tables: dict[str, Scores] = {
         "turn": {name: _turn(turn) for name, turn in done.items()},
-        "answer": _texts(compared, by_id, bert),
+        "answer": _texts(compared, by_id),
         "citation": {
             name: _citations(turn, _relevant(chosen, name))
             for name, turn in done.items()
@@ -119,9 +117,7 @@ class _NoSynonyms:
         return []
 
 
-def _texts(
-    turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question], bert: BertScore | None
-) -> dict[str, dict[str, float]]:
+def _texts(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question]) -> dict[str, dict[str, float]]:
     if not turns:
         return {}
     texts = [plain(turn.answer) for turn in turns.values()]
@@ -130,7 +126,6 @@ def _texts(
     rouges = rouge(texts, references, list(kinds))
     bleus = sentence_bleu(texts, references)
     meteors, meteor_name = meteor(texts, references)
-    matches = bert.score(texts, references) if bert is not None else []
     found = {}
     for place, name in enumerate(turns):
         found[name] = {
@@ -139,9 +134,6 @@ def _texts(
             meteor_name: meteors[place],
             "token F1": token_f1(texts[place], references[place]),
         }
-        if bert is not None:
-            match = matches[place]
-            found[name] |= {"BERTScore P": match.precision, "BERTScore R": match.recall, "BERTScore F1": match.f1}
     return found
 
 
@@ -216,13 +208,6 @@ def _relevant(chosen: EvalSet, question: str) -> frozenset[str]:
 
 def _evidence(passage: Mapping[str, Any]) -> Evidence:
     return Evidence(page=None, source="", ranks={}, **passage)
-
-
-def open_bertscore(name: str) -> BertScore | None:
-    """The encoder of BERTScore; None for `none`. Raises EvaluationError."""
-    if name == "none":
-        return None
-    return BertScore(name) if name else BertScore()
 
 
 def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer: RunWriter) -> None:

@@ -25,7 +25,7 @@ from server.settings import Settings
 from server.store import Database, Runner
 from server.tracing import Tracing
 from server.turn.models import ModelSource
-from server.turn.pipeline import TurnEngine
+from server.turn.run import TurnEngine
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from server.chat.acting import Acting, acting
+from server.chat.linking import cited_documents, linked_documents, linked_spans, markers, references
 from server.chat.translated import MAX_ID_CHARS, clean, in_thread
 from server.chat.types import (
     DocumentSummary,
@@ -15,7 +16,6 @@ from server.chat.types import (
     PassagePage,
     ReferenceView,
 )
-from server.evidence.linking import cited_documents, linked_documents, linked_spans, markers, references
 
 
 class DocumentTextMixin(Acting):

@@ -15,8 +15,7 @@ from server.chat.errors import Unavailable
 from server.engines import RemoteEngine
 from server.rewriters import RewriterKeeper
 from server.settings import Settings
-from server.turn.models import TurnModels
-from server.turn.style import AnswerStyle, WritingPace, answer_style
+from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
 from text.languages import analysis
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class EngineKeeper:
 
 
 class ServiceModels(Models):
-    """All models of a running service; a `server.turn.pipeline.ModelSource`.
+    """All models of a running service; a `server.turn.run.ModelSource`.
 
     Another rewriter may be promoted, and the cross-encoder may be loaded at last, between two turns.
     """

@@ -45,8 +45,8 @@ from server.store.records import ConversationSummary
 from server.tracing import open_tracing
 from server.turn.events import Event
 from server.turn.evidence import numbered
-from server.turn.own_words import remembered
 from server.turn.steps import TurnFailed
+from server.turn.system_messages import history_for_model
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class ChatService(
                 found = await search.search(
                     request.question,
                     collection=request.collection,
-                    conversation=remembered(request.history or ()),
+                    conversation=history_for_model(request.history or ()),
                     k=max(1, min(k, MAX_RESULTS)),
                     where=request.where,
                     search_for=request.search_for,

@@ -1,6 +1,6 @@
 """One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
 
-What a turn does is `server.turn.pipeline`'s business, and who may run one now `server.chat.admission`'s; this module
+What a turn does is `server.turn.run`'s business, and who may run one now `server.chat.admission`'s; this module
 gives it a history and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
 """
 
@@ -27,8 +27,9 @@ from server.store import StoreError, audit, conversations, turns
 from server.store.audit import AuditEntry
 from server.store.records import TurnStatus
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
-from server.turn.own_words import remembered
+from server.turn.run import TurnInput
 from server.turn.steps import tell_evidence
+from server.turn.system_messages import history_for_model
 from text.recorder import Call
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
 """What a token is taken to be where no model has counted."""
 
-_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "recipe"}
+_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "split_questions"}
 
 CHECKPOINT_SECONDS = 1.0
 """How much of an answer that is being shown may be missing after the process was killed."""
@@ -129,16 +130,18 @@ class RunningTurn(AsyncIterator[Event]):
                 self._waiting.end()
                 deadline = asyncio.get_running_loop().time() + core.settings.server.turn_seconds
                 events = core.choices.get(request.model, core.engine).run(
-                    request.question,
-                    collection=request.collection,
-                    conversation=await self._within(deadline, self._history()),
-                    search_for=request.search_for,
-                    where=request.where,
-                    turn_id=self.id,
-                    conversation_id=request.conversation_id,
-                    answer_tokens=request.answer_tokens,
-                    group=self._whose.group,
-                    recipe=request.recipe or "",
+                    TurnInput(
+                        question=request.question,
+                        collection=request.collection,
+                        conversation=await self._within(deadline, self._history()),
+                        search_for=request.search_for,
+                        where=request.where,
+                        turn_id=self.id,
+                        conversation_id=request.conversation_id,
+                        answer_tokens=request.answer_tokens,
+                        group=self._whose.group,
+                        split_questions=request.split_questions,
+                    )
                 )
                 async with aclosing(events):
                     while (event := await self._within(deadline, anext(events, None))) is not None:
@@ -176,7 +179,7 @@ class RunningTurn(AsyncIterator[Event]):
     async def _history(self) -> Conversation:
         request, limit = self._request, self._core.settings.server.max_history_turns
         if request.conversation_id is None:
-            return remembered(request.history or ())
+            return history_for_model(request.history or ())
         conversation_id = request.conversation_id
         before = request.regenerate_of if self._problem else self.id
         try:

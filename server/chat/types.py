@@ -14,7 +14,6 @@ from pydantic import Field
 from index.query import Where
 from rewriter.conversation import Message
 from server.access import Role
-from server.settings import RecipeName
 from server.store.keys import ApiKey
 from server.store.records import DayCounts, Share, View
 from server.turn.events import Evidence, RewriteEvent
@@ -30,7 +29,7 @@ class TurnRequest(View):
     edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
     metadata. `answer_tokens` may only lower the limit of the settings. `model` is one of `llm.choices`; empty: the
-    conversation's. `recipe` stands in for the settings' way of answering.
+    conversation's. `split_questions` overrides the setting.
     """
 
     question: str
@@ -42,7 +41,7 @@ class TurnRequest(View):
     regenerate_of: str | None = None
     answer_tokens: int | None = None
     model: str = ""
-    recipe: RecipeName | None = None
+    split_questions: bool | None = None
 
 
 class CollectionSummary(View):
@@ -180,12 +179,10 @@ class WhyPlace(View):
 
 
 class WhySentenceView(View):
-    """A sentence that is shown, and those of the document that it stands on. A quotation is one of them, word for word;
-    what a model wrote and they hardly support has `supported` false."""
+    """A quoted sentence and its places in the document."""
 
     text: str
     places: tuple[WhyPlace, ...]
-    supported: bool
 
 
 class WhyView(View):
@@ -199,9 +196,6 @@ class WhyView(View):
     lead: str = Field(description="What the document begins with: its abstract, or its first paragraph.")
     lead_first: bool = Field(description="True where the lead fits the sentence, and is better read first.")
     shown: tuple[WhySentenceView, ...] = Field(description="At most five sentences; quotations in reading order.")
-    written: bool = Field(description="True where a model wrote the sentences, false where they are quoted.")
-    refused: str = Field(default="", description="What of a model's words was left out, and why.")
-    model: str = Field(description="What was asked to write; `none`: nothing.")
     cached: bool = False
 
 

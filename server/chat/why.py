@@ -1,22 +1,19 @@
 """The part of the service that tells why a source is cited: on demand, kept, never before a turn.
 
-How it is told is `server.evidence.why`'s and `retelling`'s business.
+`server.evidence.why` ranks the sentences.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from server.chat.acting import acting
 from server.chat.errors import InvalidRequest, NotFound
 from server.chat.on_demand import OnDemand
 from server.chat.translated import MAX_ID_CHARS, clean, in_thread
 from server.chat.types import WhyPlace, WhySentenceView, WhyView
-from server.evidence.asking import AskingFailed, prompts_version
 from server.evidence.contexts import Citance, without_markers
-from server.evidence.retelling import retell
 from server.evidence.source import lead, paragraph, sentences_of
 from server.evidence.why import WhyFound, WhyPlan, WhyRanker, WhySource
 from server.evidence.within import Within
@@ -26,8 +23,6 @@ from text.words import stems
 if TYPE_CHECKING:
     from index.collection import Collection
     from server.store.records import StoredTurn
-
-WhyForm: TypeAlias = Literal["quoted", "written"]
 
 CITANCE_CHARS = 2000
 _QUOTED = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
@@ -42,26 +37,22 @@ class WhyMixin(OnDemand):
     """Why a source is cited."""
 
     @acting("ask")
-    async def why_of_turn(self, turn_id: str, n: int, at: int = 0, form: WhyForm = "written") -> WhyView:
+    async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
         """What of source `n` bears on the answer's sentence that cites it: the last to begin up to offset `at` of the
         answer, else the first. Raises NotFound."""
         turn, passage = await self._source(turn_id, n)
-        return await self.why(turn.collection, passage.document_id, _citance(turn, n, at), form)
+        return await self.why(turn.collection, passage.document_id, _citance(turn, n, at))
 
     @acting("ask")
     async def why_linked(self, collection: str, document_id: str, text: str, at: int) -> WhyView:
         """What of a document bears on the sentence at offset `at` of a text that links to it. Raises as `why`."""
         start, end = next((span for span in sentence_spans(text) if at <= span[1]), (0, len(text)))
         citance = Citance(text[start:end].strip()[:CITANCE_CHARS], text[:start], text[end:], text)
-        return await self.why(collection, document_id, citance, "quoted")
+        return await self.why(collection, document_id, citance)
 
     @acting("ask")
-    async def why(self, collection: str, document_id: str, citance: Citance, form: WhyForm = "written") -> WhyView:
-        """What of a document bears on a sentence that cites it, quoted, or in a model's words where there is one.
-
-        A model that fails leaves the quotations. Raises NotFound, InvalidRequest, LimitReached, and Unavailable where
-        turns left no time for it.
-        """
+    async def why(self, collection: str, document_id: str, citance: Citance) -> WhyView:
+        """Return the sentences of a document that bear on a sentence that cites it. Raises NotFound, InvalidRequest."""
         document_id = clean(document_id, MAX_ID_CHARS, "document_id")
         citance = Citance(
             clean(citance.text, CITANCE_CHARS, "citance"),
@@ -72,18 +63,9 @@ class WhyMixin(OnDemand):
         if not stems(without_markers(citance.text)):
             raise InvalidRequest("The citing sentence has no words.", code="invalid_citance", param="citance")
         settings, plan = self.core.settings, WhyPlan()
-        written = form == "written" and settings.llm.model.casefold() != "none"
 
         async def make(opened: Collection, group: str) -> tuple[WhyView, bool]:
             source, found = await in_thread(lambda: self._found(opened, document_id, citance, plan))
-            quoted, whole = found.shown, True
-            if found.bears and written:
-                async with self._asking(group) as asker:
-                    if asker is not None:
-                        try:
-                            found = await retell(found, citance, plan, asker)
-                        except AskingFailed as error:
-                            found, whole = replace(found, refused=str(error)), False
             view = WhyView(
                 document_id=document_id,
                 collection=opened.name,
@@ -93,19 +75,13 @@ class WhyMixin(OnDemand):
                 bears=found.bears,
                 lead=source.lead,
                 lead_first=found.lead_first,
-                shown=tuple(
-                    WhySentenceView(text=one.text, places=tuple(map(_where, one.ids)), supported=one.supported)
-                    for one in found.shown
-                ),
-                written=found.shown is not quoted,
-                refused=found.refused,
-                model=settings.llm.model,
+                shown=tuple(WhySentenceView(text=one.text, places=tuple(map(_where, one.ids))) for one in found.shown),
             )
-            return view, whole
+            return view, True
 
         said = citance.text, citance.before, citance.after
-        parts = "why", *said, written, settings.index.encoder, plan.name, prompts_version("why")
-        made = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=written)
+        parts = "why", *said, settings.index.encoder, plan.name
+        made = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=False)
         return made.model_copy(update={"citance": citance.text})
 
     def _found(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from rewriter.prompted import model_errors
-from rewriter.prompts import load_prompt
+from rewriter.prompts import Prompt, load_prompt
 from server.engines.errors import EngineError
-from server.engines.forcing import forced_logprobs
 from text.interpolated import fill
 from text.recorder import call
 from text.unsafe import escape
@@ -64,6 +63,10 @@ class QuoteAsker:
         self.chars = 0
         """Characters sent and received, for whoever counts."""
 
+    async def _force(self, messages: Sequence[BaseMessage], text: str) -> list[float]:
+        """Return the log probability of each token of `text` as the answer to `messages`."""
+        raise NotImplementedError
+
     async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
         """What the model says to the prompt of this name (its user's part is `<name>_user`, of the instructions
         `system` if those are another's). Raises AskingFailed."""
@@ -81,13 +84,13 @@ class QuoteAsker:
     ) -> SaidText:
         """As `ask`; with `logprobs` also how likely it was, and with a text to `force` how likely that is.
 
-        Raises ForcingUnavailable too, where the model's server does not tell.
+        `force` needs a subclass that implements `_force`.
         """
         from langchain_core.messages import HumanMessage, SystemMessage
 
         escaped = {name: escape(text) for name, text in parts.items()}
-        asked = fill(load_prompt(self._package, f"{prompt}_user").text, escaped, missing=lambda _: "")
-        instructions = load_prompt(self._package, system or prompt).text
+        asked = fill(_prompt(f"{prompt}_user", self._package).text, escaped, missing=lambda _: "")
+        instructions = _prompt(system or prompt, self._package).text
         messages = [SystemMessage(instructions), HumanMessage(asked)]
         bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
         replies: list[BaseMessage] = []
@@ -96,7 +99,7 @@ class QuoteAsker:
         async def request() -> str:
             async with asyncio.timeout(self._seconds):
                 if force:
-                    likely[:] = await forced_logprobs(self._model, messages, force)
+                    likely[:] = await self._force(messages, force)
                     return force
                 replies.append(await bounded.ainvoke(messages))
                 return str(replies[-1].text)
@@ -120,7 +123,13 @@ class QuoteAsker:
         return SaidText(said.strip(), mean)
 
 
+def _prompt(name: str, package: str = PACKAGE) -> Prompt:
+    """Load a prompt by its name, or by `package:name`."""
+    own, _, short = name.rpartition(":")
+    return load_prompt(own or package, short)
+
+
 def prompts_version(*names: str) -> str:
     """Changes whenever one of these prompts does."""
-    versions = [load_prompt(PACKAGE, name).version for one in names for name in (one, f"{one}_user")]
+    versions = [_prompt(name).version for one in names for name in (one, f"{one}_user")]
     return hashlib.sha256(".".join(versions).encode()).hexdigest()[:12]

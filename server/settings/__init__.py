@@ -23,8 +23,6 @@ from pydantic_settings import (
 
 from server.access.settings import OidcSettings, ProxySettings, is_loopback
 from server.settings.answer import AnswerSettings as AnswerSettings
-from server.settings.answer import RecipeName as RecipeName
-from server.settings.answer import checked_recipe as checked_recipe
 from server.settings.group import SettingsGroup
 from server.settings.llm import SERVERS as SERVERS
 from server.settings.llm import LLMSettings as LLMSettings

@@ -34,7 +34,7 @@ from server.store import turns
 from server.store.dialects import json_count, json_text
 from server.store.records import StoredTurn, TurnStatus, View
 from server.store.schema import COUNTING_REVIEWS, FEEDBACK, REVIEWS, TURNS, visible
-from server.turn.own_words import remembered
+from server.turn.system_messages import history_for_model
 
 Verdict: TypeAlias = Literal["corrected", "approved", "rejected"]
 Doubt: TypeAlias = Literal["rated", "refused", "unsupported", "edited", "unsure"]
@@ -264,7 +264,7 @@ def dialogs(connection: Connection, who: Principal, collection: str = "") -> lis
         last = max(n for n, turn in enumerate(asked) if turn.id in by_turn)
         for turn in asked[: last + 1]:
             said.append(_question(turn, by_turn.get(turn.id), first=not said))
-            answered = remembered((Message("assistant", turn.answer),)).messages
+            answered = history_for_model((Message("assistant", turn.answer),)).messages
             said += [ReviewedMessage(role="assistant", text=one.text) for one in answered]
         found.append(ReviewedDialog(dialog_id=conversation, collection=asked[last].collection, turns=tuple(said)))
     return found

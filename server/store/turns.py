@@ -34,7 +34,7 @@ from server.store.dialects import json_text, put
 from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
-from server.turn.own_words import remembered
+from server.turn.system_messages import history_for_model
 
 # What every turn executes is built once: to build a statement takes longer than to execute it.
 _TURN, _CONVERSATION = TURNS.c.id == bindparam("turn"), TURNS.c.conversation_id == bindparam("conversation")
@@ -218,7 +218,7 @@ def _all_of(connection: Connection, conversation_id: str, who: Principal) -> lis
 def history(
     connection: Connection, conversation_id: str, who: Principal, *, before: str | None, limit: int
 ) -> Conversation:
-    """What was said in a conversation, the newest `limit` messages, oldest first, as `remembered` keeps it.
+    """What was said in a conversation, the newest `limit` messages, oldest first, as `history_for_model` keeps it.
 
     It is what the turn `before` follows, or all that is shown. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
@@ -230,7 +230,7 @@ def history(
         said.append(Message("user", row.question))
         if row.answer:
             said.append(Message("assistant", row.answer))
-    return remembered(said[-limit:] if limit else ())
+    return history_for_model(said[-limit:] if limit else ())
 
 
 @lru_cache(100)

@@ -1,8 +1,8 @@
-"""From the raw text of a model to the events of an answer.
+"""Read a model's raw text and emit the events of an answer.
 
-`AnswerReader` takes the pieces a model streams and gives token, citation and support events: refusal tokens
-removed, control characters removed, markers checked, statements judged. What came out depends on the whole
-text and not on where it was cut. Prompting, timing and errors are left to the pipeline.
+`AnswerReader` takes the pieces that a model streams and returns token, citation and support events. It removes refusal
+tokens and control characters, checks markers and scores sentences. The result depends on the whole text and not on
+where it was cut. Prompting, timing and errors belong to `server.turn.reply`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,52 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from textwrap import dedent
 
+import regex
+
 from index.loaders.addresses import address_at
 from server.turn.citations import CitationParser, Marker
-from server.turn.events import CitationEvent, Evidence, SupportEvent, TokenEvent
-from server.turn.evidence import led_to
+from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
+from server.turn.evidence import following_block
 from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, ThoughtFilter
+from server.turn.markdown_blocks import LEADS_IN, head_above
 from server.turn.prompt import examples
-from server.turn.sequel import LEADS_IN
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
-from server.turn.tables import head_above
 from text.languages import ENGLISH
+from text.sentences import sentence_spans
 from text.unsafe import showable
 from text.words import stems, words
+
+_YES_NO = regex.compile(r"\W*(?:yes|no)\b(?!\s+\p{L})", regex.IGNORECASE)
+_ASKS_WHETHER = regex.compile(
+    r"\W*(?:(?:and|but|so|or|also|then)\W+)*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should"
+    r"|may|might|must)(?:n['’]t)?\s",
+    regex.IGNORECASE,
+)
+_EDGES = " \n\t.,;:!?\"'“”‘’`*()[]"
+
+
+def asks_whether(question: str) -> bool:
+    """Whether a question can be answered with yes or no, told by the English word it begins with."""
+    return bool(_ASKS_WHETHER.match(question))
+
+
+def answer_kind(answer: str, passages: Iterable[str]) -> AnswerKind:
+    """The kind of an answer without its citation markers; an empty one answers nothing.
+
+    It is extractive where each of its sentences stands in a passage, case, spaces and outer punctuation aside.
+    """
+    said = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
+    if not any(said):
+        return "unanswerable"
+    if _YES_NO.match(answer):
+        return "yes/no"
+    held = [_plain(passage) for passage in passages]
+    return "extractive" if all(any(one in text for text in held) for one in said) else "abstractive"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(_EDGES)
+
 
 LED = 2
 """Blocks that are added to an answer at most."""
@@ -145,7 +179,7 @@ class AnswerReader:
         if LEADS_IN.search(tail) and (best := self._scorer.best(tail, self._evidence)) and best.score >= ATTRIBUTED:
             self._led.append(best)
         for sentence in self._led[:LED] if self._whole else ():
-            block = led_to(sentence, self._evidence[sentence.n])
+            block = following_block(sentence, self._evidence[sentence.n])
             words = set(stems(block.quote))
             if len(words & set(stems(self._shown))) < SAID * len(words):
                 lines = block.quote.lstrip("\n")

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.turn.kinds import AnswerKind
+AnswerKind: TypeAlias = Literal["extractive", "abstractive", "yes/no", "unanswerable"]
 
 
 class _Event(BaseModel):

@@ -1,12 +1,10 @@
-"""The evidence of a turn: which passages are numbered, and which of their sentences are read or quoted.
+"""Select the evidence of a turn: passages to number, and sentences to read or quote.
 
-The passages that people see, and that citations are checked against, keep the order of the search, best first, and
-are never cut in the middle: one that does not fit the budget is left out and a later, shorter one may take its place.
+Passages keep the order of the search, best first, and are never cut: one that does not fit the budget is left out, and
+a later, shorter one may take its place. Users see them whole, and citations are checked against them.
 
-A small model on a processor reads some forty to ninety tokens a second, so what it need not read is time to the
-first token: it gets the best sentences. Where no model writes, sentences are quoted, and none at all where none
-matches the question well enough; the measurements behind the threshold are in `docs/lab/citations.md`. How evidence is
-shown to a model is `server.turn.prompt`'s business.
+A small model on a processor reads forty to ninety tokens a second, so `excerpts` gives it only the best sentences.
+Without a model `nearest_sentences` quotes sentences. `docs/lab/citations.md` shows how the thresholds were chosen.
 """
 
 from __future__ import annotations
@@ -20,12 +18,73 @@ import regex
 from index.documents import Document
 from index.pools import SECTION_END, SECTION_START
 from index.query import Hit, Passage
-from server.turn.answer_type import fits
 from server.turn.events import Evidence
+from server.turn.markdown_blocks import ITEM, LEADS_IN, block_around, sequel_end, table_rows
 from server.turn.prompt import count_tokens
-from server.turn.sequel import ITEM, LEADS_IN, block_around, sequel_end
 from server.turn.support import Support, SupportScorer
-from server.turn.tables import table_rows
+
+_AMOUNT = (
+    "much many high big large warm hot cold expensive far wide heavy old temperature price cost fee fine rent size "
+    "capacity number limit minimum maximum"
+)
+_NUMBERS = (
+    "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty ninety hundred "
+    "half free once twice every each"
+)
+_TIMES = (
+    "second minute hour day week month year morning evening night noon midnight monday tuesday wednesday thursday "
+    "friday saturday sunday january february march april may june july august september october november december "
+    "before after until daily weekly monthly yearly soon immediately when once"
+)
+_OFFICES = "customer administrator owner office department committee agency manager"
+_BEGINS = r"^\W*(?:and\s+|but\s+)?"
+
+
+def _any(words: str) -> str:
+    return rf"\b(?:{'|'.join(words.split())})s?\b"
+
+
+def _asks(pattern: str) -> regex.Pattern[str]:
+    return regex.compile(_BEGINS + pattern, regex.IGNORECASE)
+
+
+_KINDS = (
+    (
+        _asks(rf"(?:how|at what|what (?:is|was) the)\b[ a-z]*?{_any(_AMOUNT)}|what\b.*\bcosts?\b"),
+        rf"\d|{_any(_NUMBERS)}",
+    ),
+    (
+        _asks(
+            r"(?:how (?:long|often|early|late|soon|fast|quickly)|(?:since |from |until )?when|what time"
+            r"|(?:in )?(?:which|what) (?:year|month|day|week|time)|what is the (?:deadline|term|timeout))\b"
+        ),
+        rf"\d|{_any(_TIMES)}",
+    ),
+    (
+        _asks(r"(?:whom?|whose|which (?:person|office|department|agency))\b"),
+        rf"(?<=\S\s)(?-i:\p{{Lu}})\p{{Ll}}+|{_any(_OFFICES)}",
+    ),
+    (
+        _asks(r"(?:where|(?:at|to|in) which (?:address|place|office))\b"),
+        r"\b(?:in|at|under|behind|on|between|to|from|near|by|beside|into|within|online|via)\s+"
+        r"(?:(?:the|an?|your|our)\b|(?-i:\p{Lu})|/)|/\w+|\b\w+\.(?:toml|log|cfg|ini|json|ya?ml|conf|py)\b",
+    ),
+    (
+        _asks(r"how (?:do|can|to|should|would|does)\b"),
+        r"`|\b(?:use|run|set|pass|open|press|choose|send|call|click|select|to \w+|by \w+ing"
+        r"|you (?:can|may|must|need|should|will))\b",
+    ),
+)
+_FOUND = [(asked, regex.compile(answers, regex.IGNORECASE)) for asked, answers in _KINDS]
+
+
+def fits(question: str, sentence: str) -> int:
+    """1 where the sentence holds what the question asks for, -1 where it lacks it, 0 where that cannot be told."""
+    for asked, answers in _FOUND:
+        if asked.search(question):
+            return 1 if answers.search(sentence) else -1
+    return 0
+
 
 Read: TypeAlias = Callable[[str, Sequence[str]], Sequence[float | None]]
 """What a cross-encoder says of sentences beside a question; None for one it had no time for."""
@@ -319,13 +378,13 @@ def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> S
     """The sentence with the block it leads to; a question, or what leads to none, with the sentence after it."""
     if not _GOES_ON.search(match.quote):
         return match
-    end = led_to(match, passage).end
+    end = following_block(match, passage).end
     if end == match.end and sequel is not None and not _RULE.search(sequel.quote):
         end = sequel.end if sequel.end - match.start <= LONGEST else end
     return replace(match, quote=passage.text[match.start - passage.start : end - passage.start], end=end)
 
 
-def led_to(sentence: Support, passage: Evidence) -> Support:
+def following_block(sentence: Support, passage: Evidence) -> Support:
     """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
     end = sentence.end - passage.start
     stop = sequel_end(passage.text, end) if LEADS_IN.search(sentence.quote) else end

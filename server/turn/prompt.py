@@ -27,8 +27,8 @@ from rewriter.prompts import Prompt, load_prompt
 from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
-from server.turn.style import AnswerStyle
-from server.turn.tables import with_rows_said
+from server.turn.markdown_blocks import with_rows_said
+from server.turn.models import AnswerStyle
 from text.interpolated import Interpolated, PromptPart, fill, parts_of
 from text.sentences import sentence_spans
 from text.unsafe import escape

@@ -2,7 +2,7 @@
 
 The same code, with the same time limits, serves a chat turn, `/v1/search` and the batch commands, so that what is
 measured is what is served. What becomes of the hits is the caller's business, and what a follow-up is searched by that
-of `server.turn.legs`.
+of `server.turn.query_variants`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rewriter.conversation import Conversation
 from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.events import Leg, RewriteEvent
-from server.turn.legs import Legs, build_legs, words
+from server.turn.query_variants import QueryVariants, build_variants, words
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, in_thread, within
 from text.asking import QuestionContext
 from text.recorder import recorded
@@ -62,7 +62,7 @@ class SearchPlan:
     question: str
     rewrite: Rewrite
     decision: str
-    legs: Legs
+    legs: QueryVariants
     rewriter: str
     seconds: float = 0.0
     context: QuestionContext = field(default=QuestionContext())
@@ -147,9 +147,9 @@ class TurnSearch:
         if search_for is not None and search_for.strip():
             text = search_for.strip()
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
-            queries = build_legs(conversation, question, edited, weights).queries
-            return SearchPlan(question, edited, EDITED, Legs(queries, text), name)
-        legs = build_legs(conversation, question, rewrite, weights)
+            queries = build_variants(conversation, question, edited, weights).queries
+            return SearchPlan(question, edited, EDITED, QueryVariants(queries, text), name)
+        legs = build_variants(conversation, question, rewrite, weights)
         context = QuestionContext()
         if rewrite.decision != "rewrite" or rewrite.expansion:
             context = QuestionContext(words(rewrite), *conversation.last_exchange())

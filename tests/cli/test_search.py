@@ -15,6 +15,7 @@ from cli.shared.error_handler import ExitCode
 from evaluation.batches.searches import ranked
 from evaluation.metrics.ranking import run_lines
 from index.query import Hit, Passage
+from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.conversation import Conversation, Message
 from server.settings import Settings
 
@@ -112,7 +113,7 @@ def test_passages_can_be_filtered(search: Search, tmp_path: Path) -> None:
 
 def test_written_rewrites_are_searched_with(search: Search, queries: Path, tmp_path: Path) -> None:
     kept, changed = tmp_path / "kept.jsonl", tmp_path / "changed.jsonl"
-    assert CliRunner().invoke(app, ["rewrite", "--queries", str(queries), "--out", str(kept)]).exit_code == 0
+    assert CliRunner().invoke(orconvqa, ["rewrite", "--queries", str(queries), "--out", str(kept)]).exit_code == 0
     rows = [json.loads(line) for line in kept.read_text().splitlines()]
     rows[1] |= {"text": "How much does a new badge cost?", "decision": "rewrite"}
     changed.write_text("\n".join(map(json.dumps, rows)))

@@ -109,7 +109,7 @@ def test_no_model_no_dialogs(anaphora: Call, docs: Path, tmp_path: Path) -> None
     assert result.exit_code == ExitCode.SETTINGS
 
 
-@pytest.mark.parametrize("command", ["compare", "report"])
+@pytest.mark.parametrize("command", ["report"])
 def test_a_folder_without_a_run_is_told(anaphora: Call, tmp_path: Path, command: str) -> None:
     result = anaphora("synth", command, tmp_path)
     assert result.exit_code == ExitCode.BAD_INPUT

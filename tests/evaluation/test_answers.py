@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from cli import app
 from evaluation.answering import AnsweredTurn, read_journal
-from evaluation.errors import BadRow, EvaluationError
+from evaluation.errors import BadRow
 from evaluation.metrics.answers import measure, meteor, plain
-from evaluation.metrics.bertscore import BertScore
 from evaluation.reports import runs
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from papers.orconvqa.bertscore import BertScore
 from server.settings import Settings
 from testing.openai_server import FakeOpenAIServer
 from tests.evaluation import evaluation_data as data
@@ -54,7 +54,7 @@ def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 def answers(tmp_path: Path, url: str, *options: str) -> Any:
     words = ["eval", "answers", "--sets", "mtrag-offices", "--data", str(tmp_path / "data"), "--model", url]
-    return CliRunner().invoke(app, [*words, "--name", "one", "--encoder", "none", *options])
+    return CliRunner().invoke(app, [*words, "--name", "one", *options])
 
 
 def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServer, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServe
     journal = home / "eval" / "runs" / "one" / "mtrag-offices" / "turns.jsonl"
     before = json.dumps(turn("d1::1", "answered", "Known already.").row()) + "\n"
     journal.write_text(before + '{"id": "torn')
-    second = answers(tmp_path, llm.url, "--encoder", "all-minilm-l6-v2")
+    second = answers(tmp_path, llm.url)
     assert second.exit_code == 0, second.output
     assert journal.read_text("utf-8").startswith(before), "what was answered is not asked again"
     assert len(read_journal(journal)) == 5
@@ -78,8 +78,6 @@ def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServe
     assert found["turn", "refusal recall"].mean == 0
     assert found["turn", "false refusals"].mean == 0
     assert found["answer", "SacreBLEU"].n == 4, "the unanswerable question has no right answer"
-    assert found["answer", "BERTScore F1"].mean > 0
-    assert any("all-minilm-l6-v2" in note for note in run.notes), "the encoder is named"
     assert any("nrefs:1" in note for note in run.notes)
     assert runs.read_run(run.folder).scores("mtrag-offices", run.metrics[0].system, "turn")
 
@@ -172,11 +170,6 @@ def test_bertscore_follows_its_definition(model_home: Path) -> None:
     swapped = bert.score(["Leave lasts ten weeks."], ["The leave takes ten weeks."])[0]
     assert (swapped.precision, swapped.recall) == pytest.approx((near.recall, near.precision), abs=1e-4)
     assert bert.name == "all-minilm-l6-v2, layer 6"
-
-
-def test_an_encoder_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="--encoder"):
-        BertScore(str(tmp_path / "nothing"))
 
 
 def test_markers_are_no_words() -> None:

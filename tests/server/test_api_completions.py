@@ -135,17 +135,15 @@ def test_what_cannot_be_used_is_named_as_a_person_would(running: Any) -> None:
         assert (answer.status_code, answer.json()["error"]["message"]) == (404, "there is no collection 'nothing'")
 
 
-def test_a_request_may_choose_a_way_of_answering(running: Any, llm: Any) -> None:
+def test_a_request_may_leave_a_compound_question_whole(running: Any, llm: Any) -> None:
     question = "How long is parental leave and what is the fax number?"
     with client_of(running) as client:
-        whole = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "plain"}}))
-        apart = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "decompose"}}))
-        with pytest.raises(openai.BadRequestError, match="no recipe 'cake'"):
-            client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "cake"}}))
-        with pytest.raises(openai.InternalServerError, match="does not tell how likely"):
-            client.chat.completions.create(**ask(question, extra_body={"anaphora": {"recipe": "perplexity"}}))
+        whole = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"split_questions": False}}))
+        parts = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"split_questions": True}}))
+        with pytest.raises(openai.BadRequestError, match="split_questions"):
+            client.chat.completions.create(**ask(question, extra_body={"anaphora": {"split_questions": "cake"}}))
     assert (whole.model_extra or {})["anaphora"]["rewrite"]["decision"] == "keep"
-    assert (apart.choices[0].message.content or "").startswith("**How long is parental leave?**\n\nParental leave")
+    assert (parts.choices[0].message.content or "").startswith("**How long is parental leave?**\n\nParental leave")
 
 
 def test_unknown_fields_are_tolerated(running: Any) -> None:

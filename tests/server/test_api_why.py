@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testing.openai_server import FakeOpenAIServer
-
 if TYPE_CHECKING:
     import httpx
 
@@ -58,7 +56,7 @@ def asked(**more: Any) -> dict[str, Any]:
 def test_sentences_are_quoted_in_order_with_their_places_and_found_again(client: httpx.Client) -> None:
     first = client.post("/v1/why", json=asked()).json()
     text = client.get("/v1/collections/docs/documents/uploads/boilers.md").json()["text"]
-    assert (first["bears"], first["written"], first["cached"], first["model"]) == (True, False, False, "none")
+    assert (first["bears"], first["cached"]) == (True, False)
     assert first["citance"] == CITANCE
     assert first["lead"].startswith("A boiler heats")
     assert 1 <= len(first["shown"]) <= 5
@@ -104,35 +102,7 @@ def test_the_sentence_of_a_turn_is_the_one_that_cites(client: httpx.Client) -> N
         ({"citance": "x " * 2000}, 400),
         ({"citance": "[1]"}, 400),
         ({"citance": ""}, 400),
-        ({"form": "sung"}, 400),
     ],
 )
 def test_what_cites_nothing_is_refused(client: httpx.Client, change: dict[str, Any], status: int) -> None:
     assert client.post("/v1/why", json=asked(**change)).status_code == status
-
-
-def test_a_model_writes_what_the_guard_lets_stand_and_a_lost_one_leaves_the_quotations(
-    settings_for: MakeSettings, serve: Serve
-) -> None:
-    with FakeOpenAIServer(pieces=lambda request: [WRITTEN]) as llm, prepared(serve(settings_for(llm.url))) as client:
-        llm.requests.clear()
-        quoted = client.post("/v1/why", json=asked(form="quoted")).json()
-        assert (quoted["written"], len(llm.requests)) == (False, 0), "nothing is asked for quotations"
-        found = client.post("/v1/why", json=asked()).json()
-        assert [one["text"] for one in found["shown"]] == [
-            "The document says that the safety valve opens by itself at 4 bar."
-        ]
-        assert found["shown"][0]["supported"] is True
-        assert found["written"] is True
-        assert "900" in found["refused"]
-        assert "an address" in found["refused"]
-        assert all("Ignore" not in str(request["messages"]) for request in llm.requests), "no order reaches the model"
-        count = len(llm.requests)
-        assert client.post("/v1/why", json=asked()).json()["cached"] is True
-        assert len(llm.requests) == count
-        llm.status = 500
-        other = asked(citance="The pump moves warm water through copper pipes.")
-        lost = client.post("/v1/why", json=other).json()
-        assert lost["written"] is False
-        assert "could not be asked" in lost["refused"]
-        assert client.post("/v1/why", json=other).json()["cached"] is False

@@ -12,7 +12,7 @@ from index.query import Hit
 from rewriter.conversation import Message
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences
-from server.turn.own_words import DOUBTFUL, INTRODUCTION, remembered
+from server.turn.system_messages import DOUBTFUL, INTRODUCTION, history_for_model
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, evidence
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 
@@ -171,7 +171,7 @@ def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(r
     assert end.status == status
     assert (DOUBTFUL in end.answer) == (f"> {paragraph} [1]" in end.answer) == (relevance == -3.0)
     assert (INTRODUCTION in end.answer) == (relevance == 2.0)
-    assert not remembered([Message("assistant", DOUBTFUL)])
+    assert not history_for_model([Message("assistant", DOUBTFUL)])
 
 
 def test_sentences_are_read_beside_what_a_follow_up_leans_on() -> None:

@@ -17,7 +17,7 @@ from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn import search, steps
 from server.turn.events import EvidenceEvent, TokenEvent
 from server.turn.models import TurnModels
-from server.turn.pipeline import TurnEngine
+from server.turn.run import TurnEngine, TurnInput
 from testing.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, done, engine, failed, play
@@ -125,7 +125,7 @@ def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
     turns = engine(model=model)
 
     async def read() -> None:
-        async with aclosing(turns.run("How long?", collection="docs")) as events:
+        async with aclosing(turns.run(TurnInput(question="How long?", collection="docs"))) as events:
             async for event in events:
                 if isinstance(event, TokenEvent) and how == "close":
                     return
@@ -151,7 +151,7 @@ def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
 
     async def leave() -> None:
         async def read() -> None:
-            async for _ in turns.run("and by fax?", collection="docs", conversation=FOLLOW_UP):
+            async for _ in turns.run(TurnInput(question="and by fax?", collection="docs", conversation=FOLLOW_UP)):
                 pass
 
         task = asyncio.create_task(read())

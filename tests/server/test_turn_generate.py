@@ -14,7 +14,7 @@ from rewriter import PassThroughRewriter
 from server.settings import LLMSettings, Settings
 from server.turn.events import DoneEvent, ErrorEvent, Event, TokenEvent
 from server.turn.models import TurnModels
-from server.turn.pipeline import TurnEngine
+from server.turn.run import TurnEngine, TurnInput
 from tests.server.turn_fakes import FakeCollection
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def engine(model: BaseChatModel | None, **llm: Any) -> TurnEngine:
 def play(url: str, **llm: Any) -> list[Event]:
     async def gather() -> list[Event]:
         async with opened(url, **llm) as turns:
-            return [event async for event in turns.run("How long is parental leave?", collection="docs")]
+            return [
+                event async for event in turns.run(TurnInput(question="How long is parental leave?", collection="docs"))
+            ]
 
     return asyncio.run(gather())
 
@@ -106,7 +108,10 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
     llm.pieces, llm.pace = ["Parental leave lasts ten weeks. "] * 1000, 0.05
 
     async def read() -> None:
-        async with opened(llm.url) as turns, aclosing(turns.run("How long?", collection="docs")) as events:
+        async with (
+            opened(llm.url) as turns,
+            aclosing(turns.run(TurnInput(question="How long?", collection="docs"))) as events,
+        ):
             async for event in events:
                 if isinstance(event, TokenEvent) and how == "close":
                     break
@@ -133,7 +138,9 @@ def test_a_real_small_model_over_its_own_http_server(small_llm: Engine) -> None:
     turns = engine(small_llm.chat_model(), context_tokens=2048, answer_tokens=64, evidence_tokens=300)
 
     async def gather() -> list[Event]:
-        return [event async for event in turns.run("How long is parental leave?", collection="docs")]
+        return [
+            event async for event in turns.run(TurnInput(question="How long is parental leave?", collection="docs"))
+        ]
 
     events = asyncio.run(gather())
     end = events[-1]

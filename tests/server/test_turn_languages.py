@@ -14,9 +14,16 @@ from server.chat.collections import Collections
 from server.settings import IndexSettings, Settings
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences, numbered
-from server.turn.languages import foreign
-from server.turn.own_words import GREETING, INTRODUCTION, NEAREST_INSTEAD, NOTHING_FOUND, no_answer, remembered
 from server.turn.support import SUPPORTED, SupportScorer
+from server.turn.system_messages import (
+    GREETING,
+    INTRODUCTION,
+    NEAREST_INSTEAD,
+    NOTHING_FOUND,
+    history_for_model,
+    no_answer,
+    unsupported_language_notice,
+)
 from testing.openai_server import FakeOpenAIServer
 from tests.server.turn_fakes import FakeCollection, evidence
 from tests.server.turn_playing import done, engine, play
@@ -42,16 +49,19 @@ def test_a_language_is_told_by_a_short_question(question: str, language: str) ->
 
 @pytest.mark.parametrize("question", ["warranty?", "and by fax?", "SRV 4 bar", "kubectl apply -f pod.yaml", "", "42"])
 def test_what_is_too_short_is_not_called_foreign(question: str) -> None:
-    assert not foreign(question, ENGLISH)
+    assert not unsupported_language_notice(question, ENGLISH)
 
 
 def test_which_languages_are_understood_is_a_setting() -> None:
     question = "Wie lange dauert die Garantie?"
-    assert foreign(question, ENGLISH) == "This question seems to be in German; the search understands English."
+    assert (
+        unsupported_language_notice(question, ENGLISH)
+        == "This question seems to be in German; the search understands English."
+    )
     several = IndexSettings(encoder="x/multilingual", languages=("en", "fr", "eo"))
-    assert foreign(question, several).endswith("the search understands English, French and eo.")
-    assert not foreign(question, IndexSettings(encoder="x/multilingual"))
-    assert not foreign(question, IndexSettings(languages=("de", "en")))
+    assert unsupported_language_notice(question, several).endswith("the search understands English, French and eo.")
+    assert not unsupported_language_notice(question, IndexSettings(encoder="x/multilingual"))
+    assert not unsupported_language_notice(question, IndexSettings(languages=("de", "en")))
 
 
 def multilingual(folder: Path) -> Path:
@@ -111,7 +121,7 @@ def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encode
     assert said.startswith(
         "Die Dokumente scheinen das nicht zu beantworten. Diese Frage scheint auf Deutsch gestellt zu"
     )
-    assert not remembered([Message("assistant", said)]).messages
+    assert not history_for_model([Message("assistant", said)]).messages
 
     encoder = multilingual(tmp_path / "multilingual")
     settings = settings_for(llm.url, index={"encoder": str(encoder), "language": "auto"})
@@ -145,7 +155,7 @@ def test_what_the_server_says_is_history_for_nobody_in_any_language(language: st
     assert (language == "en") == (own == said())
     kept = "Two years."
     for text in own:
-        assert [one.text for one in remembered([Message("assistant", f"{text}\n\n{kept}")]).messages] == [kept]
+        assert [one.text for one in history_for_model([Message("assistant", f"{text}\n\n{kept}")]).messages] == [kept]
 
 
 def test_chinese_sentences_are_quoted_cited_and_checked_without_spaces() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewriter import Conversation, Message
-from server.turn.own_words import GREETING, WELCOME, courtesy, no_answer, remembered
+from server.turn.system_messages import GREETING, WELCOME, history_for_model, no_answer, smalltalk_reply
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
@@ -48,7 +48,7 @@ def test_a_greeting_is_greeted() -> None:
     ],
 )
 def test_what_may_be_a_question_is_searched(said: str) -> None:
-    assert courtesy(said) == ""
+    assert smalltalk_reply(said) == ""
 
 
 def test_words_that_a_person_searches_for_are_searched_whatever_was_typed() -> None:
@@ -59,7 +59,7 @@ def test_words_that_a_person_searches_for_are_searched_whatever_was_typed() -> N
 
 @given(st.text(max_size=200))
 def test_any_text_is_judged(said: str) -> None:
-    assert courtesy(said) in ("", WELCOME, GREETING)
+    assert smalltalk_reply(said) in ("", WELCOME, GREETING)
 
 
 REFUSED = no_answer("tax\n\nforms", ["Hand\n\nbook; none of them says it.", "b"], 6, nearest=True)
@@ -80,21 +80,21 @@ def said(*texts: str) -> tuple[Message, ...]:
     ],
 )
 def test_what_the_server_says_itself_is_no_history(answer: str, left: str) -> None:
-    kept = remembered(said("How long?", answer)).messages
+    kept = history_for_model(said("How long?", answer)).messages
     assert kept[0] == Message("user", "How long?")
     assert "".join(message.text for message in kept[1:]) == left
 
 
 def test_courtesies_are_no_history() -> None:
-    kept = remembered(said("How long is leave?", "Ten weeks [1].", "thanks!", WELCOME)).messages
+    kept = history_for_model(said("How long is leave?", "Ten weeks [1].", "thanks!", WELCOME)).messages
     assert [message.text for message in kept] == ["How long is leave?", "Ten weeks [1]."]
     answered = said("thanks!", "Which form do you mean?")
-    assert remembered(answered) == Conversation(answered), "what a client's own server said stays"
+    assert history_for_model(answered) == Conversation(answered), "what a client's own server said stays"
 
 
 def test_whatever_a_turn_refuses_or_quotes_leaves_no_word_of_the_server() -> None:
     for script, question in ((["<cannot_answer>"], "Who is the mayor?"), (None, "How long is parental leave?")):
         answer: Any = done(play(engine(script), question)).answer
         assert answer
-        for message in remembered(said(question, answer)).messages[1:]:
+        for message in history_for_model(said(question, answer)).messages[1:]:
             assert all(part.startswith(">") for part in message.text.split("\n\n"))

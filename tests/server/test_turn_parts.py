@@ -1,4 +1,4 @@
-"""Questions answered part by part, and answers by recipes: one stream of events, evidence numbered once."""
+"""Questions answered part by part: one stream of events, evidence numbered once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from index.query import Hit, Query, Where
 from rewriter import Conversation, Message
 from server.settings import Settings
 from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent, StepEvent, TokenEvent
+from server.turn.run import TurnInput
 from testing.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, passage
 from tests.server.turn_playing import done, engine, failed, play
@@ -20,7 +21,7 @@ LEAVE = "Parental leave lasts ten weeks."
 FAX = "The fax number of the office is 555-0199."
 BOTH = "Parental leave lasts ten weeks, and the fax number of the office is 555-0199."
 QUESTION = "How long is parental leave and what is the fax number of the office?"
-PLAIN = Settings.model_validate({"answer": {"recipe": "plain"}})
+PLAIN = Settings.model_validate({"answer": {"split_questions": False}})
 
 
 @dataclass
@@ -86,7 +87,11 @@ def test_a_question_that_one_section_covers_is_answered_whole() -> None:
 
 
 def test_parts_are_left_together_where_settings_or_a_request_say_so_or_another_part_asks() -> None:
-    for settings, options in ((PLAIN, {}), (Settings(), {"recipe": "plain"}), (Settings(), {"search_for": "fax"})):
+    for settings, options in (
+        (PLAIN, {}),
+        (Settings(), {"split_questions": False}),
+        (Settings(), {"search_for": "fax"}),
+    ):
         model = ScriptedChatModel(script=["Ten weeks [1]."])
         events = play(engine(model=model, collection=WordCollection(), settings=settings), QUESTION, **options)
         assert not of(events, StepEvent)
@@ -105,7 +110,7 @@ def test_without_a_model_each_part_is_quoted() -> None:
 def test_a_passage_that_two_parts_find_has_one_number_and_a_refused_part_says_so() -> None:
     texts = ["Parental leave, fax and office are explained elsewhere.", LEAVE]
     model = ScriptedChatModel(script=answers)
-    events = play(engine(model=model, collection=WordCollection(texts)), QUESTION, recipe="decompose")
+    events = play(engine(model=model, collection=WordCollection(texts)), QUESTION)
     shown = of(events, EvidenceEvent)[0].passages
     assert [one.n for one in shown] == [1, 2]
     assert len({one.passage_id for one in shown}) == 2
@@ -116,19 +121,9 @@ def test_a_passage_that_two_parts_find_has_one_number_and_a_refused_part_says_so
 
 def test_what_points_back_is_searched_with_the_part_before_it() -> None:
     collection = WordCollection()
-    play(engine(collection=collection), "What is parental leave and who pays for it?", recipe="decompose")
+    play(engine(collection=collection), "What is parental leave and who pays for it?")
     last = [query.text for query in collection.asked[-1][0]]
     assert any("What is parental leave?" in text for text in last)
-
-
-def test_a_model_takes_apart_what_it_is_told_to() -> None:
-    def script(messages: list[Any]) -> str:
-        return "How long is leave?\nWhat is the fax number?" if "Parts:" in messages[-1].text else answers(messages)
-
-    model = ScriptedChatModel(script=script)
-    events = play(engine(model=model, collection=WordCollection()), "Leave length, fax number", recipe="decompose")
-    assert done(events).answer.startswith("**How long is leave?**")
-    assert of(events, RewriteEvent)[0].alternatives == ["How long is leave?", "What is the fax number?"]
 
 
 def test_an_error_in_a_part_ends_the_turn_with_what_was_shown() -> None:
@@ -145,7 +140,7 @@ def test_stopping_stops_the_part_that_is_being_answered() -> None:
 
     async def run() -> list[Event]:
         seen = list[Event]()
-        events = engine(model=model, collection=WordCollection()).run(QUESTION, collection="docs")
+        events = engine(model=model, collection=WordCollection()).run(TurnInput(question=QUESTION, collection="docs"))
         async for event in events:
             seen.append(event)
             if isinstance(event, TokenEvent):
@@ -154,57 +149,6 @@ def test_stopping_stops_the_part_that_is_being_answered() -> None:
 
     assert not of(asyncio.run(run()), DoneEvent)
     assert model.closed == [True]
-
-
-def test_a_recipe_tells_its_steps_and_its_choice_is_what_is_read() -> None:
-    def script(messages: list[Any]) -> str:
-        return "2" if "Needed:" in messages[-1].text else answers(messages)
-
-    model = ScriptedChatModel(script=script)
-    collection = WordCollection(["Leave of parental kind is popular.", LEAVE])
-    events = play(engine(model=model, collection=collection), "How long is parental leave?", recipe="prune")
-    assert [one.name for one in of(events, StepEvent)] == ["prune"]
-    first = [one.text for one in of(events, EvidenceEvent)[0].passages]
-    assert len(first) == 2
-    assert sum(text in model.asked[1][-1].text for text in first) == 1
-    assert len(done(events).citations) == 1
-
-
-def test_a_vote_is_the_answer_and_its_reasons_are_checked() -> None:
-    def script(messages: list[Any]) -> str:
-        return "Parental leave lasts ten weeks.\nYes" if LEAVE in messages[-1].text else "It says nothing.\nUnclear"
-
-    ending = done(
-        play(
-            engine(model=ScriptedChatModel(script=script), collection=WordCollection()),
-            "Does parental leave last ten weeks?",
-            recipe="vote",
-        )
-    )
-    assert ending.answer == "Yes. Parental leave lasts ten weeks [1]."
-    assert [one.quote for one in ending.citations] == [LEAVE]
-
-
-def test_demonstrations_are_shown_before_the_question(tmp_path: Any) -> None:
-    path = tmp_path / "golds.jsonl"
-    path.write_text('{"document": "x.md", "question": "How dear?", "excerpt": "It is 5 euros.", "answer": "5 euros."}')
-    settings = Settings.model_validate({"answer": {"demonstrations": str(path), "recipe": "demonstrations"}})
-    model = ScriptedChatModel(script=answers)
-    play(engine(model=model, collection=WordCollection(), settings=settings), "How long is parental leave?")
-    assert [one.type for one in model.asked[0]] == ["system", "human", "ai", "human"]
-    assert "It is 5 euros." in model.asked[0][1].text
-    assert model.asked[0][2].text == "5 euros [1]."
-
-
-def test_a_recipe_that_cannot_be_used_says_why() -> None:
-    nobody = failed(play(engine(collection=WordCollection()), "How long is leave?", recipe="prune"))
-    assert nobody.code == "recipe_failed"
-    assert "needs a language model" in nobody.message
-    model = ScriptedChatModel(script=["Yes"])
-    turned = failed(play(engine(model=model, collection=WordCollection()), "How long is leave?", recipe="vote"))
-    assert "yes or no" in turned.message
-    told = play(engine(model=model, collection=WordCollection()), "How long is leave?", recipe="perplexity")
-    assert "does not tell how likely" in failed(told).message
 
 
 def test_history_is_part_of_the_search_for_parts() -> None:

@@ -22,6 +22,7 @@ from server.turn.events import (
     RewriteEvent,
     TokenEvent,
 )
+from server.turn.run import TurnInput
 from server.turn.search import TurnSearch
 from testing.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing
@@ -73,7 +74,7 @@ def test_tokens_are_passed_on_as_they_come() -> None:
         arrived = asyncio.Event()
         turns = engine(["Parental leave lasts ", arrived, "ten weeks [1]."])
         texts = []
-        async for event in turns.run("?", collection="docs"):
+        async for event in turns.run(TurnInput(question="?", collection="docs")):
             if isinstance(event, TokenEvent):
                 texts.append(event.text)
                 arrived.set()
@@ -283,7 +284,7 @@ def test_many_turns_run_at_once() -> None:
 
     async def crowd() -> list[Event]:
         async def one() -> Event:
-            return [event async for event in turns.run("How long?", collection="docs")][-1]
+            return [event async for event in turns.run(TurnInput(question="How long?", collection="docs"))][-1]
 
         return await asyncio.gather(*(one() for _ in range(50)))
 
@@ -347,7 +348,9 @@ def test_evidence_is_cut_and_stemmed_off_the_event_loop(
 
     async def turn() -> Event:
         ticking = asyncio.create_task(tick())
-        events = [event async for event in engine(script).run("How long is leave?", collection="docs")]
+        events = [
+            event async for event in engine(script).run(TurnInput(question="How long is leave?", collection="docs"))
+        ]
         ticking.cancel()
         return events[-1]
 

@@ -13,8 +13,7 @@ import pytest
 
 from server.rerankers import open_reranker
 from server.settings import RetrievalSettings, Settings
-from server.turn.answer_type import fits
-from server.turn.evidence import Read, best_sentences
+from server.turn.evidence import Read, best_sentences, fits
 from server.turn.search import TurnSearch
 from tests.server.turn_fakes import evidence
 from text.sentences import sentence_spans

@@ -2,7 +2,7 @@ from rewriter.conversation import Conversation, Message
 from rewriter.passthrough import PassThroughRewriter
 from rewriter.protocol import Rewrite, Term
 from server.settings import LegsSettings, LegWeights, Settings
-from server.turn.legs import HISTORY_CHARS, build_legs
+from server.turn.query_variants import HISTORY_CHARS, build_variants
 from server.turn.search import TurnSearch
 from text.asking import QuestionContext
 
@@ -18,11 +18,11 @@ UNKNOWN = Rewrite("and by fax?", "keep")
 
 
 def legs_of(rewrite: Rewrite = UNKNOWN, weights: LegsSettings | None = None):
-    return build_legs(TALK, "and by fax?", rewrite, weights or LegsSettings())
+    return build_variants(TALK, "and by fax?", rewrite, weights or LegsSettings())
 
 
 def test_first_question_is_searched_alone_and_may_be_reranked():
-    legs = build_legs(Conversation(), "How do I renew?", Rewrite("How do I renew?", "keep", 1.0), LegsSettings())
+    legs = build_variants(Conversation(), "How do I renew?", Rewrite("How do I renew?", "keep", 1.0), LegsSettings())
     assert [(query.name, query.text) for query in legs.queries] == [("typed", "How do I renew?")]
     assert legs.rerank_question == "How do I renew?"
 
@@ -108,7 +108,7 @@ def test_leg_without_weight_is_left_out():
 
 def test_long_history_is_bounded_with_the_newest_kept():
     turns = tuple(Message("user", f"turn {n} " + "x" * 500) for n in range(100))
-    legs = build_legs(Conversation(turns), "and then?", UNKNOWN, LegsSettings())
+    legs = build_variants(Conversation(turns), "and then?", UNKNOWN, LegsSettings())
     text = next(query.text for query in legs.queries if query.name == "conversation")
     assert len(text) <= HISTORY_CHARS + len("and then? ")
     assert "turn 99" in text

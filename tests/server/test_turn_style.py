@@ -12,10 +12,9 @@ import pytest
 from rewriter import Conversation
 from server.chat.models import ServiceModels
 from server.settings import LLMSettings, RetrievalSettings, Settings
-from server.turn.models import TurnModels
-from server.turn.pipeline import TurnEngine
+from server.turn.models import TurnModels, WritingPace, answer_style
 from server.turn.prompt import build_prompt, evidence_budget, examples, instructions
-from server.turn.style import WritingPace, answer_style
+from server.turn.run import TurnEngine
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, evidence
 from tests.server.turn_playing import PassThroughRewriter, play

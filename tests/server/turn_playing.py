@@ -17,7 +17,7 @@ from server.turn.events import (
     TokenEvent,
 )
 from server.turn.models import TurnModels
-from server.turn.pipeline import TurnEngine
+from server.turn.run import TurnEngine, TurnInput
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 
@@ -53,7 +53,7 @@ def engine(
 
 def play(turns: TurnEngine, question: str = "How long is leave?", **options: Any) -> list[Event]:
     async def gather() -> list[Event]:
-        return [event async for event in turns.run(question, collection="docs", **options)]
+        return [event async for event in turns.run(TurnInput(question=question, collection="docs", **options))]
 
     events = asyncio.run(gather())
     check_order(events)

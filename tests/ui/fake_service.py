@@ -337,15 +337,14 @@ class FakeService(ChatService):
             questions=(), model="none",
         )  # fmt: skip
 
-    async def why_of_turn(self, turn_id: str, n: int, at: int = 0, form: str = "written") -> WhyView:
+    async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
         shown = (
-            WhySentenceView(text="It opens <b>by itself</b>.", places=({"start": 16, "end": 30},), supported=True),
-            WhySentenceView(text="It is cheap.", places=({"start": 31, "end": 40},), supported=False),
+            WhySentenceView(text="It opens <b>by itself</b>.", places=({"start": 16, "end": 30},)),
+            WhySentenceView(text="It is cheap.", places=({"start": 31, "end": 40},)),
         )
         return WhyView(
             document_id="a.md", collection="docs", title="Steam", citance="The <i>valve</i> opens.", bears=n != 9,
             lead="<script>alert(1)</script> A page about steam.", lead_first=n == 2, shown=shown if n != 9 else (),
-            written=form == "written", model="fake",
         )  # fmt: skip
 
     async def job(self, job_id: str) -> Job:

@@ -83,18 +83,13 @@ async function makeReadable(button) {
   const box = button.parentElement.querySelector(".readable-body"), place = box.dataset.place;
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
-  let asked = JSON.parse(button.dataset.asked);
-  while (asked) {
-    const answer = await anaphora.call(server, button.dataset.call, asked);
-    button.disabled = false;
-    button.removeAttribute("aria-busy");
-    if (!answer) return;
-    readable.set(place, answer.html);
-    const now = body.querySelector(`[data-place="${CSS.escape(place)}"]`);
-    if (now) showReadable(now);
-    // What takes longer is asked for when something is there to be read.
-    asked = answer.again;
-  }
+  const answer = await anaphora.call(server, button.dataset.call, JSON.parse(button.dataset.asked));
+  button.disabled = false;
+  button.removeAttribute("aria-busy");
+  if (!answer) return;
+  readable.set(place, answer.html);
+  const now = body.querySelector(`[data-place="${CSS.escape(place)}"]`);
+  if (now) showReadable(now);
 }
 function showReadable(box) {
   const html = readable.get(box.dataset.place);

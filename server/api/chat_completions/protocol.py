@@ -8,9 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from index.query import Where
 from server.chat import CitationEvent, Evidence, RewriteEvent, SupportEvent
-from server.settings import RecipeName
-from server.turn.events import Alternative
-from server.turn.kinds import AnswerKind
+from server.turn.events import Alternative, AnswerKind
 
 
 class _Tolerant(BaseModel):
@@ -61,7 +59,7 @@ class Options(BaseModel):
         default=None, description="Only passages whose metadata equals these values, or is one of a list of values."
     )
     model: str = Field(default="", description="One of `llm.choices` that is to answer; empty: the usual model.")
-    recipe: RecipeName | None = Field(default=None, description="The way of answering, as the setting answer.recipe.")
+    split_questions: bool | None = Field(default=None, description="Overrides the setting answer.split_questions.")
 
 
 class CompletionRequest(_Tolerant):

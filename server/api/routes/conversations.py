@@ -25,7 +25,6 @@ from server.chat import (
     Trace,
     TurnRequest,
 )
-from server.settings import RecipeName
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
@@ -59,7 +58,7 @@ class NewTurn(StrictBody):
     question: str = Field(min_length=1, pattern=r"\S")
     search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
-    recipe: RecipeName | None = Field(default=None, description="The way of answering, as the setting answer.recipe.")
+    split_questions: bool | None = Field(default=None, description="Overrides the setting answer.split_questions.")
     regenerate_of: str | None = Field(
         default=None,
         description="The turn of which this is a new version; it is set aside with those after it, and kept.",

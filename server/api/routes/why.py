@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
@@ -15,8 +15,6 @@ from server.evidence.contexts import Citance
 router = APIRouter(tags=["Evidence"])
 
 _LARGEST = 2**31
-_FORM = "`quoted`: sentences of the document as they stand; `written`: in the model's words, where there is a model."
-Form: TypeAlias = Literal["quoted", "written"]
 
 
 class WhyRequest(StrictBody):
@@ -29,7 +27,6 @@ class WhyRequest(StrictBody):
     after: str = Field(default="", max_length=2000, description="What stands behind it.")
     document_id: str = Field(min_length=1, description="The document.")
     collection: str = Field(default="", description="The document's collection; empty: the default one.")
-    form: Form = Field(default="written", description=_FORM)
 
 
 @router.get("/v1/turns/{turn_id}/citations/{n}/why", summary="Say what of a source a citing sentence means")
@@ -41,14 +38,13 @@ async def why_cited(
     at: Annotated[
         int, Query(ge=0, le=_LARGEST, description="Offset in the answer, where more than one sentence cites it.")
     ] = 0,
-    form: Annotated[Form, Query(description=_FORM)] = "written",
 ) -> WhyView:
     """At most five sentences of the source that bear on the answer's sentence, or that it does not seem to say so."""
-    return await while_connected(request, service.why_of_turn(turn_id, n, at, form))
+    return await while_connected(request, service.why_of_turn(turn_id, n, at))
 
 
 @router.post("/v1/why", summary="Say what of a document a sentence that cites it means")
 async def why(body: WhyRequest, request: Request, service: Service) -> WhyView:
     """At most five sentences of the document that bear on the sentence, or that it does not seem to say so."""
     citance = Citance(body.citance, body.before, body.after)
-    return await while_connected(request, service.why(body.collection, body.document_id, citance, body.form))
+    return await while_connected(request, service.why(body.collection, body.document_id, citance))

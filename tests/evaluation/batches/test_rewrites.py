@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli import app
 from cli.shared.error_handler import ExitCode, exit_code
 from evaluation.batches.queries import QueryLine
-from evaluation.batches.rewrites import RewriteRecord, WrittenRewrites, finished, in_parallel, read_records, rewrite_all
+from evaluation.batches.rewrites import (
+    RewriteRecord,
+    WrittenRewrites,
+    finished,
+    in_parallel,
+    read_records,
+    rewrite_all,
+)
 from evaluation.errors import EvaluationError, RewriterUnusable
+from papers.orconvqa.__main__ import app
 from rewriter.conversation import Conversation, Message
 from rewriter.protocol import Rewrite
 

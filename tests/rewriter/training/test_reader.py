@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from papers.document_reading.reading import trained_readings
 from rewriter.conditional.reader import load_reader
 from rewriter.conversation import Message
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.load import READERS
 from rewriter.runs import list_runs
 from rewriter.training.recipe import Recipe
-from server.evidence.reading import trained_readings
 
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from index.documents import Document, Section
+from papers.citation_summaries.retelling import checked, explain
 from server.evidence.asking import QuoteAsker
 from server.evidence.contexts import Citance
-from server.evidence.retelling import checked, explain
 from server.evidence.source import SourcePassage, sentences_of
 from server.evidence.why import WhyPlan, WhyRanker, WhySource
 from testing.encoder import WordEncoder

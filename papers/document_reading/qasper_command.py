@@ -1,0 +1,99 @@
+"""`anaphora eval qasper`: finding and reading within papers, by several rankings, with and without a language model."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.shared.evaluating import bench, data_folder, listed, measured_run
+from cli.shared.language_model import with_model
+from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
+from cli.shared.state import InputError, state_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from papers.document_reading.reading import PassageAnswer
+
+
+def qasper(
+    context: typer.Context,
+    data: Data = None,
+    model: LanguageModel = "none",
+    split: Annotated[
+        str, typer.Option(help="`sample`: whole papers; `train`: evidence alone, where recall means nothing.")
+    ] = "sample",
+    arms: Annotated[str, typer.Option(help="Whose first paragraphs are read, by commas.")] = "bm25,reranked",
+    passages: Annotated[str, typer.Option(help="How many paragraphs are read, by commas.")] = "3,5,10",
+    trained: Annotated[
+        str, typer.Option(help="A run of `anaphora train`, of a cross-encoder or a reader, to compare.")
+    ] = "",
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Let that cross-encoder serve if it is better here beyond chance.")
+    ] = False,
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Questions about papers: recall at a share of the paper, Evidence-F1, and Answer-F1 by kind.
+
+    With --model none the sentence that matches best answers. What a model said is kept: the same --name goes on.
+    """
+    from index.rerank import CrossEncoderReranker, load_reranker
+    from papers.decontextualization.measuring import RememberedAsker
+    from papers.document_reading import measuring as paper
+    from papers.document_reading.qasper import load_papers
+    from rewriter.conditional.reader import load_reader
+    from rewriter.load import READERS, RERANKERS
+    from rewriter.runs import run_folder
+    from server.runs.promotion import promote as make_serve
+
+    wanted = listed(arms)
+    if unknown := set(wanted) - set(paper.ARMS):
+        raise InputError(f"There is no ranking {', '.join(sorted(unknown))}; there are {', '.join(paper.ARMS)}.")
+    depths = sorted(int(one) for one in listed(passages) if one.isdecimal() and int(one) > 0)
+    if not depths:
+        raise InputError("--passages takes numbers above 0, by commas.")
+    state = state_of(context)
+    settings = state.settings(overriding(llm__model=model))
+    kind = READERS if trained and run_folder(settings.home, trained, READERS).is_dir() else RERANKERS
+    if promote and kind == READERS:
+        raise InputError("--promote is for a cross-encoder: no chat asks a reader, so that it would serve nothing.")
+    if promote and (not trained or split != "sample"):
+        raise InputError("--promote needs a run (--trained), and the sample: what was trained on tells nothing.")
+    papers = load_papers(data_folder(data), split)[::every]
+    with (
+        measured_run(state, settings, "qasper", name, out, fail_under, resume=bool(name)) as writer,
+        bench(settings, state, rerank=True) as measuring,
+        ExitStack() as stack,
+    ):
+        reranker = measuring.reading if isinstance(measuring.reading, CrossEncoderReranker) else None
+        other = (
+            load_reranker(str(run_folder(settings.home, trained, RERANKERS))) if trained and kind == RERANKERS else None
+        )
+        other = other if isinstance(other, CrossEncoderReranker) else None
+        ranked = paper.rank_all(papers, measuring.encoder, reranker, measuring.progress, other)
+        reader = load_reader(run_folder(settings.home, trained, READERS)) if kind == READERS else None
+        if reader is not None:
+            stack.callback(reader.close)
+        if split == "sample":
+            paper.measure_retrieval(ranked, writer)
+
+        async def read(chat_model: BaseChatModel | None) -> dict[str, list[list[PassageAnswer]]]:
+            asker = RememberedAsker(chat_model, writer.path("asked.jsonl")) if chat_model else None
+            return await paper.read_all(ranked, wanted, asker, depths[-1], measuring.progress, reader)
+
+        paper.measure_answers(ranked, with_model(settings, state, read), depths, writer, reranker)
+        writer.notes.append(
+            f"{len(ranked)} questions about {len(papers)} papers, {sum(bool(one.question.evidence) for one in ranked)} "
+            f"with evidence in the text; answers by {settings.llm.model}, relevance by "
+            f"{reranker.name if reranker else 'nothing'}."
+        )
+        if promote and paper.better(writer):
+            make_serve(settings.home, trained, kind)
+            writer.notes.append(f"{trained} is better beyond chance, and serves now.")
+        elif promote:
+            writer.notes.append(f"{trained} is not better beyond chance: nothing was promoted.")

@@ -1,0 +1,1 @@
+"""Code that reproduces a paper; README.md describes it."""

@@ -1,0 +1,24 @@
+"""`python -m papers.orconvqa`: conversational retrieval: rewriting, dialogs and propositions, measured."""
+
+from __future__ import annotations
+
+from papers.command_line import paper_app
+from papers.orconvqa.bertscore_command import bertscore as bertscore_command
+from papers.orconvqa.check_command import check as check_command
+from papers.orconvqa.compare_command import compare as compare_command
+from papers.orconvqa.dialogs_command import dialogs as dialogs_command
+from papers.orconvqa.rewrite_command import rewrite as rewrite_command
+from papers.orconvqa.rewriting_command import rewriting as rewriting_command
+
+app = paper_app(
+    "Conversational retrieval: rewriting, dialogs and propositions, measured.",
+    rewriting=rewriting_command,
+    dialogs=dialogs_command,
+    check=check_command,
+    rewrite=rewrite_command,
+    compare=compare_command,
+    bertscore=bertscore_command,
+)
+
+if __name__ == "__main__":
+    app(prog_name="python -m papers.orconvqa")

@@ -1,0 +1,101 @@
+"""The legs of a follow-up: the forms in which one question is searched at once.
+
+None is right everywhere: alone a follow-up may say nothing, with its history it may drag the last topic along. Fusing
+many forms settles most of that, and the typed question's own clarity settles more. The weights were chosen by
+measurement (`docs/lab/retrieval.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from index.query import Query
+from rewriter.conversation import Conversation
+from rewriter.protocol import Rewrite
+from server.settings import LegsSettings, LegWeights
+
+HISTORY_CHARS = 8000
+"""Longest history of the `conversation` leg, in characters, the newest kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVariants:
+    """The queries of one search, and the stand-alone question a cross-encoder may rank by.
+
+    `rerank_question` is None where no stand-alone question is known: then reranking would do harm.
+    """
+
+    queries: tuple[Query, ...]
+    rerank_question: str | None
+
+    @property
+    def shown(self) -> tuple[Query, ...]:
+        """The queries that look for passages, and not only for the document that is spoken of."""
+        return tuple(query for query in self.queries if not query.documents)
+
+
+def build_variants(conversation: Conversation, question: str, rewrite: Rewrite, weights: LegsSettings) -> QueryVariants:
+    """The typed question always; its history and its rewritten form where there are any.
+
+    The first question of a conversation stands alone, and so does one that the rewriter kept and is
+    sure of. Weights follow the rewriter's belief that the question needs its history, where it has one; else a
+    rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank. A sentence that was
+    written from words that were found is for people and for the model that answers; what is searched, and read again by
+    a cross-encoder that reads conversations, are the words, since they err less.
+    """
+    if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
+        return QueryVariants((Query(question, "typed"),), question)
+    belief = rewrite.needs_history
+    queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
+    standalone: str | None = None
+    if rewrite.expansion or rewrite.decision == "expand" or (rewrite.decision == "keep" and belief is not None):
+        standalone = rewrite.text
+        text = _joined(question, words(rewrite)) if rewrite.decision == "rewrite" else rewrite.text
+        queries.append(_query("expanded", text, weights.expanded, belief))
+    elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
+        standalone = rewrite.text
+        share = 1.0 if rewrite.confidence is None else rewrite.confidence
+        queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
+        for n, text in enumerate(rewrite.alternatives, start=2):
+            queries.append(_query(f"rewritten {n}", text, weights.rewritten, belief, share=share / n))
+    if conversation:
+        queries += _history(conversation, question, weights, belief)
+    return QueryVariants(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
+
+
+def words(rewrite: Rewrite) -> str:
+    """What the rewriter found that the question leaves out."""
+    return " ".join(term.text for term in rewrite.expansion)
+
+
+def _history(conversation: Conversation, question: str, weights: LegsSettings, belief: float | None) -> Iterator[Query]:
+    asked, answered = conversation.last_exchange()
+    users = [turn.text for turn in conversation.messages if turn.role == "user"]
+    newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
+    everything = _joined(question, newest_first[:HISTORY_CHARS])
+    yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, belief)
+    yield _query("exchange", _joined(question, asked, answered), weights.exchange, belief)
+    yield _query("opening", _joined(*users[:1], question), weights.opening, belief)
+    yield _query("conversation", everything, weights.conversation, belief)
+    if weights.subject > 0:
+        strength = weights.subject * _leaning(weights.subject_leaning, belief)
+        yield Query(_joined(asked, answered), "said", documents=strength)
+        yield Query(everything, "spoken of", documents=strength)
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _query(
+    name: str, text: str, weights: LegWeights, belief: float | None, *, share: float = 1.0, clarity: float = 0.0
+) -> Query:
+    """A leg as it weighs at this belief that history is needed; without one, as at even odds."""
+    factor = share * _leaning(weights.leaning, belief)
+    return Query(text, name, lexical=factor * weights.lexical, dense=factor * weights.dense, clarity=clarity)
+
+
+def _leaning(leaning: float, belief: float | None) -> float:
+    return 1.0 if belief is None else math.exp(leaning * (belief - 0.5))

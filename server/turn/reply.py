@@ -1,0 +1,250 @@
+"""The reply of one turn: generated, quoted, refused, or a question back.
+
+`Reply` turns what the steps of `server.turn.run` found into events. It owns the `AnswerReader`, which holds what the
+user has seen so far.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from server.settings import Settings
+from server.turn.answer import AnswerReader, answer_kind
+from server.turn.decision import Chances, question_back
+from server.turn.events import Alternative, AnswerKind, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent
+from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
+from server.turn.generate import GeneratedText, GenerationError, generate
+from server.turn.models import TurnModels
+from server.turn.prompt import TurnPrompt
+from server.turn.search import SearchPlan, TurnSearch
+from server.turn.steps import Stopwatch, TurnFailed, in_thread
+from server.turn.support import Support
+from server.turn.system_messages import (
+    DOUBTFUL,
+    INTRODUCTION,
+    NEAREST_INSTEAD,
+    NOTHING_FOUND,
+    UNSUPPORTED,
+    no_answer,
+    unsupported_language_notice,
+)
+from text.languages import ENGLISH
+from text.translation import gettext
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+Status = Literal["answered", "quoted", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The evidence of a turn and what follows from it.
+
+    `alternatives` holds the choices of a question back. `nearest` is None if nobody looked for the nearest sentences.
+    `prompt` is None if no model is asked. `cut` tells that the model reads less than all of the evidence.
+    """
+
+    passages: tuple[Evidence, ...]
+    reranked: bool
+    unanswerable: bool
+    alternatives: list[Alternative]
+    nearest: list[Support] | None
+    prompt: TurnPrompt | None
+    cut: bool
+
+
+class Reply:
+    """Produce the events of one reply. `ids` are the turn's id and the conversation's."""
+
+    def __init__(
+        self, settings: Settings, question: str, models: TurnModels, watch: Stopwatch, ids: tuple[str, str | None]
+    ) -> None:
+        self._settings = settings
+        self._question = question
+        self._models = models
+        self._watch = watch
+        self._turn_id, self._conversation_id = ids
+        self._chances: Chances | None = None
+        self._texts: list[str] = []
+        self._doubtful = False
+        """Whether the quoted sentences come nearest and may not answer."""
+        self._usage = GeneratedText("")
+        self.notice = ""
+        """A sentence about a question in a language that the search does not understand."""
+        self.reader = AnswerReader(())
+
+    def open(self, passages: Sequence[Evidence], language: str = ENGLISH, odds: Chances | None = None) -> None:
+        """Begin a reply that may cite `passages`; compare words by the stems of `language`."""
+        self._texts = [passage.text for passage in passages]
+        self._chances = odds
+        self.reader = AnswerReader(passages, language)
+
+    def smalltalk(self, text: str) -> list[Event]:
+        """Return a whole turn that neither searches nor asks a model."""
+        unchanged = RewriteEvent(
+            question=self._question, text=self._question, decision="keep", rewriter="", legs=[], seconds=0
+        )
+        nothing = EvidenceEvent(passages=[], reranked=False, seconds=0)
+        self._watch.first_token()
+        return [unchanged, nothing, *self.reader.say(text), self._done("answered")]
+
+    def extractive(self, plan: SearchPlan, selection: Selection) -> list[Event]:
+        """Return the reply of a turn that asks no model: quotes, a question back, or a refusal."""
+        nearest, passages = selection.nearest or [], selection.passages
+        if not passages:
+            text = f"{gettext(NOTHING_FOUND)} {self.notice}".strip()
+            return [*self.reader.say(text), self._done("refused")]
+        if selection.alternatives:
+            self._watch.first_token()
+            events = self.reader.say(question_back(selection.alternatives))
+            return [*events, self._done("answered", alternatives=selection.alternatives)]
+        if selection.unanswerable:
+            return self._refuse(plan, passages, nearest)
+        with self._watch.begin("generate") as step:
+            self._watch.first_token()
+            # Shown once, above the first part that is quoted.
+            first = any(passage.n == 1 for passage in passages)
+            introduction = gettext(DOUBTFUL if self._doubtful else INTRODUCTION) if first or self._doubtful else ""
+            quotes = self._quote(introduction if nearest else self._no_answer(plan, passages), nearest)
+            step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(nearest)})
+        return [*quotes, self._done("quoted" if nearest else "refused")]
+
+    async def stream(self, model: BaseChatModel, prompt: TurnPrompt) -> AsyncGenerator[Event, None]:
+        """Yield the events of a generated answer as they come. Raises TurnFailed."""
+        step, llm, reader = self._watch.begin("generate"), self._settings.llm, self.reader
+        texts, logprobs, began = list[str](), list[float](), 0.0
+        pieces = generate(
+            model,
+            prompt.messages,
+            first_token_seconds=llm.first_token_seconds,
+            total_seconds=llm.total_seconds,
+            step=step,
+            logprobs=self._settings.trace.logprobs,
+        )
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    texts.append(piece.text)
+                    began = began or time.perf_counter()
+                    logprobs += piece.logprobs
+                    self._usage = self._usage.counted(piece)
+                    for event in reader.feed(piece.text):
+                        self._watch.first_token()
+                        yield event
+                    if reader.refused or reader.repeating:
+                        break
+            for event in reader.finish():
+                self._watch.first_token()
+                yield event
+            if not (reader.shown or reader.refused) and self._usage.finish_reason == "length":
+                raise GenerationError(
+                    "llm_failed",
+                    "The language model reached its longest answer before it wrote anything to show. If it thinks "
+                    "first, switch that off in its server, or raise llm.answer_tokens.",
+                )
+        except GenerationError as error:
+            step.fail(error.code, str(error))
+            for event in reader.finish(whole=False):
+                yield event
+            raise TurnFailed(error.code, str(error)) from error
+        finally:
+            step.prompt((message.role, message.text) for message in prompt.messages)
+            if logprobs:
+                step.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
+            step.tell(
+                {},
+                {"text": "".join(texts), "pieces": [len(text) for text in texts], "answer": reader.shown},
+                {
+                    "finish_reason": self._usage.finish_reason,
+                    "model": self._models.name,
+                    "prompt_version": prompt.version,
+                    "prompt_tokens_expected": prompt.tokens,
+                    "prompt_tokens": self._usage.prompt_tokens,
+                    "completion_tokens": self._usage.completion_tokens,
+                },
+            )
+            step.end()
+        if self._models.pace and began:
+            self._models.pace.add(self._usage.completion_tokens, time.perf_counter() - began)
+
+    async def check(self, plan: SearchPlan, selection: Selection) -> list[Event]:
+        """Return the events after a generated answer: a refusal in our words, or a warning with the nearest quotes."""
+        support = self.reader.answer().support
+        refused = self.reader.refused or not self.reader.shown
+        doubtful = bool(support) and not any(event.supported for event in support)
+        if not (refused or doubtful):
+            return [*self.reader.complete(), self._done("answered")]
+        nearest = selection.nearest
+        if refused:
+            self.notice = await in_thread(
+                lambda: unsupported_language_notice(self._question, self._settings.index), lambda: "generate"
+            )
+        if nearest is None:
+            nearest = await in_thread(lambda: self.nearest(plan, selection.passages), lambda: "generate")
+        if refused:
+            return self._refuse(plan, selection.passages, nearest)
+        instead = self._quote(gettext(NEAREST_INSTEAD), nearest) if nearest else []
+        return [*instead, self._done("answered", gettext(UNSUPPORTED))]
+
+    def nearest(
+        self, plan: SearchPlan, passages: Sequence[Evidence], search: TurnSearch | None = None
+    ) -> list[Support]:
+        """Return the sentences nearest to the question, ranked by the cross-encoder of `search` if there is one."""
+        scorer = self.reader.scorer
+        if search and plan.context.asked and search.reranker and search.reranker.reads_conversations:
+            # If much is left out, words alone tell little: sentences are read with the previous exchange.
+            read_question = partial(search.read, plan.asked, context=plan.context)
+            question = plan.matching
+            sentences, sure = nearest_sentences(
+                question, passages, scorer, lambda _, texts: read_question(texts), READS_IN_CONTEXT
+            )
+        else:
+            question = plan.meaning
+            sentences, sure = nearest_sentences(question, passages, scorer, search.read if search else None)
+        by_words = [] if sure or question == plan.matching else best_sentences(plan.matching, passages, scorer)
+        self._doubtful = bool(sentences) and not (sure or by_words)
+        return by_words or sentences
+
+    def _refuse(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
+        """Refuse and quote the nearest sentences: small models refuse much that the passages answer."""
+        self._watch.first_token()
+        text = self._no_answer(plan, passages, nearest=bool(nearest))
+        return [*self._quote(text, nearest), self._done("refused")]
+
+    def _quote(self, text: str, quotes: Sequence[Support]) -> list[Event]:
+        """Show a system message with quotes below it."""
+        return [*self.reader.say(text), *(event for quote in quotes for event in self.reader.quote(quote))]
+
+    def _done(self, status: Status, warning: str = "", alternatives: Sequence[Alternative] = ()) -> DoneEvent:
+        answer = self.reader.answer()
+        kind: AnswerKind | None = "unanswerable" if status == "refused" else "extractive"
+        if status == "answered":
+            # Small talk has no evidence, and a question back is no answer.
+            kind = answer_kind(answer.plain, self._texts) if self._texts and not alternatives else None
+        return DoneEvent(
+            turn_id=self._turn_id,
+            conversation_id=self._conversation_id,
+            status=status,
+            answer=answer.text,
+            finish_reason="length" if self._usage.finish_reason == "length" else "stop",
+            citations=answer.citations,
+            support=answer.support,
+            dropped_citations=answer.dropped_citations,
+            prompt_tokens=self._usage.prompt_tokens,
+            completion_tokens=self._usage.completion_tokens,
+            seconds=self._watch.all(),
+            warning=warning,
+            alternatives=list(alternatives),
+            answerable=None if self._chances is None else round(1 - self._chances.refuse, 3),
+            answer_kind=kind,
+        )
+
+    def _no_answer(self, plan: SearchPlan, passages: Sequence[Evidence], *, nearest: bool = False) -> str:
+        titles = [passage.title or passage.document_id for passage in passages]
+        return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, about=self.notice)

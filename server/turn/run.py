@@ -1,0 +1,280 @@
+"""Run one turn: plan, retrieve, select, answer, check. Read this file first.
+
+`TurnEngine.run` is the whole path from a question to `done`, as one stream of typed events. Each step is a method of
+`Turn`; the modules beside this one implement them:
+
+1. plan: rewrite the question and build its query variants (`search`, `query_variants`)
+2. retrieve: BM25 and dense search, fusion, reranking (`search`)
+3. select: number the evidence and cut it to the model's budget (`evidence`, `prompt`)
+4. answer: stream the model's reply, or quote sentences (`generate`, `answer`, `reply`)
+5. check: replace a refusal, warn about an unsupported answer (`support`, `reply`)
+
+The engine keeps nothing between turns. Conversations, traces and queues belong to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+
+from index.errors import CollectionNotFound, IndexingError
+from index.query import Hit, Where
+from rewriter.conversation import Conversation
+from server.engines.errors import EngineError
+from server.settings import Settings
+from server.turn.decision import alternatives, asked_back, chances, decide, language_of_hits
+from server.turn.events import ErrorEvent, Event, EvidenceEvent, NearestEvent
+from server.turn.evidence import excerpts, renumbered, select_evidence
+from server.turn.models import ModelSource, TurnModels
+from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
+from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
+from server.turn.reply import Reply, Selection
+from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
+from server.turn.steps import Stopwatch, TurnFailed, in_thread
+from server.turn.system_messages import smalltalk_reply, unsupported_language_notice
+from text.recorder import current
+
+CANDIDATES = 3
+"""Tokens of the evidence, as a multiple of the tokens that a model reads of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnInput:
+    """One question and where to search for its answer.
+
+    `search_for` is a search text written by a person and replaces the rewrite. `group` owns the turn: nothing that a
+    model server remembers is shared with other groups. `split_questions` overrides `answer.split_questions`.
+    """
+
+    question: str
+    collection: str
+    conversation: Conversation = field(default_factory=Conversation)
+    search_for: str | None = None
+    where: Where | None = None
+    turn_id: str = ""
+    conversation_id: str | None = None
+    answer_tokens: int | None = None
+    group: str = ""
+    split_questions: bool | None = None
+
+
+class TurnEngine:
+    """Answer questions over collections; one engine serves any number of turns at once.
+
+    `collection` opens a collection by name. `models` is asked for the models of each turn.
+    """
+
+    def __init__(self, *, collection: Callable[[str], Searchable], models: ModelSource, settings: Settings) -> None:
+        self._collection = collection
+        self._models = models
+        self._settings = settings
+
+    async def search(self, group: str = "") -> TurnSearch:
+        """Return the searching half, with the models that a turn of `group` would use now."""
+        return self._search(await self._models.of_search(group))
+
+    def _search(self, models: TurnModels) -> TurnSearch:
+        return TurnSearch(
+            collection=self._collection,
+            rewriter=models.rewriter,
+            settings=self._settings,
+            reranker=models.reranker,
+        )
+
+    def prompted(self, prompt: TurnPrompt) -> TurnPrompt:
+        """Return the prompt that is sent; a replay overrides this."""
+        return prompt
+
+    async def run(self, request: TurnInput, *, numbers: dict[str, int] | None = None) -> AsyncGenerator[Event, None]:
+        """Yield the events of one turn, ending with exactly one `done` or `error`.
+
+        `numbers` makes the turn a part of another one: its evidence is numbered as known there by passage id, and it
+        neither asks back nor splits. Closing the iterator, or cancelling the task that reads it, stops the model's
+        request at once.
+        """
+        models = await self._models.of_turn(request.answer_tokens, request.group)
+        current().label(engine=models.name, style=models.style)
+        if models.reranker is not None:
+            current().label(reranker=models.reranker.name, reads_conversations=models.reranker.reads_conversations)
+        turn = Turn(self._settings, request, models, self._search(models), numbers)
+        if not request.search_for and (text := smalltalk_reply(request.question)):
+            for event in turn.reply.smalltalk(text):
+                yield event
+            return
+        try:
+            plan = await turn.plan()
+            parts = await turn.split(plan)
+            if parts:
+                async with aclosing(self._run_parts(turn, plan, parts)) as merged:
+                    async for event in merged:
+                        yield event
+                return
+            yield plan.event()
+            # One call in one thread: each change of threads delays the first token.
+            selection = await in_thread(lambda: turn.select(plan, *turn.retrieve(plan)), lambda: turn.watch.running)
+            yield EvidenceEvent(
+                passages=list(selection.passages),
+                reranked=selection.reranked,
+                seconds=turn.watch.of("search", "rerank"),
+            )
+            if selection.prompt is None or models.chat_model is None:
+                for event in turn.reply.extractive(plan, selection):
+                    yield event
+                return
+            if selection.cut and selection.nearest:
+                yield NearestEvent(quotes=selection.nearest)
+            answer = turn.reply.stream(models.chat_model, self.prompted(selection.prompt))
+            async with aclosing(answer):
+                async for event in answer:
+                    yield event
+            for event in await turn.reply.check(plan, selection):
+                yield event
+        except (TurnFailed, IndexingError, EngineError) as failure:
+            yield turn.error(failure)
+        finally:
+            turn.close()
+
+    def _run_parts(self, turn: Turn, plan: SearchPlan, parts: tuple[QuestionPart, ...]) -> AsyncGenerator[Event, None]:
+        """Run each part of a question as a turn of its own and merge their events."""
+        numbers = dict[str, int]()
+        request = turn.request
+        runs = [
+            self.run(
+                TurnInput(
+                    question=part.text,
+                    collection=request.collection,
+                    conversation=conversation_before(request.conversation, plan, parts[0], part),
+                    where=request.where,
+                    turn_id=turn.turn_id,
+                    conversation_id=request.conversation_id,
+                    answer_tokens=request.answer_tokens,
+                    group=request.group,
+                    split_questions=False,
+                ),
+                numbers=numbers,
+            )
+            for part in parts
+        ]
+        return merge_part_events(plan, parts, runs, turn.watch)
+
+
+class Turn:
+    """The steps of one turn and what they share: the request, the models, the clock and the reply."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        request: TurnInput,
+        models: TurnModels,
+        search: TurnSearch,
+        numbers: dict[str, int] | None,
+    ) -> None:
+        self.request = request
+        self.watch = Stopwatch()
+        self.turn_id = request.turn_id or uuid.uuid4().hex
+        self.reply = Reply(settings, request.question, models, self.watch, (self.turn_id, request.conversation_id))
+        self._settings = settings
+        self._models = models
+        self._search = search
+        self._numbers = numbers
+        self._hits: tuple[list[Hit], bool] | None = None
+        self._opening: asyncio.Task[Searchable] | None = None
+        self._searched: Searchable | None = None
+
+    async def plan(self) -> SearchPlan:
+        """Rewrite the question and build its query variants. Open the collection meanwhile."""
+        request, search = self.request, self._search
+        self._opening = asyncio.create_task(in_thread(lambda: search.collection(request.collection)))
+        plan = await search.planned(request.question, request.conversation, request.search_for, self.watch)
+        self._searched = await self._opening
+        return plan
+
+    async def split(self, plan: SearchPlan) -> tuple[QuestionPart, ...]:
+        """Return the parts to answer one by one; none if one section covers them all, or if splitting is off."""
+        request = self.request
+        splits = self._settings.answer.split_questions if request.split_questions is None else request.split_questions
+        if not splits or self._numbers is not None or request.search_for:
+            return ()
+        parts = split_question(plan.meaning if plan.decision == "rewrite" else plan.question)
+        if not parts:
+            return ()
+        hits, _ = await in_thread(lambda: self.retrieve(plan), lambda: self.watch.running)
+        if covered(parts, hits):
+            return ()
+        current().label(split="parts")
+        return parts
+
+    def retrieve(self, plan: SearchPlan) -> tuple[list[Hit], bool]:
+        """Search with every query variant, fuse and rerank. Return hits, best first, and whether they were reranked.
+
+        Blocks. Finds twice as many as are shown: a passage too long for the budget gives way to a later one.
+        """
+        if self._hits is None:
+            assert self._searched is not None, "plan() opens the collection"
+            k = 2 * self._settings.retrieval.evidence
+            self._hits = self._search.hits(self._searched, plan, self.watch, k=k, where=self.request.where)
+        return self._hits
+
+    def select(self, plan: SearchPlan, hits: list[Hit], reranked: bool) -> Selection:
+        """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks."""
+        assert self._searched is not None, "plan() opens the collection"
+        settings, models, request = self._settings, self._models, self.request
+        budget = evidence_budget(request.question, settings.llm, models.style)
+        # More than a model reads: it gets the sentences of these that match the question.
+        passages = select_evidence(hits, limit=settings.retrieval.evidence, budget=CANDIDATES * budget)
+        if self._numbers is not None:
+            passages = renumbered(passages, self._numbers)
+        language = language_of_hits(hits, settings.index.language)
+        odds = chances(plan, hits, language)
+        # Neither a search text that a person wrote nor the reply to a question back leads to a question back.
+        may_ask = plan.decision != EDITED and not asked_back(request.conversation) and self._numbers is None
+        outcome = decide(odds, settings.retrieval, may_ask=may_ask)
+        current().label(outcome=outcome, **asdict(odds))
+        choices = alternatives(passages) if outcome == "ask" else []
+        unanswerable = bool(passages) and outcome == "refuse"
+        reply = self.reply
+        reply.open(passages, language, odds)
+        if not passages or unanswerable or choices or models.chat_model is None:
+            reads = models.chat_model is None and reranked
+            nearest = [] if choices else reply.nearest(plan, passages, self._search if reads else None)
+            if unanswerable or not (nearest or choices):
+                reply.notice = unsupported_language_notice(request.question, settings.index)
+            return Selection(passages, reranked, unanswerable, choices, nearest, None, cut=False)
+        shown = excerpts(plan.matching, passages, reply.reader.scorer, budget)
+        prompt = build_prompt(
+            request.question,
+            request.conversation,
+            passages,
+            settings.llm,
+            meaning=plan.meaning,
+            about=[term.text for term in plan.rewrite.expansion],
+            excerpts=shown,
+            style=models.style,
+        )
+        # A model that reads less than everything is slow: readers see the nearest sentences before it has read them.
+        cut = any(shown.get(passage.n) != passage.text for passage in passages)
+        return Selection(passages, reranked, False, [], reply.nearest(plan, passages) if cut else None, prompt, cut=cut)
+
+    def error(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
+        """Return the event that ends a failed turn."""
+        if isinstance(failure, TurnFailed):
+            code = failure.code
+        else:
+            missing = isinstance(failure, CollectionNotFound)
+            code = "collection_not_found" if missing else f"{self.watch.running}_failed"
+        return ErrorEvent(
+            turn_id=self.turn_id,
+            conversation_id=self.request.conversation_id,
+            code=code,
+            message=str(failure),
+            answer=self.reply.reader.shown,
+            seconds=self.watch.all(),
+        )
+
+    def close(self) -> None:
+        """Stop waiting for the collection."""
+        if self._opening is not None:
+            self._opening.cancel()

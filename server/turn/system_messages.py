@@ -1,0 +1,164 @@
+"""Messages of the server itself, and how they stay out of the history.
+
+Refusals, introductions to quotes and replies to "thanks!" are for the reader. In the history they would mislead a
+rewriter, a search or a model: "The documents do not seem to answer this" holds words that look like a topic. A question
+back stays, because the next message answers it. Messages use the language of the request and are recognised in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import regex
+
+from rewriter.conversation import Conversation, Message
+from server.settings import IndexSettings
+from text.languages import AUTO, ENGLISH, NAMES, language_of
+from text.translation import everywhere, gettext, message, ngettext
+
+INTRODUCTION = message("No language model is at work, so these are sentences from the documents, as they stand:")
+DOUBTFUL = message("No sentence of the documents surely answers this. These come nearest:")
+UNSUPPORTED = message("Nothing in this answer could be matched with the documents: check it against the sources.")
+NEAREST_INSTEAD = message("What comes nearest in the documents:")
+"""Announces the sentences that are quoted below an answer nothing supports."""
+NOTHING_FOUND = message("Nothing in the documents matches this question. Try other words, or another collection.")
+WELCOME = message("You are welcome.")
+GREETING = message("Hello. What would you like to know about these documents?")
+
+_REFUSES = message("The documents do not seem to answer this.")
+_NEAREST, _NONE = message("; this comes nearest:"), message("; none of them says it.")
+_OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, WELCOME, GREETING)
+
+_WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")
+_LONGEST = 120
+_MOST_WORDS = 14
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_THANKS = _words(
+    """
+    thanks thank thx thanx thnx ty tysm cheers danke dankeschön merci gracias grazie obrigado obrigada tack takk
+    kiitos dzięki спасибо dank
+    """
+)
+_HELLO = _words("hi hello hey hallo hola bonjour ciao servus moin greetings")
+_BYE = _words("bye goodbye cya tschüss")
+_PRAISE = _words("great perfect awesome excellent super understood brilliant wonderful fantastic")
+_BESIDE = _words(
+    """
+    a aah aaah again ah ahh all alright amazing and anyway appreciate appreciated are back beaucoup bed bien bis
+    buddy calms clear cool day deep dive down everyone evening explained explanation fine for friend going good got
+    gotcha guess guys haha have help helped helpful helping helps herzlichen i i'll information is it it's k lot
+    lovely man many mate me meeting mil mille molte morning much muchas my myself neat need needed nice night now
+    nvm oh ok okay okey perfectly quick really right schön sehr sleep so solved stuff sweet team that that's the
+    then there this to u ur useful very vielen was weekend well will worked working works wow yay yeah yep yes you
+    you've your
+    """
+)
+"""Words that ask for nothing beside those of courtesy."""
+
+
+def smalltalk_reply(text: str) -> str:
+    """The reply to a message that only thanks, greets or praises; empty for any other, which may be a question.
+
+    Told by its words, most of them English. Of 11,357 messages of written and recorded dialogs none that asked for
+    something was taken for a courtesy, and of 49 courtesies in the written ones 40 were seen.
+    """
+    if len(text) > _LONGEST or "?" in text or "？" in text:
+        return ""
+    said = [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
+    words = frozenset(said)
+    if not said or len(said) > _MOST_WORDS:
+        return ""
+    thanks = _THANKS | _BYE | _PRAISE
+    if not words <= thanks | _HELLO | _BESIDE:
+        return ""
+    return gettext(WELCOME) if words & thanks else gettext(GREETING) if words & _HELLO else ""
+
+
+def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool = False, about: str = "") -> str:
+    """An honest refusal: what was searched for, and in how many passages of which documents it is not said.
+
+    With `nearest` it announces the sentences that come nearest, which are to follow. `about` is said between.
+    """
+    names = list(dict.fromkeys(" ".join(title.split()) for title in titles))
+    shown = ", ".join(names[:3])
+    did = gettext(
+        "I searched for “%(words)s” and read %(passages)s, from %(documents)s",
+        words=" ".join(searched.split()),
+        passages=ngettext("%(count)s passage", "%(count)s passages", read, count=read),
+        documents=gettext("%(names)s and others", names=shown) if len(names) > 3 else shown,
+    )
+    said = " ".join(filter(None, (gettext(_REFUSES), about, did)))
+    return said + gettext(_NEAREST if nearest else _NONE)
+
+
+def history_for_model(messages: Iterable[Message]) -> Conversation:
+    """The messages as the history that later turns read: without the server's own words, and without courtesies."""
+    said = (message if message.role == "user" else Message("assistant", _without(message.text)) for message in messages)
+    kept = [message for message in said if message.text.strip()]
+    following = [*(message.role for message in kept[1:]), "user"]
+    return Conversation(
+        tuple(
+            message
+            for message, then in zip(kept, following, strict=False)
+            if not (message.role == then == "user" and smalltalk_reply(message.text))
+        )
+    )
+
+
+def _without(text: str) -> str:
+    parts = text.split("\n\n")
+    kept = [part for part in parts if not _is_own(part.strip())]
+    return text if len(kept) == len(parts) else "\n\n".join(kept).strip()
+
+
+def _is_own(paragraph: str) -> bool:
+    return (
+        any(paragraph in everywhere(text) for text in _OWN)
+        or paragraph.startswith(everywhere(NOTHING_FOUND))
+        or (paragraph.startswith(everywhere(_REFUSES)) and paragraph.endswith(everywhere(_NEAREST) + everywhere(_NONE)))
+    )
+
+
+_SPOKEN = (
+    message("Arabic"),
+    message("Chinese"),
+    message("English"),
+    message("French"),
+    message("German"),
+    message("Spanish"),
+)
+"""Names of languages that are translated; others are said in English."""
+
+
+def understood(index: IndexSettings) -> tuple[str, ...]:
+    """Codes of the languages that a search understands; empty where that is not known."""
+    from server.registry import registered_models
+
+    if index.languages or index.language == AUTO or Path(index.encoder).name not in registered_models():
+        return index.languages
+    return tuple(dict.fromkeys((ENGLISH, index.language)))
+
+
+def unsupported_language_notice(question: str, index: IndexSettings) -> str:
+    """Says of a question in another language which ones the search understands; empty of any other. Blocks."""
+    known = understood(index)
+    if not known:
+        return ""
+    language = language_of(question)
+    if not language or language in known:
+        return ""
+    names = [gettext(NAMES.get(code, code)) for code in known]
+    listed = names[0]
+    if len(names) > 1:
+        listed = gettext("%(names)s and %(last)s", names=", ".join(names[:-1]), last=names[-1])
+    return gettext(
+        "This question seems to be in %(language)s; the search understands %(known)s.",
+        language=gettext(NAMES[language]),
+        known=listed,
+    )

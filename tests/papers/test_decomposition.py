@@ -1,0 +1,259 @@
+"""Recipes: what each leaves of a pool, what a model is sent for it, and what it is told how likely."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.errors import EvaluationError
+from papers.decomposition.base import (
+    NOT_MENTIONED,
+    PACKAGE,
+    Example,
+    RecipePool,
+    RecipeTools,
+    RecipeUnavailable,
+    cook,
+    within_budget,
+)
+from papers.decomposition.demonstrations import drawn, read_examples
+from papers.decomposition.forcing import ForcingAsker, ForcingUnavailable, perplexity
+from papers.decomposition.measuring import demand_sign
+from papers.decomposition.registry import checked_recipe, recipes_of, told_parts
+from papers.decomposition.selecting import unlikelihood
+from papers.decomposition.voting import Vote, read_vote, verdict
+from server.engines import RemoteEngine
+from server.evidence.asking import QuoteAsker
+from server.settings import Settings
+from server.turn.events import StepEvent
+from testing.chat_model import ScriptedChatModel
+from testing.openai_server import FakeOpenAIServer
+from tests.server.turn_fakes import FAX, LEAVE, evidence
+from text.recorder import Recording
+
+TOKENS = ("The", " answer", " to the question", " is not mentioned in", " the excerpt")
+QUESTION = "How long is parental leave?"
+THIRD = "The canteen opens at noon."
+POOL = RecipePool(QUESTION, tuple(evidence(FAX, LEAVE, THIRD)))
+
+
+def remote(llm: FakeOpenAIServer) -> RemoteEngine:
+    return RemoteEngine(Settings.model_validate({"llm": {"model": llm.url}}))
+
+
+def cooked(name: str, pool: RecipePool, model: Any, **tools: Any) -> tuple[RecipePool, list[StepEvent], Recording]:
+    """What is left of a pool, the steps told, and the record; of an engine, its model is asked."""
+    engine = model if isinstance(model, RemoteEngine) else None
+    if engine is not None:
+        with engine:
+            return _cooked(name, pool, engine.chat_model(), engine, tools)
+    return _cooked(name, pool, model, engine, tools)
+
+
+def _cooked(
+    name: str, pool: RecipePool, model: Any, engine: RemoteEngine | None, tools: Any
+) -> tuple[RecipePool, list[StepEvent], Recording]:
+    recording, steps = Recording("turn"), list[StepEvent]()
+
+    async def run() -> RecipePool:
+        left, given = pool, RecipeTools(ForcingAsker(model, package=PACKAGE), **tools)
+        try:
+            with recording.root:
+                async for one in cook(recipes_of(name), pool, given):
+                    if isinstance(one, RecipePool):
+                        left = one
+                    else:
+                        steps.append(one)
+            return left
+        finally:
+            if engine is not None:
+                await engine.aclose()
+
+    return asyncio.run(run()), steps, recording
+
+
+def texts(pool: RecipePool) -> list[str]:
+    return [one.text for one in pool.passages]
+
+
+def logprobs(request: dict[str, Any]) -> list[tuple[str, float]]:
+    """Known ones: that the answer is not mentioned is unlikely where leave is, and likely elsewhere."""
+    says = "ten weeks" in str(request["messages"])
+    return [(token, (-1.25 if says else -0.0625) * n) for n, token in enumerate(TOKENS, 1)]
+
+
+@pytest.mark.parametrize("owner", ["vllm", "llamacpp"])
+def test_perplexity_is_told_alike_by_prompts_and_by_grammars(owner: str) -> None:
+    with FakeOpenAIServer(owned_by=owner, forced=logprobs) as llm:
+        engine = remote(llm)
+
+        async def score() -> list[float]:
+            asker = ForcingAsker(engine.chat_model(), package=PACKAGE)
+            try:
+                return [await unlikelihood(POOL, one, asker) for one in POOL.passages]
+            finally:
+                await engine.aclose()
+
+        with engine:
+            found = asyncio.run(score())
+    # exp(−mean log p) of 5 tokens at 1, 2, … 5 times -1.25 or -0.0625.
+    expected = [math.exp(0.0625 * 3), math.exp(1.25 * 3), math.exp(0.0625 * 3)]
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert ("grammar" in llm.requests[0]) is (owner == "llamacpp")
+    if owner == "llamacpp":
+        assert json.loads(llm.requests[0]["grammar"].removeprefix("root ::= ")) == NOT_MENTIONED
+
+
+def test_perplexity_takes_the_passage_of_which_not_mentioned_is_least_likely() -> None:
+    with FakeOpenAIServer(owned_by="vllm", forced=logprobs) as llm:
+        best, steps, recording = cooked("perplexity", POOL, remote(llm))
+        every, _, _ = cooked("perplexity", POOL, remote(llm), beyond=1.1)
+        few, _, _ = cooked("perplexity", POOL, remote(llm), beyond=1.1, budget=20)
+    assert texts(best) == [LEAVE]
+    assert [(step.done, step.of) for step in steps] == [(1, 3), (2, 3), (3, 3)]
+    assert set(texts(every)) == {FAX, LEAVE, THIRD}
+    assert texts(few) == [LEAVE], "what overflows loses the least relevant first"
+    # What a model is sent is what the trace's parts are, one after the other.
+    calls = [call for call in recording.told() if call["name"] == "ask answer"]
+    for call, request in zip(calls, llm.requests, strict=False):
+        parts: Any = call["prompt"]
+        sent = [message["content"] for message in request["messages"][:2]]
+        assert [
+            "".join(p.get("value", p.get("literal", "")) for p in parts if p["message"] == n) for n in (0, 1)
+        ] == sent
+        assert any(part.get("expression") == "excerpt" for part in parts)
+        assert call["parent"] == next(one["id"] for one in recording.told() if one["name"] == "perplexity")
+
+
+def test_perplexity_says_plainly_that_a_server_does_not_tell() -> None:
+    with (
+        FakeOpenAIServer(owned_by="somebody") as llm,
+        pytest.raises(ForcingUnavailable, match="does not tell how likely"),
+    ):
+        cooked("perplexity", POOL, remote(llm))
+    with pytest.raises(ForcingUnavailable, match="does not tell how likely"):
+        cooked("perplexity", POOL, ScriptedChatModel(script=["x"]))
+
+
+def test_an_inverted_sign_is_found_by_planted_examples() -> None:
+    def scored(sign: float) -> float:
+        class Planted(QuoteAsker):
+            async def say(self, prompt: str, parts: Any, *rest: Any, **more: Any) -> Any:
+                says = re.search(r"weeks|7860|four euros", parts["excerpt"])
+                return type("Said", (), {"logprob": -sign if says else -2.0})
+
+        return asyncio.run(demand_sign(Planted(ScriptedChatModel(script=[]))))
+
+    assert scored(3.0) == pytest.approx(1.0)
+    with pytest.raises(EvaluationError, match="wrong passages"):
+        scored(1.0)
+    assert perplexity([-1.0, -3.0]) == pytest.approx(math.exp(2))
+
+
+def test_pruning_keeps_what_is_named_and_everything_where_nothing_is() -> None:
+    assert texts(cooked("prune", POOL, ScriptedChatModel(script=["Needed: 2, 3."]))[0]) == [LEAVE, THIRD]
+    assert texts(cooked("prune", POOL, ScriptedChatModel(script=["I cannot tell."]))[0]) == texts(POOL)
+
+
+def test_ranking_by_pairs_finds_the_best_with_few_comparisons() -> None:
+    worth = {f"Passage {n}.": n for n in (3, 9, 1, 7, 5, 8, 2, 6, 4)}
+    pool = RecipePool("Which?", tuple(evidence(*worth)))
+
+    def better(messages: list[Any]) -> str:
+        first, second = (worth[one] for one in re.findall(r"Passage \d\.", messages[-1].text))
+        return "A" if first > second else "B."
+
+    model = ScriptedChatModel(script=better)
+    left, steps, _ = cooked("rank", pool, model)
+    assert sorted(texts(left)) == ["Passage 7.", "Passage 8.", "Passage 9."]
+    assert len(model.asked) < 9 * 8
+    assert steps[-1].done == steps[-1].of == 9
+    # One that always says A is asked both ways round, and decides nothing.
+    assert texts(cooked("rank", pool, ScriptedChatModel(script=["A"]))[0]) == list(worth)[:3]
+
+
+@pytest.mark.parametrize(
+    ("votes", "decided"),
+    [
+        ([], "no"), (["unclear"], "no"), (["yes"], "yes"), (["no"], "no"), (["yes", "unclear"], "yes"),
+        (["yes", "no"], "no"), (["no", "unclear"], "no"), (["yes", "yes", "no", "unclear"], "no"),
+        (["unclear", "unclear", "yes"], "yes"),
+    ],
+)  # fmt: skip
+def test_the_truth_table_of_a_vote(votes: list[Vote], decided: str) -> None:
+    assert verdict(votes) == decided
+
+
+def test_a_vote_gives_its_reasons_with_the_passages_they_are_from() -> None:
+    said = {FAX: "The form may be sent by fax. Yes", LEAVE: "Leave is not about forms.\nUnclear", THIRD: "Perhaps"}
+
+    def one(messages: list[Any]) -> str:
+        return next(reason for text, reason in said.items() if text in messages[-1].text)
+
+    pool = RecipePool("Can I send the form by fax?", POOL.passages)
+    left, _, _ = cooked("vote", pool, ScriptedChatModel(script=one))
+    assert left.answer == "Yes. The form may be sent by fax [1]."
+    assert texts(left) == [FAX]
+    assert read_vote("It says so.\nVerdict: **No**.") == ("It says so", "no")
+    with pytest.raises(RecipeUnavailable, match="yes or no"):
+        cooked("vote", POOL, ScriptedChatModel(script=["Yes"]))
+
+
+def test_demonstrations_are_answered_ones_of_other_documents() -> None:
+    golds = [
+        Example("d1.md", "Of the tested document?", FAX, "By fax."),
+        Example("x.md", "Negative?", "Nothing.", "It is not clearly mentioned."),
+        Example("x.md", "Refused?", "Nothing.", NOT_MENTIONED + "."),
+        *(Example("y.md", f"Good {n}?", f"Excerpt {n}.", f"Answer {n}.") for n in range(6)),
+    ]
+    shown = drawn(golds, POOL, 3)
+    assert len(shown) == 3 == len(set(shown))
+    assert all(one.document_id == "y.md" for one in shown)
+    assert shown == drawn(golds, POOL, 3), "the same for the same question"
+    with FakeOpenAIServer(owned_by="vllm", forced=logprobs) as llm:
+        left, _, _ = cooked("demonstrations+perplexity", POOL, remote(llm), golds=golds)
+    assert left.examples == shown
+    assert shown[0].answer in llm.requests[0]["messages"][1]["content"], "shown for choosing passages too"
+    with pytest.raises(RecipeUnavailable, match=r"answer\.demonstrations"):
+        cooked("demonstrations", POOL, ScriptedChatModel(script=[]), golds=golds[:3])
+
+
+def test_a_file_of_demonstrations_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text('{"document": "a", "question": "Q?", "excerpt": "E.", "answer": "A."}\n\n')
+    bad.write_text('{"question": "Q?"}\n')
+    assert read_examples(good) == (Example("a", "Q?", "E.", "A."),)
+    for path in (bad, tmp_path / "missing.jsonl"):
+        with pytest.raises(RecipeUnavailable, match="document, question, excerpt and answer"):
+            read_examples(path)
+
+
+def test_the_budget_keeps_the_most_relevant_in_the_order_of_their_documents() -> None:
+    first, second, third = evidence("One. " * 10, "Two. " * 10, "Three. " * 10)
+    same = second.model_copy(update={"document_id": first.document_id})
+    assert [one.n for one in within_budget([same, first, third], 10_000)] == [1, 2, 3]
+    assert [one.n for one in within_budget([same, first, third], 45)] == [1, 2]
+    assert [one.n for one in within_budget([third, first], 1)] == [3]
+
+
+def test_a_model_takes_apart_what_has_no_form() -> None:
+    def told(said: str) -> list[str]:
+        asker = QuoteAsker(ScriptedChatModel(script=[said]), package=PACKAGE)
+        return [one.text for one in asyncio.run(told_parts("Rent and deposit?", asker))]
+
+    assert told("1. What is the rent?\n- What is the deposit?") == ["What is the rent?", "What is the deposit?"]
+    assert told("Rent and deposit?") == [] == told("\n".join(f"Part {n}?" for n in range(9)))
+
+
+def test_names_of_recipes() -> None:
+    for name in ("plain", "perplexity+prune+demonstrations", "perplexity+vote"):
+        assert checked_recipe(name) == name
+    for name in ("", "perplexed", "vote+prune", "prune+", "plain\n"):
+        with pytest.raises(ValueError, match="no recipe"):
+            checked_recipe(name)

@@ -1,0 +1,194 @@
+"""`anaphora eval qasper`: both forms of the set, metrics counted by hand, every ranking and chooser on small papers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluation.errors import BadRow
+from evaluation.reports.runs import create_run, read_run
+from index.rerank import CrossEncoderReranker, Scores
+from papers.document_reading.measuring import (
+    answer_f1,
+    better,
+    evidence_f1,
+    measure_answers,
+    measure_retrieval,
+    published_bm25,
+    rank_all,
+    read_all,
+    recall,
+)
+from papers.document_reading.qasper import ReaderAnswer, load_papers
+from server.settings import Settings
+from testing.encoder import WordEncoder
+
+SOLD = "Kettles are sold in two sizes."
+MADE = "The kettles are made of steel. Steel does not rust."
+PRICE = "A kettle costs twenty euros."
+
+
+def answer(evidence: list[str], **said: Any) -> dict[str, Any]:
+    empty = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": ""}
+    return {"answer": [empty | {"evidence": evidence} | said]}
+
+
+def write_set(folder: Path) -> Path:
+    (folder / "qasper").mkdir(parents=True)
+    paper = {
+        "id": "p1",
+        "title": "Kettles",
+        "abstract": "On kettles.",
+        "full_text": {"section_name": ["Intro", "More"], "paragraphs": [[SOLD, " "], [MADE, PRICE]]},
+        "qas": {
+            "question_id": ["q1", "q2", "q3"],
+            "question": ["What are kettles made of?", "Does steel rust?", "Who sells teapots?"],
+            "answers": [
+                answer([MADE, "FLOAT SELECTED: Table 1"], extractive_spans=["made of steel"]),
+                answer([MADE], yes_no=False),
+                answer([], unanswerable=True),
+            ],
+        },
+    }
+    (folder / "qasper" / "full_annotation_sample10.jsonl").write_text(json.dumps(paper) + "\n", "utf-8")
+    corpus = [
+        {"_id": f"0::p{n}", "title": "Kettles", "text": text, "metadata": {"doc_id": "0"}}
+        for n, text in enumerate((SOLD, MADE, PRICE))
+    ]
+    query = {"_id": "0_0", "text": "Does steel rust?", "metadata": {"doc_id": "0", "relevant": ["0::p1"]}}
+    query["metadata"]["answers"] = [["steel"], "It does not.", False]  # type: ignore[index]
+    for name, rows in (("train_evidence_corpus", corpus), ("train_queries", [query])):
+        (folder / "qasper" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return folder
+
+
+class Words:
+    """A cross-encoder that counts the words both sides share, and wants two of them."""
+
+    def cut(self, text: str, tokens: int) -> tuple[str, int]:
+        return text, len(text.split())
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        asked = set(question.lower().strip("?").split())
+        return np.array([len(asked & set(one.lower().split())) - 1.5 for one in passages], dtype=np.float32)
+
+
+def test_both_forms_of_the_set_are_read(tmp_path: Path) -> None:
+    (paper,) = load_papers(write_set(tmp_path))
+    assert paper.paragraphs == (SOLD, MADE, PRICE), "blank paragraphs are none, and the abstract is left out"
+    assert [one.answers[0].kind for one in paper.questions] == ["extractive", "boolean", "unanswerable"]
+    assert paper.questions[0].evidence == {MADE}, "a table is no paragraph"
+    (paper,) = load_papers(tmp_path, "train")
+    assert paper.paragraphs == (SOLD, MADE, PRICE)
+    assert [(one.text, one.kind) for one in paper.questions[0].answers] == [
+        ("steel", "extractive"),
+        ("It does not.", "abstractive"),
+        ("No", "boolean"),
+    ]
+    assert paper.questions[0].evidence == {MADE}
+    (tmp_path / "qasper" / "full_annotation_sample10.jsonl").write_text('{"id": "x"}\n', "utf-8")
+    with pytest.raises(BadRow, match="line 1 is no annotated paper"):
+        load_papers(tmp_path)
+
+
+def test_metrics_equal_cases_counted_by_hand() -> None:
+    ranked = [str(n) for n in range(150)]
+    # Of 150 paragraphs 1 % are two, 5 % are eight.
+    assert [recall(ranked, {"1", "2", "7"}, share) for share in (1, 5)] == pytest.approx([1 / 3, 1])
+    assert recall(["a", "b"], {"b"}, 1) == 0, "one paragraph at least is looked at"
+    several = [ReaderAnswer("", "extractive", frozenset("ab")), ReaderAnswer("", "extractive", frozenset("c"))]
+    assert evidence_f1({"a", "c", "d"}, several[:1]) == pytest.approx(2 / 5)
+    assert evidence_f1({"c"}, several) == 1, "the reader that agrees most"
+    nothing = [ReaderAnswer("Unanswerable", "unanswerable", frozenset())]
+    assert (evidence_f1((), nothing), evidence_f1({"a"}, nothing), evidence_f1((), several)) == (1, 0, 0)
+    readers = [
+        ReaderAnswer("Yes", "boolean", frozenset()),
+        ReaderAnswer("the BLEU, and METEOR", "extractive", frozenset()),
+    ]
+    assert answer_f1("yes.", readers) == (1, "boolean")
+    # Three words and three: bleu and meteor are shared, articles and punctuation are nothing.
+    assert answer_f1("BLEU or meteor", readers) == (pytest.approx(4 / 6), "extractive")
+    assert answer_f1("", nothing) == (1, "unanswerable")
+    assert answer_f1("", readers) == (0, "boolean"), "the first of equals"
+
+
+def test_bm25_is_the_published_one() -> None:
+    texts = ["a b", "a c c d", "e", "a"]
+    counts = [text.split() for text in texts]
+
+    def score(asked: str, words: list[str]) -> float:
+        total = 0.0
+        for word in asked.split():
+            held = sum(word in one for one in counts)
+            if held:
+                length = 1 - 0.4 + 0.4 * len(words) / 2
+                total += math.log(4 / held) * words.count(word) * 1.9 / (words.count(word) + 0.9 * length)
+        return total
+
+    scores = published_bm25(texts)
+    for asked in ("c", "a b", "c a e", "x", "a a d"):
+        assert scores(f"{asked.upper()}?").tolist() == pytest.approx([score(asked, one) for one in counts], abs=1e-5)
+
+
+def test_every_ranking_and_chooser_is_measured(tmp_path: Path) -> None:
+    papers = load_papers(write_set(tmp_path))
+    ranked = rank_all(papers, WordEncoder(), CrossEncoderReranker("words", Words()), lambda *_: None)
+    assert all(sorted(places) == [0, 1, 2] for one in ranked for places in one.places.values())
+    writer = create_run(tmp_path / "runs", "qasper", "x")
+    measure_retrieval(ranked, writer)
+    read = asyncio.run(read_all(ranked, ["bm25", "reranked"], None, 2, lambda *_: None))
+    measure_answers(ranked, read, [2], writer)
+    writer.finish(Settings(home=tmp_path))
+    run = read_run(writer.folder)
+    figures = {(one.system, one.measure): (one.mean, one.n) for one in run.metrics}
+    assert figures["reranked", "R@5%"] == (1, 2), "what has no evidence is not judged by it"
+    assert figures["cross-encoder >= 0.5", "Evidence-F1"] == (pytest.approx(8 / 9), 3), "one too many"
+    assert figures["reranked, first", "boolean"] == (1, 1), "a sentence that denies answers no"
+    assert figures["bm25, as in chat of 2", "boolean"] == (1, 1), "what is quoted answers, too"
+    assert figures["bm25, oracle of 2", "Answer-F1"][0] >= figures["bm25, chosen of 2", "Answer-F1"][0]
+    assert {one.baseline for one in run.tests} == {"bm25", "bm25, first", "reranked, first"}
+
+
+class Fitting(Words):
+    """A cross-encoder that knows where steel is spoken of."""
+
+    def score(self, question: str, passages: Sequence[str]) -> Scores:
+        return np.array([9 * ("steel" in one) for one in passages], dtype=np.float32)
+
+
+class Knowing:
+    """A reader that answers rightly from what speaks of steel."""
+
+    def read(self, question: str, passages: Sequence[str]) -> list[tuple[str, float]]:
+        said = "No" if "rust" in question else "made of steel" if "made" in question else ""
+        return [(said if "steel" in one else "", 0.9) for one in passages]
+
+
+def test_what_was_trained_is_better_only_beyond_chance(tmp_path: Path) -> None:
+    (paper,) = load_papers(write_set(tmp_path))
+    # The same paper several times, so that something can be said of it.
+    papers = [replace(paper, id=str(n)) for n in range(8)]
+    none, poor = lambda *_: None, CrossEncoderReranker("poor", Words())
+    for trained, expected in ((poor, False), (CrossEncoderReranker("fitting", Fitting()), True)):
+        asked = [
+            replace(one, questions=(replace(one.questions[1], text="What costs twenty euros?"),)) for one in papers
+        ]
+        ranked = rank_all(asked, WordEncoder(), poor, none, trained)
+        writer = create_run(tmp_path / "runs", "qasper")
+        measure_retrieval(ranked, writer)
+        assert better(writer) is expected
+    ranked = rank_all(papers, WordEncoder(), poor, none)
+    writer = create_run(tmp_path / "runs", "qasper")
+    measure_answers(ranked, asyncio.run(read_all(ranked, ["bm25"], None, 3, none, Knowing())), [3], writer)  # type: ignore[arg-type]
+    last = [one for one in writer.tests if one.system == "bm25 by reader, chosen of 3"][-1]
+    assert (last.baseline, last.low > 0) == ("bm25, chosen of 3", True)
+    figures = {(one.system, one.measure): one.mean for one in writer.metrics}
+    assert figures["bm25 by reader, chosen of 3", "Answer-F1"] == 1

@@ -1,0 +1,98 @@
+"""Passages read one by one: what a model says of each, what its words say without one, and whose answer is chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessageChunk
+
+from papers.decontextualization.measuring import RememberedAsker
+from papers.document_reading.reading import (
+    NOTHING,
+    PassageAnswer,
+    chosen,
+    extracted_readings,
+    prompted_reading,
+    quoted_reading,
+)
+from server.turn.answer import answer_kind, asks_whether
+from testing.chat_model import ScriptedChatModel
+
+PASSAGE = "The kettles are made of steel. They do not rust."
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("Yes.", "yes/no"),
+        ("No, they do not.", "yes/no"),
+        ("No kettle is.", "abstractive"),
+        ("made  of Steel.", "extractive"),
+        ("Of iron", "abstractive"),
+        ("", "unanswerable"),
+        (" . ", "unanswerable"),
+    ],
+)
+def test_the_kind_of_an_answer_is_told_by_its_form(answer: str, kind: str) -> None:
+    assert answer_kind(answer, ["Other words.", PASSAGE]) == kind
+
+
+def test_questions_of_yes_or_no_are_told_from_others() -> None:
+    assert all(map(asks_whether, ("Is it so?", "and does it rust", "Aren't they steel?", "So can I?")))
+    assert not any(map(asks_whether, ("What is it?", "island", "Which does it?", "doesnotrust")))
+
+
+def said(text: str, **more: Any) -> AIMessageChunk:
+    return AIMessageChunk(text, response_metadata=more)
+
+
+def test_a_model_reads_one_passage_and_is_asked_once(tmp_path: Path) -> None:
+    tokens = {"content": [{"token": "made", "logprob": -0.2}, {"token": " of", "logprob": -0.4}]}
+    model = ScriptedChatModel(script=[said("Answer: made of steel\nand more"), said("", logprobs=tokens)])
+    asker = RememberedAsker(model, tmp_path / "asked.jsonl")
+    read = asyncio.run(prompted_reading(asker, "Of <b>what</b>?", PASSAGE))
+    assert read == PassageAnswer("made of steel", "extractive", pytest.approx(math.exp(-0.3)))
+    assert model.options[0]["logprobs"] is True
+    assert "Yes or No" not in str(model.asked[0])
+    asyncio.run(prompted_reading(asker, "Is it steel?", PASSAGE))
+    assert "Answer with Yes or No." in str(model.asked[1])
+    silent = ScriptedChatModel(script=[])
+    again = asyncio.run(prompted_reading(RememberedAsker(silent, tmp_path / "asked.jsonl"), "Of <b>what</b>?", PASSAGE))
+    assert again == read
+    assert silent.asked == []
+
+
+@pytest.mark.parametrize("refusal", ["<cannot_answer>", "Cannot answer.", "", "Not stated"])
+def test_a_passage_that_does_not_answer_says_nothing(refusal: str, tmp_path: Path) -> None:
+    asker = RememberedAsker(ScriptedChatModel(script=[said(refusal)]), tmp_path / "asked.jsonl")
+    assert asyncio.run(prompted_reading(asker, "Who?", PASSAGE)) == NOTHING
+
+
+def test_without_a_model_sentences_answer_or_deny() -> None:
+    steel, other = extracted_readings("What are kettles made of?", [PASSAGE, "Nothing of that."])
+    assert (steel.text, steel.kind) == ("The kettles are made of steel.", "extractive")
+    assert other == NOTHING
+    assert [one.text for one in extracted_readings("Do kettles rust?", ["Kettles do not rust.", "Kettles rust."])] == [
+        "No",
+        "Yes",
+    ]
+
+
+def test_what_a_chat_would_quote_is_read_as_an_answer() -> None:
+    passages = [PASSAGE, "It costs ten euros."]
+    assert quoted_reading("What are the kettles made of?", passages, None).text == "The kettles are made of steel."
+    assert quoted_reading("Who is the mayor?", passages, None) == NOTHING
+    read = quoted_reading("What is the price?", passages, lambda _, texts: [float("euros" in one) for one in texts])
+    assert read.text == "It costs ten euros."
+
+
+def test_the_answer_is_chosen_by_relevance_and_confidence() -> None:
+    a, b = PassageAnswer("a", "extractive", 0.5), PassageAnswer("b", "extractive", 0.9)
+    assert chosen([a, b], [0.9, 0.4]) == a
+    assert chosen([a, b], [0.9, 0.6]) == b
+    assert chosen([NOTHING, a], [1.0, 0.01]) == a
+    assert chosen([NOTHING], [1.0]) == chosen([], []) == NOTHING

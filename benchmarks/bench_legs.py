@@ -25,9 +25,7 @@ from index.collection import Collection
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_paths
 from index.rerank import Reranker
-from rewriter.conversation import Conversation, Message
-from rewriter.passthrough import PassThroughRewriter
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite
 from server.registry import resolve
 from server.rerankers import open_reranker
 from server.settings import LegsSettings, LegWeights, Settings

@@ -34,7 +34,7 @@ from index.encoders import Vectors
 from index.indexer import index_documents
 from index.query import Query
 from index.stores import StoreSpec, load_store
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from index.writer import IndexProgress
 
 T = TypeVar("T")

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_reading.py [--files 10000] [--rounds 3]
 
-Markdown files of some six hundred bytes are hashed and parsed as an indexing run does (`index.reading`), by one worker
-and by as many as there are processors, and in this process without any. Rounds alternate, so that what else the machine
-does falls on all alike; the least of each is given, and how it compares with this process alone. On a machine that is
-busy only the processor time tells, of this process and its workers together. Workers are started before the clock: a
+Markdown files of some six hundred bytes are hashed and parsed as indexing does (`index.change_detection`), by one
+worker and by as many as there are processors, and in this process without any. Rounds alternate, so that what else
+the machine does falls on all alike. The least of each is printed, compared with this process. On a machine that
+is busy only the processor time tells, of this process and its workers together. Workers are started before the clock: a
 server keeps them.
 """
 
@@ -20,11 +20,10 @@ from pathlib import Path
 
 import psutil
 
-from index.loaders import load, walk
+from index.change_detection import FileReader, Quarantine
+from index.loaders import load
+from index.loaders.folder import SourceFile
 from index.loaders.sandbox import Limits, ParserPool
-from index.loaders.walk import SourceFile
-from index.quarantine import Quarantine
-from index.reading import FileReader
 
 
 def write(folder: Path, count: int) -> list[SourceFile]:
@@ -39,7 +38,7 @@ def write(folder: Path, count: int) -> list[SourceFile]:
             f"```sh\nleave --weeks {n}\n```\n\nThe fee is refundable within thirty days of payment.\n",
             "utf-8",
         )
-    return list(walk([folder]))
+    return list(folder([folder]))
 
 
 def here(sources: list[SourceFile], reader: FileReader) -> None:

@@ -36,10 +36,10 @@ from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_documents
-from index.journal import VectorJournal
 from index.passages import split
 from index.query import Passage, Query
 from index.records import embedding_key
+from index.writer import VectorJournal
 from text.sentences import sentence_spans
 from text.words import tokenize
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from evaluation.reports.runs import EvaluationRun, Metric, read_run, slug
 from evaluation.reports.tables import HEADINGS, table
-from evaluation.sets.rows import json_rows
+from evaluation.sets.base import json_rows
 
 NOT_AT_HAND = "not at hand"
 SUBJECTS = (

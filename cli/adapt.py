@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cli.shared.console import recorded
 from cli.shared.options import Cpu, overriding
 from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
@@ -70,8 +71,8 @@ def adapt(
     from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
     from rewriter.load import RERANKERS
     from rewriter.training import read_recipe
-    from rewriter.training.families import family
-    from text.extras import need_extra
+    from rewriter.training.recipe import family
+    from text.modules import need_extra
 
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     state = state_of(context)
@@ -95,7 +96,8 @@ def adapt(
         reviewed,
     )
     tools = _Tools(state, settings, plan.documents, cpu, threads)
-    result = Adaptation(settings.home, plan, tools).run(promoting=promote)
+    with recorded(settings.home / "adapt" / name):
+        result = Adaptation(settings.home, plan, tools).run(promoting=promote)
     if result is None:
         return
     show(state, result)
@@ -198,7 +200,7 @@ class _Tools:
             yield TurnSearch(collection=lambda _: searched, rewriter=rewriter, settings=self._settings, reranker=reads)
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
-        from cli.shared.progress import progress
+        from cli.shared.console import progress
 
         return progress(self._state.err, doing, total)
 

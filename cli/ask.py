@@ -63,7 +63,7 @@ def ask(
     _wait_for(state, "Loading the models.")
 
     async def run() -> ExitCode:
-        from server.access.audit import at_terminal
+        from server.audit_log import at_terminal
         from server.chat import open_service
 
         async with open_service(settings) as opened:

@@ -15,7 +15,7 @@ import typer
 
 from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 if TYPE_CHECKING:
     from server.store import Database
@@ -70,7 +70,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="The file to write; standard output without.")] = None,
 ) -> None:
     """Write rows out, oldest first, with their hashes. The log notes that it was exported."""
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit
     from text.files import text_writer
 
@@ -118,7 +118,7 @@ def trim(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete old rows, and note it. A server does this by itself where `audit.days` says so."""
-    from server.access.audit import at_terminal
+    from server.audit_log import at_terminal
     from server.store import audit
 
     if not yes:

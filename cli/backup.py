@@ -18,7 +18,7 @@ def backup(
     ] = False,
 ) -> None:
     """Write collections, uploads, conversations, keys and settings into one file, also while a server runs."""
-    from server.access.audit import write_down
+    from server.audit_log import write_down
     from server.store.backup import back_up
 
     state = state_of(context)
@@ -48,7 +48,7 @@ def restore(
     """Make the home what it was when the file was written. No server may run on it."""
     from datetime import datetime
 
-    from server.access.audit import write_down
+    from server.audit_log import write_down
     from server.store.backup import restore as restore_home
 
     state = state_of(context)
@@ -68,7 +68,7 @@ def restore(
 
 def move(context: typer.Context) -> None:
     """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
-    from server.access.audit import write_down
+    from server.audit_log import write_down
     from server.store.errors import StoreError
     from server.store.home import hold_home
     from server.store.moving import copy_database

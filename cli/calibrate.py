@@ -28,13 +28,13 @@ def calibrate(
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.batches.queries import read_queries
+    from evaluation.batches.rewrites import read_queries
     from evaluation.calibration import Calibration, fragment, frontier, judged
     from evaluation.metrics.ranking import read_qrels
-    from evaluation.reports.charts import write_scatter
+    from evaluation.reports.page import write_scatter
     from server.chat.models import Models
-    from text.extras import need_extra
     from text.files import text_writer
+    from text.modules import need_extra
 
     need_extra("eval", "Calibrating", "ir_measures", *(["matplotlib"] if plot else ()))
     state = state_of(context)

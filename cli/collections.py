@@ -50,7 +50,7 @@ def delete(
     """Delete a collection; the files it was made from are left alone."""
     import asyncio
 
-    from server.access.audit import at_terminal
+    from server.audit_log import at_terminal
     from server.chat import open_service
 
     state = state_of(context)
@@ -113,7 +113,7 @@ def with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any,
     """What `work` gives of a service that acts for this terminal."""
     import asyncio
 
-    from server.access.audit import at_terminal
+    from server.audit_log import at_terminal
     from server.chat import open_service
 
     async def run() -> T:

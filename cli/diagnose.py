@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.console import recorded
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
 
@@ -48,7 +49,7 @@ def diagnose(
     """
     from cli.shared.resources import demand_collection, fetch_models
     from evaluation.diagnosis.gold import read_gold
-    from evaluation.reports.failures import counts, failures, headline
+    from evaluation.reports.page import counts, failures, headline
     from evaluation.reports.tables import table
 
     state = state_of(context)
@@ -66,7 +67,8 @@ def diagnose(
     judging = state.settings(overriding(llm__model=judge)) if judge else None
     if judging is not None:
         fetch_models(judging, state, encoder=False, reranker=False, llm=True)
-    run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
+    with recorded(out):
+        run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
     rows = failures(run)
     state.out.print(headline(run, rows))
     if rows:
@@ -79,11 +81,11 @@ def diagnose(
 async def _run(
     state: State, settings: Settings, judging: Settings | None, golds: list[JudgedQuestion], name: str, out: Path
 ) -> EvaluationRun:
-    from cli.shared.progress import progress
+    from cli.shared.console import progress
     from evaluation.diagnosis.gold import GoldIndex
     from evaluation.diagnosis.running import DiagnosisPlan, ask_all, judge_turns, open_diagnosis, write_diagnosis
     from server.access import DIAGNOSIS
-    from server.access.audit import at_terminal
+    from server.audit_log import at_terminal
     from server.chat import open_service
     from server.engines import open_engine
 

@@ -118,7 +118,7 @@ def _tell(state: State, settings: Settings, report: ErasureReport) -> None:
 
 
 def _list(state: State, home: Path, found: Sequence[Remnant]) -> None:
-    from text.unsafe import showable_line
+    from text.sanitize import showable_line
 
     for remnant in found:
         line = showable_line(remnant.text)

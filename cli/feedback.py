@@ -24,7 +24,7 @@ def reviewed(
 ) -> None:
     """Write what was reviewed on the workbench: pairs for `train`, and a set of questions for `eval`."""
     from server.access import LOCAL
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit
     from server.store import reviewed as store
     from text.files import text_writer

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cli.shared.console import bars
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
-from cli.shared.progress import bars
 from cli.shared.state import InputError, State, state_of
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def index(
 def _grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
     from cli.shared.resources import open_database
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit, grants
     from text.names import NAME_RULE, is_name
 
@@ -169,7 +169,7 @@ def choose_pool(
     earlier run stopped. Raises InputError for options that contradict each other.
     """
     from index.pools import Pool, read_pool, remembered
-    from index.versions import CollectionFolder
+    from index.version import CollectionFolder
 
     needs_propositions = pool in ("proposition", "both")
     if not propositions:
@@ -199,7 +199,7 @@ def choose_pool(
 def remember(settings: Settings, given: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
     from cli.shared.resources import open_database
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit, jobs
 
     name = settings.collection

@@ -43,7 +43,7 @@ def create(
 ) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
     from server.access import DEFAULT_GROUP, EVERY_GROUP
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit, keys
     from text.names import NAME_RULE, is_name
 
@@ -94,7 +94,7 @@ def list_keys(context: typer.Context) -> None:
 @app.command()
 def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="The key's id, as listed.")]) -> None:
     """Make a key useless from now on, in a running server too."""
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit, keys
 
     def end(connection: Connection) -> bool:
@@ -122,7 +122,7 @@ def open_up(
     context: typer.Context, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 ) -> None:
     """Require no key any more on loopback, until the next is made; every key must have been revoked."""
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit, keys
 
     def serve_everybody(connection: Connection) -> bool:

@@ -32,7 +32,7 @@ def mcp(
 async def _serve(settings: Settings) -> None:
     from mcp.server.stdio import stdio_server
 
-    from server.access.audit import at_terminal
+    from server.audit_log import at_terminal
     from server.chat import open_service
     from server.mcp_tools import make_server
     from server.store import keys

@@ -1,6 +1,6 @@
 """`anaphora models`: which models are registered and fetched; which were trained, and which of those serve.
 
-The fetching itself is `server.registry`'s, promotion is `server.runs.promotion`'s.
+The fetching itself is `server.registry`'s, promotion is `server.runs`'s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms", "map", "map_follow_ups", "answ
 
 Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
 Reranker = Annotated[bool, typer.Option("--reranker", help="A cross-encoder, and no rewriter.")]
-Reader = Annotated[bool, typer.Option("--reader", help="A reader, and no rewriter.")]
 Name = Annotated[str, typer.Argument(help="A name from `anaphora models`.", show_default=False)]
 
 
@@ -86,17 +85,17 @@ def runs(ctx: typer.Context) -> None:
     from rich.text import Text
 
     from cli.shared.console import open_table
-    from rewriter.load import READERS, RERANKERS, REWRITERS, packaged_folder
+    from rewriter.load import RERANKERS, REWRITERS, packaged_folder
     from rewriter.runs import list_runs, promoted_run
 
     state = state_of(ctx)
     home = state.settings().home
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
-    found = [(run, kind) for kind in (REWRITERS, RERANKERS, READERS) for run in list_runs(home, kind)]
-    for run, kind in found:
+    found = [(run, kind) for kind in (REWRITERS, RERANKERS) for run in list_runs(home, kind)]
+    for run, _ in found:
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
-        serves = "yes" if run.promoted and kind != READERS else ""
+        serves = "yes" if run.promoted else ""
         table.add_row(
             Text(run.name), run.family, f"{run.size / 1e6:,.0f} MB", made, Text(run.problem or scores), Text(serves)
         )
@@ -108,8 +107,8 @@ def runs(ctx: typer.Context) -> None:
 @app.command()
 def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
     """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
-    started again. A reader serves nothing."""
-    from server.runs.promotion import promote as make_serve
+    started again."""
+    from server.runs import promote as make_serve
 
     state, kind = state_of(ctx), _kind(reranker)
     before = make_serve(state.settings().home, run, kind)
@@ -119,7 +118,7 @@ def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
 @app.command()
 def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
     """Bring back what served before the last promotion."""
-    from server.runs.promotion import rollback as bring_back
+    from server.runs import rollback as bring_back
 
     state, kind = state_of(ctx), _kind(reranker)
     said = bring_back(state.settings().home, kind)
@@ -127,16 +126,16 @@ def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
 
 
 @app.command()
-def export(ctx: typer.Context, run: Run, reranker: Reranker = False, reader: Reader = False) -> None:
+def export(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
     """Make the export of a finished run again from its weights."""
     from rewriter.runs import run_folder
     from rewriter.training import export as export_run
 
-    state, kind = state_of(ctx), _kind(reranker, reader)
+    state, kind = state_of(ctx), _kind(reranker)
     export_run(run_folder(state.settings().home, run, kind), lambda text: state.err.print(text), kind)
 
 
-def _kind(reranker: bool, reader: bool = False) -> RunKind:
-    from rewriter.load import READERS, RERANKERS, REWRITERS
+def _kind(reranker: bool) -> RunKind:
+    from rewriter.load import RERANKERS, REWRITERS
 
-    return RERANKERS if reranker else READERS if reader else REWRITERS
+    return RERANKERS if reranker else REWRITERS

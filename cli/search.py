@@ -36,7 +36,7 @@ def search(
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
     from cli.ask import parse_where
-    from evaluation.batches.queries import read_queries
+    from evaluation.batches.rewrites import read_queries
     from text.files import text_writer
 
     state = state_of(context)
@@ -50,9 +50,9 @@ def search(
 
         written = WrittenRewrites(lines, read_records(rewrites))
 
-    from cli.shared.progress import progress
+    from cli.shared.console import progress
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.batches.searches import search_all
+    from evaluation.batches.rewrites import search_all
     from server.chat.models import Models
     from server.turn.search import TurnSearch
 

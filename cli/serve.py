@@ -13,7 +13,7 @@ import typer
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 if TYPE_CHECKING:
     import socket
@@ -90,9 +90,9 @@ def _tell_nearby(settings: Settings, state: State) -> None:
 async def _serve(
     settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path], chosen: Mapping[str, str], group: str
 ) -> ExitCode:
-    from server.access.audit import at_terminal
     from server.api.app import create_app
     from server.api.running import Server
+    from server.audit_log import at_terminal
     from server.chat import open_service
     from server.sources import keep_fresh
     from ui import mount

@@ -41,7 +41,7 @@ def list_sessions(context: typer.Context) -> None:
 @app.command()
 def end(context: typer.Context, who: Annotated[str, typer.Argument(help="Whose, as listed: key:ID, oidc:…")]) -> None:
     """Sign somebody out everywhere, in a running server too. It does not keep them from signing in again."""
-    from server.access.audit import at_terminal, entry
+    from server.audit_log import at_terminal, entry
     from server.store import audit, sessions
 
     def end_all(connection: Connection) -> int:

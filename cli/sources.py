@@ -12,7 +12,7 @@ import typer
 from cli.collections import with_service
 from cli.shared.error_handler import ExitCode
 from cli.shared.state import InputError, State, state_of
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 if TYPE_CHECKING:
     from server.chat import ChatService, Job, SourceSummary

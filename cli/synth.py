@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from cli.shared.console import recorded
 from cli.shared.options import Exclude, Include, overriding
 from cli.shared.state import InputError, State, state_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.settings import Settings
     from synth import Folder, RunFacts, SynthPlan
-    from synth.running.batch import BatchAsker
+    from synth.running.live import BatchAsker
 
 MAKE = "make"
 
@@ -120,7 +121,7 @@ def make(
         return
     folder = Folder(out.expanduser().absolute())
     batches: BatchAsker | None = None
-    with ExitStack() as stack:
+    with recorded(folder.path), ExitStack() as stack:
         if batch:
             name = model or settings.llm.asked_name
             if not name:

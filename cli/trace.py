@@ -14,7 +14,7 @@ import typer
 
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
-from text.unsafe import showable, showable_line
+from text.sanitize import showable, showable_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -176,7 +176,7 @@ def _served(state: State, overrides: Mapping[str, Any], work: Any) -> Any:
 
 @asynccontextmanager
 async def _service(state: State, overrides: Mapping[str, Any]) -> AsyncIterator[ChatService]:
-    from server.access.audit import at_terminal
+    from server.audit_log import at_terminal
     from server.chat import open_service
 
     async with open_service(state.settings(overrides), warm=False) as opened:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.shared.console import recorded
 from cli.shared.options import Cpu
 from cli.shared.state import InputError, State, state_of
 
@@ -45,9 +46,9 @@ def train(
     from rewriter.runs import run_folder
     from rewriter.training import read_recipe
     from rewriter.training import train as train_run
-    from rewriter.training.families import family
-    from server.runs.promotion import KINDS
-    from server.runs.promotion import promote as make_serve
+    from rewriter.training.recipe import family
+    from server.runs import KINDS
+    from server.runs import promote as make_serve
 
     home = state.settings().home
     if not data.is_dir():
@@ -63,13 +64,14 @@ def train(
     if promote and kind not in KINDS.values():
         raise InputError(f"No chat asks a {kind.what}, so that it would serve nothing: leave out --promote.")
     folder = run_folder(home, run, kind)
-    train_run(
-        chosen,
-        data,
-        folder,
-        machine=machine_of(state, cpu, threads),
-        callback=lambda text: state.err.print(f"{run}: {text}"),
-    )
+    with recorded(folder):
+        train_run(
+            chosen,
+            data,
+            folder,
+            machine=machine_of(state, cpu, threads),
+            callback=lambda text: state.err.print(f"{run}: {text}"),
+        )
     state.out.print(str(folder), soft_wrap=True)
     if promote:
         make_serve(home, run, kind)

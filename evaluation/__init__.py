@@ -7,6 +7,6 @@ parts are put together by the code of a chat turn; models and engines are handed
 it is first used.
 """
 
-from text.lazy import exports
+from text.modules import exports
 
 __all__, __getattr__ = exports(__name__, __file__)

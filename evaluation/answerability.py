@@ -20,11 +20,11 @@ import numpy.typing as npt
 from evaluation.answering import read_journal
 from evaluation.metrics.overlap import area, calibration_error
 from evaluation.metrics.significance import Estimate
-from evaluation.reports import charts
-from evaluation.reports.charts import Line
+from evaluation.reports import page
+from evaluation.reports.page import Line
 from evaluation.reports.runs import RunWriter, slug
 from evaluation.retrieval import Bench, index_set
-from evaluation.sets.rows import json_rows
+from evaluation.sets.base import json_rows
 from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, language_of_hits, signals
 from server.turn.search import TurnSearch
 
@@ -307,7 +307,7 @@ def measure_kinds(
 def plot(series: Sequence[Line]) -> Markup:
     """The lines of `measure_kinds`: precision over recall."""
     ticks = [f"{step / 10:g}" for step in range(11)]
-    return charts.lines("Refusing, or asking back, below a threshold", "recall", "precision", ticks, series)
+    return page.lines("Refusing, or asking back, below a threshold", "recall", "precision", ticks, series)
 
 
 def with_answers(

@@ -1,7 +1,7 @@
 """Answers as a chat gives them: every question of a set through the turn's own event stream, kept as it comes.
 
 Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on
-with. What the answers are worth is `evaluation.metrics.answers`' business.
+with. What the answers are worth is `evaluation.answer_measures`' business.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluation.errors import BadRow
-from evaluation.sets.base import Question
-from evaluation.sets.rows import json_rows
+from evaluation.sets.base import Question, json_rows
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent
 from server.turn.generate import logprobs_of
 from server.turn.run import TurnInput

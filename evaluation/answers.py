@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from evaluation.answer_measures import measure
 from evaluation.answering import AnsweredTurn, Listening, answer_all
 from evaluation.judge import judge_all
-from evaluation.metrics.answers import measure
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.quotes import placed
 from index.collection import Collection

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.queries import QueryLine
+from evaluation.batches.rewrites import QueryLine
 from evaluation.metrics.ranking import Qrels, evaluate
-from rewriter.conversation import Conversation
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Conversation, Rewrite
 from server.settings import LegWeights, Settings
 from server.turn.search import Searchable, TurnSearch
 

@@ -20,11 +20,9 @@ import regex
 
 from evaluation.answering import AnsweredTurn
 from evaluation.errors import EvaluationError
-from evaluation.sets.base import Question
-from evaluation.sets.rows import json_rows
+from evaluation.sets.base import Question, json_rows
 from rewriter.prompts import Prompt, load_prompt
-from text.interpolated import fill
-from text.unsafe import escape
+from text.sanitize import escape, fill
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

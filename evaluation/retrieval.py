@@ -16,20 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.batches.queries import QueryLine
-from evaluation.batches.rewrites import RewriteRecord, finished
+from evaluation.batches.rewrites import QueryLine, RewriteRecord, finished
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
-from evaluation.rankings import Ranking, measure, write_texts
 from evaluation.reports.runs import Latency, RunWriter, read_scores
 from evaluation.scoring import metrics, percentiles
 from evaluation.sets.base import EvalSet, Question
 from evaluation.sets.quotes import placed
-from evaluation.systems import KnownRewrites, System, context_text, human_rewrite
+from evaluation.systems import KnownRewrites, Ranking, System, context_text, human_rewrite, measure, write_texts
 from index.collection import Collection
 from index.query import Hit
-from rewriter.passthrough import PassThroughRewriter
-from rewriter.protocol import Rewrite, Rewriter
+from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.search import TurnSearch
 from server.turn.steps import TurnFailed

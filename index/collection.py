@@ -18,12 +18,10 @@ from index.documents import Document
 from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CLARITY_RANK, DEFAULT_K, clarity, fuse, subject
-from index.generation import Generation
-from index.integrity import Pace, Watch
 from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo, FileRecord
 from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
-from index.versions import CollectionFolder
+from index.version import CollectionFolder, Generation, Pace, Watch
 from text.recorder import call
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]

@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from index.change_detection import LEFT_ALONE, FileReader, FileReading, Quarantine, resolved
 from index.documents import Document
 from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError
 from index.loaders import SourceFile, walk
 from index.loaders.addresses import addressed
 from index.loaders.sandbox import Limits, shared_pool
-from index.manifest import TEXTS
 from index.pools import Pool, remembered
-from index.quarantine import Quarantine
-from index.reading import LEFT_ALONE, FileReader, FileReading, resolved
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
-from index.versions import CollectionFolder
+from index.version import TEXTS, CollectionFolder
 from index.workers import Workers
 from index.writer import Cancelled, IndexProgress, Report, VersionWriter, remove_versions
 

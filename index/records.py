@@ -18,9 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from index.documents import LABELS, Document, Metadata, section_of
+from index.documents import LABELS, Document, Metadata, section_of, section_values
 from index.errors import CollectionCorrupt, DocumentNotFound
 from index.query import Box, Passage
+from text.languages import ENGLISH, analysis
+from text.words import tokenize
 
 PASSAGE_COLUMNS = 'id, document_id, title, text, kind, "start", "end", heading, page, metadata, boxes'
 
@@ -189,3 +191,196 @@ def passage_of(row: Sequence[Any]) -> Passage:
     own: Metadata = {} if metadata == "{}" else json.loads(metadata)
     places = () if boxes == "[]" else tuple(Box(*one) for one in json.loads(boxes))
     return Passage(name, document_id, title, text, kind, start, end, path, page, own, places)
+
+
+_SCHEMA = """
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, document_id TEXT NOT NULL, fingerprint TEXT NOT NULL, warning TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE documents (
+    id TEXT PRIMARY KEY, path TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, sections TEXT NOT NULL,
+    metadata TEXT NOT NULL, verbatim INTEGER NOT NULL, content_hash TEXT NOT NULL, language TEXT NOT NULL DEFAULT 'en'
+) WITHOUT ROWID;
+CREATE INDEX documents_by_path ON documents (path);
+CREATE TABLE passages (
+    "row" INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document_id TEXT NOT NULL, place INTEGER NOT NULL,
+    title TEXT NOT NULL, text TEXT NOT NULL, kind TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    heading TEXT NOT NULL, page INTEGER, metadata TEXT NOT NULL, key BLOB NOT NULL, terms TEXT NOT NULL,
+    boxes TEXT NOT NULL DEFAULT '[]'
+);
+CREATE INDEX passages_by_document ON passages (document_id, place);
+"""
+_STORED = f"{PASSAGE_COLUMNS}, place, key, terms"
+
+
+class RecordsWriter:
+    """Gathers what a new version holds, in a scratch file beside it; `finish` writes the records.
+
+    Everything starts from the records of the version before, if there is one. `language` is `index.language`.
+    """
+
+    def __init__(self, scratch: Path, before: Path | None, language: str = ENGLISH) -> None:
+        self._scratch = scratch
+        self._language = language
+        self._db = sqlite3.connect(scratch, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = OFF")
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.executescript(_SCHEMA)
+        if before is not None:
+            self._copy(before)
+
+    def _copy(self, before: Path) -> None:
+        self._db.execute("ATTACH ? AS before", (str(before),))
+        self._db.execute("BEGIN")
+        for table in ("files", "documents", "passages"):
+            # Those that a version before this one wrote may have fewer.
+            columns = ", ".join(f'"{row[1]}"' for row in self._db.execute(f"PRAGMA before.table_info({table})"))
+            self._db.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM before.{table}")
+        self._db.execute("COMMIT")
+        self._db.execute("DETACH before")
+
+    def stem_again(self) -> None:
+        """Give every passage the terms of the language that its document is in by the setting."""
+        self._db.execute("BEGIN")
+        for name, text, before in self._db.execute("SELECT id, text, language FROM documents").fetchall():
+            language = analysis(self._language, text)
+            if language == before:
+                continue
+            self._db.execute("UPDATE documents SET language = ? WHERE id = ?", (language, name))
+            found = self._db.execute(f"SELECT {PASSAGE_COLUMNS} FROM passages WHERE document_id = ?", (name,))
+            rows = found.fetchall()
+            terms = ((" ".join(tokenize(one.indexed_text, (language,))), one.id) for one in map(passage_of, rows))
+            self._db.executemany("UPDATE passages SET terms = ? WHERE id = ?", terms)
+        self._db.execute("COMMIT")
+
+    def languages(self) -> tuple[str, ...]:
+        """Languages whose stems the passages hold."""
+        return tuple(row[0] for row in self._db.execute("SELECT DISTINCT language FROM documents ORDER BY 1"))
+
+    def close(self) -> None:
+        """Throw the scratch file away."""
+        self._db.close()
+        self._scratch.unlink(missing_ok=True)
+
+    def files(self) -> dict[str, FileRecord]:
+        """Files recorded so far, by path."""
+        rows = self._db.execute("SELECT path, document_id, fingerprint, warning FROM files")
+        return {row[0]: FileRecord(*row) for row in rows}
+
+    def owners(self) -> dict[str, str]:
+        """The file each document came from, by document id."""
+        return dict(self._db.execute("SELECT id, path FROM documents"))
+
+    def documents_of(self, path: str) -> list[str]:
+        """Ids of the documents a file gave."""
+        return [row[0] for row in self._db.execute("SELECT id FROM documents WHERE path = ? ORDER BY id", (path,))]
+
+    def passages_of(self, path: str) -> int:
+        """How many passages a file gave."""
+        (count,) = self._db.execute(
+            "SELECT count(*) FROM passages WHERE document_id IN (SELECT id FROM documents WHERE path = ?)", (path,)
+        ).fetchone()
+        return int(count)
+
+    def remove_document(self, document_id: str) -> None:
+        self._db.execute("DELETE FROM passages WHERE document_id = ?", (document_id,))
+        self._db.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+
+    def remove_file(self, path: str) -> None:
+        """Forget a file and its documents."""
+        for document_id in self.documents_of(path):
+            self.remove_document(document_id)
+        self._db.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    def add_file(self, file: FileRecord) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
+            (file.path, file.document_id, file.fingerprint, file.warning),
+        )
+
+    def add_document(self, document: Document, path: str, passages: Sequence[Passage]) -> int:
+        """Put a document in the place of the one of its id. Returns how many passages were left out.
+
+        A passage is left out if its id names another one already.
+        """
+        self.remove_document(document.id)
+        language = analysis(self._language, document.text)
+        self._db.execute("BEGIN")
+        self._db.execute(
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                document.id,
+                path,
+                document.title,
+                document.text,
+                _json(list(map(section_values, document.sections))),
+                _json(dict(document.metadata)),
+                document.verbatim,
+                document.content_hash,
+                language,
+            ),
+        )
+        added = self._db.executemany(
+            f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES ({', '.join('?' * 14)})",
+            (_values(passage, place, language) for place, passage in enumerate(passages)),
+        ).rowcount
+        self._db.execute("COMMIT")
+        return len(passages) - max(0, added)
+
+    def count(self) -> tuple[int, int]:
+        """Documents and passages."""
+        query = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages)"
+        documents, passages = self._db.execute(query).fetchone()
+        return int(documents), int(passages)
+
+    def has_terms(self) -> bool:
+        """Whether BM25 has anything to index."""
+        return self._db.execute("SELECT 1 FROM passages WHERE terms <> '' LIMIT 1").fetchone() is not None
+
+    def texts_by_key(self) -> Iterator[tuple[bytes, str]]:
+        """What is to be embedded: every key once, with its indexed text, by key."""
+        for row in self._db.execute(f"SELECT key, {PASSAGE_COLUMNS} FROM passages GROUP BY key ORDER BY key"):
+            yield row[0], passage_of(row[1:]).indexed_text
+
+    def finish(self, path: Path) -> None:
+        """Write the records of the new version, rows numbered; the scratch file stays until `close`."""
+        self._db.execute("ATTACH ? AS finished", (str(path),))
+        self._db.execute("PRAGMA finished.journal_mode = OFF")
+        for statement in _SCHEMA.split(";"):
+            if statement.strip():
+                named = statement.replace("CREATE TABLE ", "CREATE TABLE finished.")
+                self._db.execute(named.replace("CREATE INDEX ", "CREATE INDEX finished."))
+        self._db.execute("BEGIN")
+        self._db.execute("INSERT INTO finished.files SELECT * FROM main.files ORDER BY path")
+        self._db.execute("INSERT INTO finished.documents SELECT * FROM main.documents ORDER BY id")
+        self._db.execute(
+            f'INSERT INTO finished.passages ("row", {_STORED})'
+            f" SELECT row_number() OVER (ORDER BY document_id, place) - 1, {_STORED} FROM main.passages"
+            " ORDER BY document_id, place"
+        )
+        self._db.execute("COMMIT")
+        self._db.execute("DETACH finished")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=dict)
+
+
+def _values(passage: Passage, place: int, language: str) -> tuple[Any, ...]:
+    text = passage.indexed_text
+    return (
+        passage.id,
+        passage.document_id,
+        passage.title,
+        passage.text,
+        passage.kind,
+        passage.start,
+        passage.end,
+        _json(passage.heading),
+        passage.page,
+        _json(dict(passage.metadata)),
+        _json(passage.boxes),
+        place,
+        embedding_key(text),
+        " ".join(tokenize(text, (language,))),
+    )

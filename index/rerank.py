@@ -20,11 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from index.encoders import demand_loadable, not_loaded
+from index.encoders import OnnxModel, demand_loadable, not_loaded
 from index.errors import ModelUnavailable
-from index.onnx_model import OnnxModel
-from index.query import Hit
-from text.asking import AskingLengths, QuestionContext, asking
+from index.query import AskingLengths, Hit, QuestionContext, asking
 
 ONNX_FILE = "model.onnx"
 CONVERSATIONAL = "reranker.json"

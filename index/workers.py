@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from index.errors import IndexingError
-from text.extras import need_extra
+from text.modules import need_extra
 
 T = TypeVar("T")
+
 R = TypeVar("R")
 
 _AT_ONCE = 20_000
 """Items handed to the cluster together, which hold them in the driver's memory: 640,000 passages."""
+
 _BLOCK = 8
 
 

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cli.shared.console import progress
 from cli.shared.language_model import with_model
-from cli.shared.progress import progress
 from cli.shared.state import State
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from evaluation.batches.resumable import InputLine
+    from evaluation.batches.rewrites import InputLine
     from index.encoders import Encoder
     from server.evidence.asking import QuoteAsker
     from server.settings import Settings
@@ -38,7 +38,7 @@ def make_batch(
     `make` is given the settings' language model, if any, and the encoder where it is `encoding`, or where there is a
     model. Without a language model an encoder that cannot be had is done without.
     """
-    from evaluation.batches.resumable import finished_rows, make_rows
+    from evaluation.batches.rewrites import finished_rows, make_rows
     from text.files import text_writer
 
     partial = out.with_name(f"{out.name}.partial")

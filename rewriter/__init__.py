@@ -4,6 +4,6 @@ What is named here is all that a program needs, and is imported when it is first
 by `rewriter.load` and trained by `rewriter.training`.
 """
 
-from text.lazy import exports
+from text.modules import exports
 
 __all__, __getattr__ = exports(__name__, __file__)

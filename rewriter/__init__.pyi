@@ -1,13 +1,13 @@
-from rewriter.conversation import Conversation as Conversation
-from rewriter.conversation import Message as Message
 from rewriter.errors import RewriterError as RewriterError
 from rewriter.errors import RunError as RunError
 from rewriter.load import Serving as Serving
 from rewriter.load import load_rewriter as load_rewriter
-from rewriter.passthrough import PassThroughRewriter as PassThroughRewriter
 from rewriter.prompted import PromptedRewriter as PromptedRewriter
 from rewriter.protocol import AsyncRewriter as AsyncRewriter
+from rewriter.protocol import Conversation as Conversation
 from rewriter.protocol import Decision as Decision
+from rewriter.protocol import Message as Message
+from rewriter.protocol import PassThroughRewriter as PassThroughRewriter
 from rewriter.protocol import Rewrite as Rewrite
 from rewriter.protocol import Rewriter as Rewriter
 from rewriter.training import read_recipe as read_recipe

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import regex
 
-from rewriter.conversation import Conversation
+from rewriter.protocol import Conversation
 from text.words import NEGATION, negations, numbers, quoted_terms, stems, words
 
 MAX_ADDED_WORDS = 24

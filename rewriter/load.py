@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from rewriter.errors import RunError
 from text.files import write_json
-from text.plugins import PluginError, load_plugin, plugins
+from text.modules import PluginError, load_plugin, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,13 +41,10 @@ class RunKind:
 REWRITERS = RunKind("rewriters", DESCRIPTION, "rewriter")
 RERANKERS = RunKind("rerankers", "reranker.json", "cross-encoder")
 """They are served by `index.rerank`."""
-READERS = RunKind("readers", "reader.json", "reader")
-"""They are served by `rewriter.conditional.reader`."""
 
 FAMILIES = {
     "t5": "rewriter.conditional.serving:load",
     "causal": "rewriter.conditional.serving:load",
-    "chat": "rewriter.conditional.serving:load",
     "terms": "rewriter.terms:load",
 }
 """Family → `module:function`, called with the folder, its description and the serving options."""

@@ -5,17 +5,22 @@ Each of those is off by half a step of its scale at most, which a few steps of t
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from text.extras import need_extra
+from rewriter.errors import RunError, TrainingError
+from text.files import replacing
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
 
 OPSET = 17
 
@@ -80,3 +85,43 @@ def _float(held: dict[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
     steps = held[f"{name}_quantized"].astype("float32") - held[f"{name}_zero_point"].astype("float32")
     product: NDArray[np.float32] = steps * held[f"{name}_scale"].astype("float32")
     return product
+
+
+TOKENIZER = "tokenizer.json"
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of that file. Raises RunError where it is missing or none."""
+    from tokenizers import Tokenizer
+
+    if not path.is_file():
+        raise RunError(f"{path} is missing: the rewriter has no tokenizer. Train or copy the rewriter again.")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise RunError(f"{path} is no tokenizer ({error}). Train or copy the rewriter again.") from error
+
+
+def put_tokenizer(base: str, folder: Path, callback: Callable[[str], None]) -> None:
+    """Copy the `tokenizer.json` of `base`, a folder or a hub id, into a run's folder, unless it lies there already.
+
+    Raises TrainingError.
+    """
+    if (folder / TOKENIZER).is_file():
+        return
+    callback(f"opening {base}")
+    with replacing(folder / TOKENIZER) as draft:
+        shutil.copyfile(_fetched(base), draft)
+
+
+def _fetched(base: str) -> Path:
+    local = Path(base) / TOKENIZER
+    if Path(base).is_dir():
+        return local
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(base, TOKENIZER))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise TrainingError(f"cannot fetch the tokenizer of {base!r}: {error}") from error

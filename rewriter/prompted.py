@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, cast
 import regex
 
 from rewriter import guard
-from rewriter.conversation import Conversation
 from rewriter.prompts import load_prompt
-from rewriter.protocol import Rewrite
-from text.interpolated import fill
+from rewriter.protocol import Conversation, Rewrite
 from text.recorder import current
-from text.unsafe import escape
+from text.sanitize import escape, fill
 from text.words import words
 
 if TYPE_CHECKING:

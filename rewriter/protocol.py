@@ -5,7 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from rewriter.conversation import Conversation
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages before the question that is asked now, oldest first; may be empty."""
+
+    messages: tuple[Message, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.messages)
+
+    def last_exchange(self) -> tuple[str, str]:
+        """The newest user message and everything the assistant said after it (either may be empty)."""
+        question, answers = "", list[str]()
+        for message in reversed(self.messages):
+            if message.role == "user":
+                question = message.text
+                break
+            answers.append(message.text)
+        return question, " ".join(reversed(answers))
+
 
 Decision: TypeAlias = Literal["keep", "rewrite", "expand", "refused", "failed"]
 """keep: the typed question stands alone. rewrite: `text` replaces it. expand: `text` is the typed question
@@ -64,3 +93,23 @@ class AsyncRewriter(Rewriter, Protocol):
 
     async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """As `rewrite`, without blocking; cancelling it ends the request it waits for."""
+
+
+class PassThroughRewriter:
+    """Keeps every question as typed.
+
+    It has no belief about whether the question stands alone, except that one without a conversation
+    before it does: hence confidence 1 there, and none elsewhere.
+    """
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """The typed question, at once."""
+        return Rewrite(question, "keep", confidence=None if conversation else 1.0)
+
+    async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """As `rewrite`: a turn need not go to a thread for it."""
+        return self.rewrite(conversation, question)

@@ -99,7 +99,7 @@ def set_gate_threshold(folder: Path, threshold: float) -> None:
 
 def check(folder: Path) -> None:
     """Load a rewriter as the server would and ask it one question. Raises RunError where that fails."""
-    from rewriter.conversation import Conversation, Message
+    from rewriter.protocol import Conversation, Message
 
     rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))
     talk = Conversation((Message("user", "How do I renew my licence?"), Message("assistant", "Online or by mail.")))

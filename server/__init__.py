@@ -4,6 +4,6 @@ What is named here is all that a program needs to serve, and is imported when it
 `create_app(service, settings)` within `async with open_service(settings) as service`; and a client of such a server.
 """
 
-from text.lazy import exports
+from text.modules import exports
 
 __all__, __getattr__ = exports(__name__, __file__)

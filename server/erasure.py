@@ -20,8 +20,8 @@ from index.collection import Collection
 from index.encoders import Encoder
 from index.errors import DocumentNotFound
 from index.indexer import erase_documents
-from index.versions import CollectionFolder
-from server.access.audit import at_terminal, entry
+from index.version import CollectionFolder
+from server.audit_log import at_terminal, entry
 from server.chat.uploads import Uploads
 from server.settings import Settings
 from server.store import Database, audit, erasing

@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
-from text.hub import unreachable
-from text.unsafe import without_credentials
+from text.modules import unreachable
+from text.sanitize import without_credentials
 
 if TYPE_CHECKING:
     from server.settings import Settings

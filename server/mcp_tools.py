@@ -25,7 +25,7 @@ from server.chat import (
     TurnRequest,
     Unavailable,
 )
-from text.unsafe import escape
+from text.sanitize import escape
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.errors import RunError
 from rewriter.load import REWRITERS, Serving, describe, load_rewriter, packaged_folder
-from rewriter.passthrough import PassThroughRewriter
+from rewriter.protocol import PassThroughRewriter
 from rewriter.runs import promoted_folder, promotion_stamp
 from server.settings import Settings
 

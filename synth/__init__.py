@@ -5,6 +5,6 @@ What is named here is all that a program needs, and is imported when it is first
 the journal's, and `synthesise` does the run.
 """
 
-from text.lazy import exports
+from text.modules import exports
 
 __all__, __getattr__ = exports(__name__, __file__)

@@ -10,15 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from synth.prompts import chat_prompt
-from synth.propositions.extract import extraction
+from synth.propositions.build import extraction
 from synth.propositions.windows import DocumentWindow
 
 TOKENS_PER_PROPOSITION = 27
 """Tokens of a document for each proposition made of it."""
+
 PROPOSITION_TOKENS = 22
+
 PAIRS_PER_PROPOSITION = 0.6
+
 PAIR_TOKENS = 45
+
 QUESTION_TOKENS = 12
+
 GROUNDING_TOKENS = 18
 
 

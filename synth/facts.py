@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from synth.dialogs.assemble import Rejected
-from synth.dialogs.lists import PropositionList
-from synth.dialogs.rows import Dialog
+from synth.dialogs.lists import Dialog, PropositionList
 from synth.errors import BadStore
 from synth.folder import SIDES
 from synth.propositions.build import Built

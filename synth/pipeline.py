@@ -15,20 +15,15 @@ from typing import Any
 from index.documents import Document
 from index.encoders import Encoder
 from index.loaders import scan
-from synth.dialogs.assemble import Rejected, assemble
-from synth.dialogs.beir import write_beir
-from synth.dialogs.checks import SeenQuestions
-from synth.dialogs.lists import make_lists
-from synth.dialogs.rows import Dialog, dialog_line
+from synth.dialogs.assemble import Rejected, SeenQuestions, assemble
+from synth.dialogs.lists import Dialog, dialog_line, make_lists, write_beir
 from synth.dialogs.steps import CONTEXTUALISE, DIALOG, GROUND, contextualising, grounding, writing
 from synth.errors import NoDocuments
 from synth.facts import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts
 from synth.folder import SIDES, Folder, write_documents
 from synth.prompts import chat_prompt
-from synth.propositions.build import Built, build
-from synth.propositions.extract import STEP as PROPOSITIONS
-from synth.propositions.extract import extraction
-from synth.propositions.store import write_rows
+from synth.propositions.build import STEP as PROPOSITIONS
+from synth.propositions.build import Built, build, extraction, write_rows
 from synth.propositions.windows import WINDOW_TOKENS, DocumentWindow, windows
 from synth.report.writing import write_reports
 from synth.running import Outcome, Settler, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 
 
 def truncate(path: Path) -> None:

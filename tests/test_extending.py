@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
+from rewriter.protocol import Conversation, Message
 from server.engines import EngineError, open_engine
 from server.installation import check_llm
 from server.rewriters import open_rewriter

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cli import app
 from cli.shared.error_handler import ExitCode
 from tests.installed import ROOT, brought, left_out
-from text.extras import MissingExtra, need_extra
+from text.modules import MissingExtra, need_extra
 
 RECIPE = '[model]\nbase = "config:tiny"\n[[stage]]\nname = "rows"\nsteps = 2\n[[stage.data]]\npath = "rows.jsonl"\n'
 LINE = {

@@ -4,6 +4,6 @@ What is named here is what a program, or a distribution that adds to Anaphora, n
 first used. This room imports no other.
 """
 
-from text.lazy import exports
+from text.modules import exports
 
 __all__, __getattr__ = exports(__name__, __file__)

@@ -21,7 +21,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
-from text.interpolated import PromptPart, parts_of
+from text.sanitize import PromptPart, parts_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,7 +170,7 @@ class Call:
         self.label(**labels)
 
     def prompt(self, messages: Iterable[tuple[str, str]]) -> None:
-        """The messages a model is sent, as roles and texts; `text.interpolated` says what they are made of."""
+        """The messages a model is sent, as roles and texts; `text.sanitize` says what they are made of."""
         if self.content:
             self.parts = [(role, parts_of(text)) for role, text in messages]
 

@@ -33,10 +33,10 @@ def add_reports(app: FastAPI, service: ChatService) -> None:
 
 def _report(folder: Path, before: Path | None) -> str:
     from evaluation.errors import EvaluationError
-    from evaluation.reports.compare import compare
     from evaluation.reports.page import html
     from evaluation.reports.runs import read_run
-    from text.extras import MissingExtra
+    from evaluation.reports.tables import compare
+    from text.modules import MissingExtra
 
     written = folder / "report.html"
     try:

@@ -22,9 +22,9 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from text.sanitize import is_showable, masked
 from text.translation import gettext
-from text.unsafe import is_showable, masked
-from ui import admonitions, formulas, markup
+from ui import markup
 from ui.annotations import Annotation, Marked
 
 LONGEST = 60_000
@@ -40,8 +40,8 @@ _CLASSES = {
     "a": {"inside"},
     "code": {"formula", "block"},
     "span": {"image", "host", "inert"},
-    "div": {"table", admonitions.BOX},
-    "p": {admonitions.TITLE},
+    "div": {"table", markup.BOX},
+    "p": {markup.TITLE},
 }
 _HOST = re.compile(r"[^\s%\\<>\"'`]+")
 _EMPTY = re.compile(r"<p>\s*</p>\n?")
@@ -115,8 +115,8 @@ def _markdown() -> MarkdownIt:
     options = {"html": True, "highlight": markup.coloured}
     # Tags are read where they stand, so that `ui.markup` can leave them out; none is ever passed on.
     markdown = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("html_block")
-    admonitions.install(markdown)
-    formulas.install(markdown)
+    markup.install_admonitions(markdown)
+    markup.install_formulas(markdown)
     # Addresses are judged in `_tame`: a refused one still shows its text as the author wrote it.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.add_render_rule("image", _describe_image)
@@ -170,7 +170,7 @@ def render_markdown(
         .replace("<pre>", f"{code}<pre>")
         .replace("</pre>", "</pre></div>")
     )
-    return marked.apply(formulas.set_formulas(html)) + note
+    return marked.apply(markup.set_formulas(html)) + note
 
 
 def render_plain(text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False) -> Markup:

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from cli.eval.answerability import answerability
-from cli.eval.answers import answers
-from cli.eval.candidates import candidates
-from cli.eval.retrieval import retrieval
-from cli.eval.runs import compare, report
-from cli.eval.sets import sets
+from cli.eval.commands import answerability, answers, candidates, compare, report, retrieval, sets
 
 app = typer.Typer(help="Measure retrieval, rewriting, answers and dialogs, and compare runs.", no_args_is_help=True)
 

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cli.shared.state import State
-from text.unsafe import showable, showable_line
+from text.sanitize import showable, showable_line
 
 
 class ExitCode(IntEnum):
@@ -43,8 +43,8 @@ UNAVAILABLE = "server.chat.errors.Unavailable"
 KNOWN_ERRORS = {
     "cli.shared.state.InputError": ExitCode.BAD_INPUT,
     "cli.shared.state.SettingsError": ExitCode.SETTINGS,
-    "text.extras.MissingExtra": ExitCode.BAD_INPUT,
-    "text.plugins.PluginError": ExitCode.SETTINGS,
+    "text.modules.MissingExtra": ExitCode.BAD_INPUT,
+    "text.modules.PluginError": ExitCode.SETTINGS,
     "index.errors.CollectionNotFound": ExitCode.NOT_FOUND,
     "index.errors.CollectionLocked": ExitCode.BUSY,
     "index.errors.CollectionCorrupt": ExitCode.STORAGE,
@@ -55,7 +55,7 @@ KNOWN_ERRORS = {
     "server.registry.errors.UnknownModel": ExitCode.BAD_INPUT,
     "server.registry.errors.DiskFull": ExitCode.STORAGE,
     "server.registry.errors.RegistryError": ExitCode.MODEL,
-    "server.engines.errors.EngineError": ExitCode.LLM,
+    "server.engines.base.EngineError": ExitCode.LLM,
     "server.turn.steps.TurnFailed": ExitCode.BUSY,
     "synth.errors.RunBusy": ExitCode.BUSY,
     "synth.errors.ModelFailed": ExitCode.LLM,

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cli.shared.progress import bars
+from cli.shared.console import bars
 from cli.shared.state import State
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from synth import Folder
     from synth.running import Settler, TaskProgress
     from synth.running.live import ChatAsker, Structured
-    from synth.running.settling import Pending, Record
+    from synth.running.tasks import Pending, Record
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from text.unsafe import without_credentials
+from text.sanitize import without_credentials
 
 if TYPE_CHECKING:
     from server.settings import Settings

@@ -6,16 +6,35 @@ paired randomisation over whole conversations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
 
 from evaluation.adaptation.questions import HeldOutQuestion, ranking
+from evaluation.candidates import candidates
+from evaluation.errors import EvaluationError
 from evaluation.metrics.ranking import per_question
 from evaluation.metrics.significance import randomisation
+from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from rewriter.protocol import Rewrite
+from rewriter.reranking.rows import read_rows, write_rows
+from server.turn.steps import Stopwatch
+from text.files import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from index.collection import Collection
+    from rewriter.protocol import Rewriter
     from server.turn.search import TurnSearch
+
 
 MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")
 DECIDES = "AP"
@@ -148,3 +167,139 @@ def _changes(
             MeasuredChange(group, level, name, n, sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n, p)
         )
     return changes
+
+
+GRID = tuple(round(0.05 * n, 2) for n in range(1, 20))
+WORTH = 0.002
+"""A threshold must gain so much MAP over the run's own to be taken instead of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPoint:
+    """What a threshold comes to: MAP, and the share of questions that are rewritten.
+
+    `error` is the standard error of its MAP less that of the run's own threshold, over conversations.
+    """
+
+    threshold: float
+    map: float
+    rewritten: float
+    error: float = 0.0
+
+
+def curve(
+    search: TurnSearch,
+    always: Rewriter,
+    collection: str,
+    asked: Sequence[HeldOutQuestion],
+    own: float,
+    counted: Callable[[], None] = lambda: None,
+) -> list[ThresholdPoint]:
+    """MAP over thresholds, `own` among them, which is the run's.
+
+    `always` is the rewriter with its gate open, so that each question has a rewrite to try.
+    """
+    chances, rewritten, kept = list[float](), list[float](), list[float]()
+    for one in asked:
+        question = one.text
+        made = always.rewrite(one.conversation, question)
+        p = chance(made)
+        left = Rewrite(question, "keep", confidence=1 - p, needs_history=p)
+        chances.append(p)
+        found = [_precision(search, collection, one, rewrite) for rewrite in (made, left)]
+        rewritten.append(found[0])
+        kept.append(found[1])
+        counted()
+
+    def precisions(threshold: float) -> NDArray[np.float64]:
+        return np.where(np.array(chances) >= threshold, rewritten, kept)
+
+    dialogs = [one.dialog for one in asked]
+    return [
+        ThresholdPoint(
+            t,
+            float(precisions(t).mean()),
+            float(np.mean(np.array(chances) >= t)),
+            standard_error(precisions(t) - precisions(own), dialogs),
+        )
+        for t in sorted({*GRID, own})
+    ]
+
+
+def standard_error(differences: NDArray[np.float64], dialogs: Sequence[str]) -> float:
+    """Of the mean of differences `(n,)`, whose conversations are independent and whose questions are not."""
+    sums = dict.fromkeys(dialogs, 0.0)
+    for difference, dialog in zip(differences, dialogs, strict=True):
+        sums[dialog] += float(difference)
+    count = len(sums)
+    if count < 2:
+        return math.inf
+    return float(np.std(list(sums.values()), ddof=1) * math.sqrt(count) / len(differences))
+
+
+def best(points: Sequence[ThresholdPoint], own: float) -> ThresholdPoint:
+    """The threshold of the highest MAP, the higher one of equals.
+
+    The run's own where that gains less than a standard error: curves over a hundred questions are flat, and their
+    highest point stands anywhere.
+    """
+    standing = next(point for point in points if point.threshold == own)
+    worthy = [point for point in points if point.map - standing.map >= max(WORTH, point.error)]
+    return max(worthy, key=lambda point: (point.map, point.threshold), default=standing)
+
+
+def chance(rewrite: Rewrite) -> float:
+    """The calibrated probability that the question needs its conversation, as far as the rewriter has one."""
+    if rewrite.needs_history is not None:
+        return rewrite.needs_history
+    if rewrite.confidence is None:
+        return 1.0 if rewrite.decision in ("rewrite", "expand") else 0.0
+    return 1 - rewrite.confidence if rewrite.decision == "keep" else rewrite.confidence
+
+
+def _precision(search: TurnSearch, collection: str, asked: HeldOutQuestion, rewrite: Rewrite) -> float:
+    plan = search.plan(asked.text, asked.conversation, rewrite)
+    hits, _ = search.hits(search.collection(collection), plan, Stopwatch(), k=100)
+    run, qrels = {"q": ranking(asked, hits)}, {"q": {place.id: 1 for place in asked.places}}
+    return per_question(run, qrels, ("AP",))["q"]["AP"] if asked.places else 0.0
+
+
+def write_candidates(
+    path: Path, asked: Iterable[HeldOutQuestion], also: Sequence[Path], search: TurnSearch, name: str
+) -> int:
+    """Write rows to train a cross-encoder on: the questions with passages of the collection, and those of `also`.
+
+    How many there are. Raises EvaluationError for none, ExampleError where a file of `also` holds no such rows.
+    """
+    # What is searched is a whole collection wherever something is adapted.
+    collection = cast("Collection", search.collection(name))
+    found = candidates(judged(asked, collection), collection, replace(search, reranker=None), search.reranker)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as draft:
+        count = write_rows(draft, chain(found, chain.from_iterable(map(read_rows, also))))
+    if not count:
+        raise EvaluationError(
+            "No question of the dialogs has an answer in the documents: there is nothing to train on."
+        )
+    return count
+
+
+def judged(asked: Iterable[HeldOutQuestion], collection: Collection) -> EvalSet:
+    """The questions as a set that is judged by passages and documents of the collection."""
+    known = {one.id for one in collection.documents()}
+    questions = list[Question]()
+    passages: dict[str, dict[str, int]] = {}
+    documents: dict[str, dict[str, int]] = {}
+    for one in asked:
+        questions.append(one)
+        for place in one.places:
+            if place.document_id in known:
+                held = [
+                    passage.id
+                    for passage in collection.passages(place.document_id)
+                    if place.start < passage.end and passage.start < place.end
+                ]
+                passages.setdefault(one.id, {}).update(dict.fromkeys(held, 1))
+                documents.setdefault(one.id, {})[place.document_id] = 1
+    levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
+    return EvalSet("dialogs", "passage", None, tuple(questions), levels)

@@ -5,16 +5,67 @@ They are of dialogs that a language model wrote from propositions, each of which
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evaluation.errors import EvaluationError
+from evaluation.sets import dialogs
 from evaluation.sets.base import Question
-from rewriter.conversation import Conversation, Message
+from evaluation.sets.quotes import document_id, spans
+from rewriter.examples import read_examples, write_examples
+from rewriter.protocol import Conversation, Message
+from synth import Folder
+from text.files import replacing, write_text
 
 if TYPE_CHECKING:
+    from index.collection import Collection
     from index.query import Hit
+
+
+TRAIN, HELD = "train.jsonl", "held.jsonl"
+
+
+def write_pairs(data: Path, dialogs: Folder | None, rows: Sequence[Path]) -> tuple[int, int]:
+    """Write the training side into `data`, and the held-out side where there are dialogs; how many went where.
+
+    Dev and test dialogs are held out. Raises EvaluationError where the dialogs are not finished or nothing is there
+    to train on, and ExampleError where a file cannot be read.
+    """
+    train, held = list(rows), 0
+    if dialogs is not None:
+        wanted = (*map(dialogs.dialogs, ("train", "dev", "test")), dialogs.propositions)
+        if missing := [path.name for path in wanted if not path.is_file()]:
+            raise EvaluationError(
+                f"The dialogs in {dialogs.path} are not finished (there is no {missing[0]}): run the same command "
+                "again to go on, or bring `anaphora synth` to its end there."
+            )
+        train.insert(0, wanted[0])
+        write_text(data / HELD, "".join(path.read_text("utf-8") for path in wanted[1:3]))
+        held = sum(1 for _ in read_examples(data / HELD))
+    with replacing(data / TRAIN) as draft:
+        count = write_examples(draft, chain.from_iterable(map(read_examples, train)))
+    if not count:
+        raise EvaluationError(f"There is no row to train on in {', '.join(map(str, train))}.")
+    return count, held
+
+
+def drawn(asked: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:
+    """At most `most` questions, whole conversations, in an order the seed gives."""
+    dialogs: dict[str, list[HeldOutQuestion]] = {}
+    for one in asked:
+        dialogs.setdefault(one.dialog, []).append(one)
+    order = sorted(dialogs)
+    random.Random(seed).shuffle(order)
+    chosen: list[HeldOutQuestion] = []
+    for dialog in order:
+        if len(chosen) >= most:
+            break
+        chosen += dialogs[dialog]
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +130,41 @@ def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]
                     places=tuple(place for one in turn.relevant or () for place in places.get(one, ())[:1]),
                 )
             history.append(Message(turn.role, turn.text))
+
+
+REVIEWED = "reviewed.jsonl"
+HELD_OUT = 0.5
+"""The share of reviewed conversations that judges: with fewer than six or seven no difference is ever sure."""
+
+
+def split(everything: Path, train: Path, held: Path, seed: int) -> None:
+    """Share the conversations of a file out to two others. Raises EvaluationError for fewer than two."""
+    lines = everything.read_text("utf-8").splitlines(keepends=True)
+    if len(lines) < 2:
+        raise EvaluationError(
+            "Fewer than two conversations of this collection were reviewed: one learns, another judges. "
+            "Review further turns on the workbench."
+        )
+    random.Random(seed).shuffle(lines)
+    half = max(1, round(HELD_OUT * len(lines)))
+    write_text(held, "".join(lines[:half]))
+    write_text(train, "".join(lines[half:]))
+
+
+def from_reviewed(path: Path, collection: Collection) -> Iterator[HeldOutQuestion]:
+    """The questions of a file of reviewed conversations of which all is known, and whose answers still stand there."""
+    known = {one.id for one in collection.documents()}
+    for found in dialogs.questions(path):
+        question, places = found.question, list[AnswerSpan]()
+        for quote in found.quotes:
+            if name := document_id(quote.document, known):
+                places += [AnswerSpan(name, *at) for at in spans(collection.document(name).text, quote.text)[:1]]
+        if question.rewrite and places:
+            yield HeldOutQuestion(
+                id=f"{question.dialog}#{question.id}",
+                dialog=question.dialog,
+                text=question.text,
+                conversation=question.conversation,
+                rewrite=question.rewrite,
+                places=tuple(places),
+            )

@@ -7,28 +7,85 @@ an installation has (models, the language model, the rewriter that serves) comes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from evaluation.adaptation.gating import best, curve
-from evaluation.adaptation.measuring import LEAST, MeasuredChange, judge, measure
-from evaluation.adaptation.pairs import HELD, TRAIN, drawn, write_pairs
-from evaluation.adaptation.questions import HeldOutQuestion, from_dialogs
-from evaluation.adaptation.reranking import write_candidates
-from evaluation.adaptation.reviewed import REVIEWED, from_reviewed, split
-from evaluation.adaptation.steps import AdaptationState
+from evaluation.adaptation.measuring import LEAST, MeasuredChange, best, curve, judge, measure, write_candidates
+from evaluation.adaptation.questions import (
+    HELD,
+    REVIEWED,
+    TRAIN,
+    HeldOutQuestion,
+    drawn,
+    from_dialogs,
+    from_reviewed,
+    split,
+    write_pairs,
+)
 from evaluation.errors import EvaluationError
+from rewriter.errors import RecipeError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
 from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_threshold
 from synth import Folder
+from text.files import write_json
 
 if TYPE_CHECKING:
     from index.collection import Collection
     from rewriter.protocol import Rewriter
     from server.turn.search import TurnSearch
+
+
+STEPS = ("index", "pairs", "train", "calibrate", "evaluate", "promote")
+STATE = "state.json"
+
+
+class AdaptationState:
+    """The state of the adaptation in `folder`, made for `wanted`: what decides its result, as JSON values.
+
+    Raises RecipeError where the folder holds one that was begun with something else.
+    """
+
+    def __init__(self, folder: Path, wanted: dict[str, Any]) -> None:
+        self.folder = folder
+        self.wanted = wanted
+        self._path = folder / STATE
+        folder.mkdir(parents=True, exist_ok=True)
+        begun = self._read()
+        if begun and begun.get("wanted") != wanted:
+            changed = [key for key in wanted if begun.get("wanted", {}).get(key) != wanted[key]]
+            raise RecipeError(
+                f"The adaptation in {folder} was begun with other {' and '.join(changed) or 'options'}. "
+                "Give this one another --name, or delete that folder."
+            )
+        self._state: dict[str, Any] = begun or {"wanted": wanted, "done": {}}
+
+    def result(self, step: str) -> dict[str, Any] | None:
+        """What a finished step came to, None where it is still to be done."""
+        found = self._state["done"].get(step)
+        return dict(found) if found is not None else None
+
+    def finish(self, step: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Remember a step; those after it are to be done anew."""
+        done = self._state["done"]
+        for later in STEPS[STEPS.index(step) :]:
+            done.pop(later, None)
+        done[step] = result
+        write_json(self._path, self._state)
+        return result
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            state = json.loads(self._path.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise RecipeError(f"{self._path} cannot be read ({error}). Delete it to begin again.") from error
+        return dict(state)
+
 
 SEED = 13
 PATIENT = 60.0

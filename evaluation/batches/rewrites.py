@@ -8,17 +8,247 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
-from evaluation.batches.queries import QueryLine, json_object
 from evaluation.errors import BadRow, EvaluationError, RewriterUnusable
+from evaluation.metrics.ranking import run_lines
 from evaluation.systems import KnownRewrites
-from rewriter.protocol import Decision, Rewrite, Rewriter, Term
+from rewriter.protocol import Conversation, Decision, Message, Rewrite, Rewriter, Role, Term
 from server.turn.search import rewrite_within
+
+if TYPE_CHECKING:
+    from index.query import Hit
+    from server.turn.search import TurnSearch
+
+
+T = TypeVar("T")
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InputLine(Generic[T]):
+    """What a line of the input asks for, under the id it came with."""
+
+    id: str
+    asked: T
+
+    def fingerprint(self, label: str) -> str:
+        """Equal for what is equal and made in the same way."""
+        return hashlib.sha256(f"{label}\n{self.asked!r}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def finished_rows(partial: Path, lines: Sequence[InputLine[T]], label: str) -> dict[str, Row]:
+    """The rows that an interrupted run kept and that still hold; torn lines do not count."""
+    wanted = {line.id: line.fingerprint(label) for line in lines}
+    found: dict[str, Row] = {}
+    if partial.is_file():
+        # A line ends where a line feed is: texts may hold other characters that count as line breaks.
+        for raw in partial.read_text("utf-8", errors="replace").split("\n"):
+            try:
+                kept = json.loads(raw)
+                if wanted.get(kept["row"]["id"]) == kept["input"]:
+                    found[kept["row"]["id"]] = kept["row"]
+            except (ValueError, KeyError, TypeError):
+                continue
+    return found
+
+
+async def make_rows(
+    lines: Sequence[InputLine[T]],
+    done: Mapping[str, Row],
+    partial: Path,
+    label: str,
+    make: Callable[[InputLine[T]], Awaitable[Row]],
+    *,
+    at_once: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Row]:
+    """The rows of all lines: those that are `done`, and new ones, each added to `partial` as it comes.
+
+    Raises what `make` raises; what was made until then is kept.
+    """
+    rows = dict(done)
+    places = asyncio.Semaphore(at_once)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("a", encoding="utf-8") as file:
+
+        async def one(line: InputLine[T]) -> None:
+            async with places:
+                rows[line.id] = row = await make(line)
+                file.write(json.dumps({"input": line.fingerprint(label), "row": row}, ensure_ascii=False) + "\n")
+                file.flush()
+                advance()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for line in lines:
+                    if line.id not in done:
+                        group.create_task(one(line))
+        except ExceptionGroup as failed:
+            # One line's failure ends the others; it is told alone.
+            raise failed.exceptions[0] from None
+    return rows
+
+
+ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant"}
+SHAPE = '{"id": "q1", "history": [{"role": "user", "text": "…"}, {"role": "assistant", "text": "…"}], "text": "…"}'
+SHOWN = 10
+
+QUERIES_T = TypeVar("QUERIES_T")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLine:
+    """A question in its conversation."""
+
+    id: str
+    conversation: Conversation
+    text: str
+
+
+def read_queries(path: Path) -> list[QueryLine]:
+    """The questions of `path` in its order. Raises as `checked_lines`."""
+    return checked_lines(path, lambda line, _: parse(line), SHAPE, lambda one: one.id)
+
+
+def checked_lines(
+    path: Path, parse: Callable[[str, int], QUERIES_T], shape: str, name: Callable[[QUERIES_T], str], *, most: int = 0
+) -> list[QUERIES_T]:
+    """What `parse` makes of each line and its number, in their order; blank lines are passed over.
+
+    `parse` raises ValueError for a bad one. Raises BadRow naming up to ten bad lines by number, EvaluationError where
+    there is nothing to read, or more than `most` lines.
+    """
+    found: list[QUERIES_T] = []
+    problems: list[str] = []
+    seen: dict[str, int] = {}
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            one = parse(line, number)
+            if name(one) in seen:
+                raise ValueError(f"its id {name(one)!r} stands in line {seen[name(one)]} already")
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
+        else:
+            seen[name(one)] = number
+            found.append(one)
+        if most and len(found) > most:
+            raise EvaluationError(f"{path} holds more than {most} questions; split it.")
+    if problems:
+        count = "a bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise BadRow(
+            f"{path} has {count}: {'; '.join(problems[:SHOWN])}{more}. "
+            f"Correct or remove them; a line looks like {shape}."
+        )
+    if not found:
+        raise EvaluationError(f"{path} holds no question; a line looks like {shape}.")
+    return found
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """The object of one line; raises ValueError saying what is wrong with it."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")
+    return row
+
+
+def parse(line: str) -> QueryLine:
+    """One line as a question; raises ValueError saying what is wrong with it."""
+    row = json_object(line)
+    identifier = row.get("id", row.get("_id"))
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        identifier = str(identifier)
+    if not isinstance(identifier, str) or not identifier.strip():
+        raise ValueError('no "id"')
+    if identifier.split() != [identifier]:
+        raise ValueError(f'white space in its "id" {identifier!r}, which a run file cannot hold')
+    history = row.get("history") or []
+    if not isinstance(history, list):
+        raise ValueError('"history" is not a list')
+    turns = tuple(_turn(item, place) for place, item in enumerate(history, 1))
+    return QueryLine(identifier, Conversation(turns), _text(row, "question"))
+
+
+def _turn(item: object, place: int) -> Message:
+    if not isinstance(item, dict):
+        raise ValueError(f'turn {place} of "history" is not an object')
+    role = ROLES.get(item["role"]) if isinstance(item.get("role"), str) else None
+    if role is None:
+        raise ValueError(f'turn {place} of "history" has the "role" {item.get("role")!r}, not "user" or "assistant"')
+    return Message(role, _text(item, f"turn {place}"))
+
+
+def _text(row: Mapping[str, object], what: str) -> str:
+    text = row.get("text")
+    if not isinstance(text, str):
+        raise ValueError(f'{what} has no "text"')
+    if what == "question" and not text.strip():
+        raise ValueError('its "text" is empty')
+    return text
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not path.is_file():
+        raise EvaluationError(f"There is no file {path}; give the path of a file with one JSON object a line.")
+    try:
+        with path.open(encoding="utf-8-sig", newline=None) as file:
+            yield from enumerate(file, 1)
+    except UnicodeDecodeError as error:
+        raise EvaluationError(f"{path} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+
+
+TAG = "anaphora"
+
+
+def search_all(
+    search: TurnSearch,
+    queries: Sequence[QueryLine],
+    file: IO[str],
+    *,
+    level: Literal["passage", "document"],
+    k: int,
+    where: Mapping[str, Any],
+    advance: Callable[[], None] = lambda: None,
+) -> bool:
+    """Write the ranking of every question, of `k` ids at most; whether an id holds spaces, as a run's should not."""
+    # Documents are found through their passages: as many of them as each ranking contributes.
+    wanted = k if level == "passage" else max(k, search.settings.retrieval.depth)
+    spaces = False
+    for query in queries:
+        found = search.find(
+            query.text,
+            collection=search.settings.collection,
+            conversation=query.conversation,
+            k=wanted,
+            where=where,
+        )
+        ranking = ranked(found.hits, level)[:k]
+        spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
+        file.writelines(run_lines(query.id, ranking, TAG))
+        advance()
+    return spaces
+
+
+def ranked(hits: Sequence[Hit], level: Literal["passage", "document"]) -> list[tuple[str, float]]:
+    """Ids and scores, best first, each id once; a document has the score of its best passage."""
+    best: dict[str, float] = {}
+    for hit in hits:
+        best.setdefault(hit.passage.id if level == "passage" else hit.passage.document_id, hit.score)
+    return list(best.items())
+
 
 GIVE_UP_AFTER = 20
 """Failures in a row from the beginning of a run after which the language model is taken to be unusable."""

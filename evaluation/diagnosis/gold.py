@@ -8,12 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.queries import checked_lines, json_object
-from evaluation.sets.base import Question, Quote
+from evaluation.batches.rewrites import checked_lines, json_object
+from evaluation.sets.base import ROLES, Question, Quote
 from evaluation.sets.dialogs import JudgedQuestion
 from evaluation.sets.quotes import document_id, relevant, spans
-from evaluation.sets.rows import ROLES
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from text.words import stems
 
 if TYPE_CHECKING:

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evaluation import scoring
+from evaluation.answer_measures import show
 from evaluation.answering import AnsweredTurn
-from evaluation.batches.resumable import InputLine, Row, finished_rows, make_rows
-from evaluation.diagnosis.attribution import OracleTurns, attributed
+from evaluation.batches.rewrites import InputLine, Row, finished_rows, make_rows
 from evaluation.diagnosis.gold import GoldIndex
-from evaluation.diagnosis.verdicts import own_text, verdict
+from evaluation.diagnosis.verdicts import OracleTurns, attributed, own_text, verdict
 from evaluation.errors import EvaluationError
-from evaluation.metrics.answers import show
-from evaluation.reports.failures import STAGES, cut, markdown
-from evaluation.reports.page import html
+from evaluation.reports.page import STAGES, cut, html, markdown
 from evaluation.reports.runs import EvaluationRun, RunWriter
 from evaluation.sets.base import EvalSet
 from evaluation.sets.dialogs import JudgedQuestion

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rewriter.examples import normalised
 from rewriter.protocol import Rewrite
-from text.extras import need_extra
+from text.modules import need_extra
 
 Encode: TypeAlias = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 """Texts to `(n, d)` float32, L2-normalised."""

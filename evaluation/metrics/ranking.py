@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from text.extras import need_extra
+from text.modules import need_extra
 
 Run: TypeAlias = Mapping[str, Sequence[str]]
 """Question id → ids found, best first."""

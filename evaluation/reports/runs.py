@@ -20,17 +20,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.errors import BadRow, MissingSet
+from evaluation.errors import BadRow, BelowThreshold, EvaluationError, MissingSet
 from server.settings import Settings
 
 if TYPE_CHECKING:
     from evaluation.metrics.significance import Estimate
     from evaluation.sets.base import Question
+
 
 FORMAT = 1
 PACKAGES = (
@@ -304,3 +306,46 @@ def git_commit(folder: Path) -> dict[str, object]:
         return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
     except (OSError, subprocess.SubprocessError):
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class QualityGate:
+    """Every metric whose key matches `pattern` has to be at least `least`."""
+
+    pattern: str
+    least: float
+
+
+def parse_gate(text: str) -> QualityGate:
+    """`MEASURE=0.85`, or with what it is measured on: `set/level/system/part/MEASURE=0.85`, with `*` and `?`.
+
+    Raises EvaluationError.
+    """
+    pattern, equals, number = text.rpartition("=")
+    try:
+        least = float(number)
+    except ValueError:
+        equals = ""
+        least = 0.0
+    if not equals or not pattern or pattern.count("/") not in (0, 4):
+        raise EvaluationError(
+            f"{text!r} is no gate: write MEASURE=NUMBER or SET/LEVEL/SYSTEM/PART/MEASURE=NUMBER, such as "
+            "doc2dial/section/auto:legs/all/R@20=0.85; * stands for anything."
+        )
+    return QualityGate(pattern if "/" in pattern else f"*/all/{pattern}", least)
+
+
+def check(metrics: Sequence[Metric], gates: Sequence[QualityGate]) -> None:
+    """Raise BelowThreshold naming every metric below its gate, EvaluationError for a gate nothing matches."""
+    failures = []
+    for gate in gates:
+        matching = [metric for metric in metrics if fnmatchcase(metric.key, gate.pattern)]
+        if not matching:
+            raise EvaluationError(f"Nothing was measured that matches the gate {gate.pattern!r}.")
+        failures += [
+            f"{metric.key} is {metric.mean:.4f}, below {gate.least:g}"
+            for metric in matching
+            if metric.mean < gate.least
+        ]
+    if failures:
+        raise BelowThreshold("; ".join(failures) + ".")

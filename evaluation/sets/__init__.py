@@ -38,22 +38,22 @@ def load_set(name: str, data: Path | None, split: str = "dev") -> EvalSet:
 
     Raises MissingSet or BadRow.
     """
-    from evaluation.sets import beir, doc2dial, mtrag, original, product, synthetic
+    from evaluation.sets import beir, public
 
     kind, _, folder = name.partition(":")
     if folder:
         if kind == "beir":
             return beir.folder(Path(folder))
         if kind == "synth":
-            return synthetic.propositions(Path(folder), split, Path(folder).resolve().name)
+            return public.propositions(Path(folder), split, Path(folder).resolve().name)
         if kind == "doc2dial-json":
-            return original.json_folder(Path(folder))
+            return public.json_folder(Path(folder))
         raise _unknown(name)
     plain: dict[str, Callable[[Path], EvalSet]] = {
-        "doc2dial": doc2dial.sections,
-        "doc2dial-spans": doc2dial.spans,
-        "doc2dial-propositions": doc2dial.propositions,
-        "synthetic": lambda folder: synthetic.shared(folder, split),
+        "doc2dial": public.sections,
+        "doc2dial-spans": public.spans,
+        "doc2dial-propositions": public.document_propositions,
+        "synthetic": lambda folder: public.shared(folder, split),
     }
     if kind not in plain and not kind.startswith(("mtrag-", "product-")):
         raise _unknown(name)
@@ -62,8 +62,8 @@ def load_set(name: str, data: Path | None, split: str = "dev") -> EvalSet:
     if kind in plain:
         return plain[kind](data)
     if kind.startswith("product-"):
-        return product.pages(data, kind.removeprefix("product-"), split)
-    return mtrag.passages(data, kind.removeprefix("mtrag-"))
+        return public.pages(data, kind.removeprefix("product-"), split)
+    return public.passages(data, kind.removeprefix("mtrag-"))
 
 
 def _unknown(name: str) -> MissingSet:

@@ -9,8 +9,7 @@ from typing import Any
 from evaluation.errors import BadRow, MissingSet
 from evaluation.metrics.ranking import Qrels, read_qrels
 from evaluation.sets import dialogs
-from evaluation.sets.base import EvalSet, JudgedLevel, Question
-from evaluation.sets.rows import conversation, json_rows, names, optional, present, text
+from evaluation.sets.base import EvalSet, JudgedLevel, Question, conversation, json_rows, names, optional, present, text
 
 SHAPE = (
     '{"id": "q1", "text": "…", "history": [{"role": "user", "text": "…"}], "rewrite": "…", "relevant": ["passage id"], '

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import BadRow
-from evaluation.sets.base import EvalSet, Question, Quote
-from evaluation.sets.rows import conversation, json_rows, names, optional, text
-from rewriter.conversation import Conversation
+from evaluation.sets.base import EvalSet, Question, Quote, conversation, json_rows, names, optional, text
+from rewriter.protocol import Conversation
 
 
 @dataclass(frozen=True, slots=True)

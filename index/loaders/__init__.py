@@ -5,7 +5,6 @@ add formats (`index.loaders.files.GROUP`).
 """
 
 from index.loaders.files import load, suffixes
-from index.loaders.scan import LoadedFile, scan
-from index.loaders.walk import SourceFile, walk
+from index.loaders.folder import LoadedFile, SourceFile, scan, walk
 
 __all__ = ["LoadedFile", "SourceFile", "load", "scan", "suffixes", "walk"]

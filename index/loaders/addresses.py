@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import quote as percent
 
 from index.documents import Document
-from index.loaders.front_matter import web_address
+from index.loaders.folder import SourceFile
+from index.loaders.markdown import web_address
 from index.loaders.reading import one_line
-from index.loaders.walk import SourceFile
 from text.files import write_json
 
 _FILE = ".addresses.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from index.documents import Document, Metadata, MetadataValue, Section
 from index.errors import LoadError
-from index.loaders.front_matter import flat_metadata, web_address
+from index.loaders.markdown import flat_metadata, web_address
 from index.loaders.reading import clean, one_line, opened
 
 # A corpus is bounded by row: no row is larger than a file may be, and the file may hold many.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders.reading import MEBIBYTE, opened
-from text.plugins import PluginError, load_plugin, plugins
+from index.loaders.reading import MEBIBYTE, Layout, opened
+from text.modules import PluginError, load_plugin, plugins
 
 _MODULES = {
     ".md": "markdown",
@@ -39,7 +39,6 @@ above `max_bytes`. Endings that Anaphora reads itself stay with its own loaders.
 
 DEFAULT_MAX_FILE_MB = 64
 
-Layout: TypeAlias = Literal["auto", "off"]
 """Whether columns, tables and headings of a PDF are looked for."""
 
 LAYOUT = 3

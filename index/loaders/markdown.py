@@ -8,24 +8,206 @@ shared by the loaders that turn their format into Markdown first.
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from index.documents import Document, Section
+from index.documents import Document, Metadata, MetadataValue, Section
 from index.errors import LoadError
-from index.loaders.front_matter import read_front_matter
-from index.loaders.inclusions import included
 from index.loaders.reading import one_line, read_text, title_from_name
-from text.blocks import block_parser, line_starts
+from text.blocks import block_parser, blocks, line_starts
+from text.sanitize import is_showable
 from text.sentences import trim
+
+if TYPE_CHECKING:
+    import yaml
+
+
+_MAX_BLOCK = 64 * 1024
+_MAX_KEYS = 32
+_MAX_KEY = 64
+_MAX_VALUE = 512
+_RESERVED = frozenset({"title", "source", "format", "url"})
+_BIGGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What front matter says, and `end`, the offset behind it (0 where there is none)."""
+
+    end: int = 0
+    title: str = ""
+    url: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    """The front matter of `text`, which must use ``\\n`` line ends."""
+    if not text.startswith("---") or text.split("\n", 1)[0].rstrip() != "---":
+        return FrontMatter()
+    body = text.index("\n") + 1 if "\n" in text else len(text)
+    at = body
+    while at < len(text):
+        line_end = text.find("\n", at)
+        line_end = len(text) if line_end < 0 else line_end
+        if text[at:line_end].rstrip() in ("---", "..."):
+            return _parse(text[body:at], min(line_end + 1, len(text)))
+        at = line_end + 1
+        if at - body > _MAX_BLOCK:
+            break
+    return FrontMatter()  # never closed: a rule across the page, not front matter
+
+
+def flat_metadata(values: Mapping[Any, Any]) -> dict[str, MetadataValue]:
+    """The scalars of `values` that a filter can use, bounded in number and length; the rest is left out."""
+    flat: dict[str, MetadataValue] = {}
+    for key, value in values.items():
+        if len(flat) >= _MAX_KEYS:
+            break
+        if not isinstance(key, str) or key != one_line(key, _MAX_KEY) or not key or key in _RESERVED:
+            continue
+        scalar = _scalar(value)
+        if scalar is not None:
+            flat[key] = scalar
+    return flat
+
+
+def web_address(value: object) -> str:
+    """`value` if it is an http(s) address a person can open, else ""."""
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or len(value) > 2048:
+        return ""
+    return "" if not is_showable(value) or any(sign.isspace() or sign in "<>\"'" for sign in value) else value
+
+
+def _scalar(value: object) -> MetadataValue | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _BIGGEST else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str):
+        words = one_line(value, 2 * _MAX_VALUE)
+        return words if 0 < len(words) <= _MAX_VALUE else None  # a value cut short would equal nothing
+    return None
+
+
+@cache
+def _plain_loader() -> type[yaml.SafeLoader]:
+    """A safe loader without aliases and merge keys: with them, 800 bytes can stand for more than fits in memory."""
+    import yaml
+
+    class PlainLoader(yaml.SafeLoader):
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("front matter may not use aliases")
+            return super().compose_node(parent, index)
+
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            """Leave merge keys out instead of copying what they name."""
+            node.value = [pair for pair in node.value if pair[0].tag != "tag:yaml.org,2002:merge"]
+
+    return PlainLoader
+
+
+def _parse(block: str, end: int) -> FrontMatter:
+    import yaml
+
+    try:
+        values = yaml.load(block, _plain_loader())
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        return FrontMatter(end)
+    if not isinstance(values, dict):
+        return FrontMatter(end)
+    title = values.get("title")
+    url = next(filter(None, (web_address(values.get(key)) for key in ("url", "source", "canonical_url"))), "")
+    return FrontMatter(end, one_line(title) if isinstance(title, str) else "", url, flat_metadata(values))
+
+
+LONGEST = 32_768
+"""Bytes of a file that is taken in; a longer one is not."""
+MOST = 50
+"""Files taken into one page."""
+
+_LINE = re.compile(
+    r"^[ \t]*(?:\{\*[ \t]+(?P<file>[^\s{}*]+)(?P<how>[^{}*\n]*)\*\}"
+    r"|--8<--[ \t]+[\"'](?P<snippet>[^\"'\n]+)[\"'])[ \t]*$",
+    re.MULTILINE,
+)
+_LINES = re.compile(r"\bln\[([\d:,\s]+)\]")
+_LANGUAGES = {
+    ".py": "python", ".js": "javascript", ".ts": "typescript", ".sh": "bash", ".sql": "sql", ".go": "go", ".rs": "rust",
+    ".java": "java", ".c": "c", ".cpp": "cpp", ".css": "css", ".html": "html",
+}  # fmt: skip
+
+
+def included(text: str, path: Path, document_id: str) -> str:
+    """`text` of the page at `path` with the code it takes in; the folder is what `document_id` is below."""
+    if "{*" not in text and "--8<--" not in text:
+        return text
+    root = path.parents[document_id.count("/")] if path.as_posix().endswith(f"/{document_id}") else path.parent
+    pieces, at, taken = list[str](), 0, 0
+    for block in blocks(text):
+        if block.kind != "prose":
+            continue
+        for line in _LINE.finditer(text, block.start, block.end):
+            taken += 1
+            code = _code(line["file"] or line["snippet"], path, root.resolve()) if taken <= MOST else None
+            pieces += [text[at : line.start()], _fenced(*code, line["how"] or "") if code else ""]
+            at = line.end()
+    return "".join((*pieces, text[at:]))
+
+
+def _code(named: str, path: Path, root: Path) -> tuple[str, str] | None:
+    """The file's language and text; None where there is none to be had."""
+    for candidate in _candidates(named, path, root):
+        parts = candidate.relative_to(root).parts
+        language = _LANGUAGES.get(candidate.suffix.lower())
+        if language and candidate.is_file() and not any(part.startswith(".") for part in parts):
+            try:
+                return language, read_text(candidate, LONGEST)
+            except LoadError:
+                return None
+    return None
+
+
+def _candidates(named: str, path: Path, root: Path) -> Iterator[Path]:
+    """Where the file may be: as named from the page, or below one of the folders above it."""
+    below = re.sub(r"^(?:\.{1,2}/)+", "", named)
+    here = path.parent.resolve()
+    for folder, name in ((here, named), *((folder, below) for folder in (here, *here.parents))):
+        if folder.is_relative_to(root):
+            candidate = (folder / name).resolve()
+            if candidate.is_relative_to(root):
+                yield candidate
+
+
+def _fenced(language: str, code: str, how: str) -> str:
+    lines = code.rstrip("\n").split("\n")
+    if ranges := _LINES.search(how):
+        wanted = list[str]()
+        for part in ranges[1].split(","):
+            first, _, last = part.strip().partition(":")
+            if first.isdecimal():
+                wanted += lines[int(first) - 1 : int(last) if last.isdecimal() else int(first)]
+        lines = wanted or lines
+    longest = max((len(run) for run in re.findall(r"`{3,}", code)), default=2)
+    fence = "`" * (longest + 1)
+    return "\n".join((f"{fence}{language}", *lines, fence))
+
 
 _MAX_HEADING = 200
 # `{ #anchor }`, `{: .class #anchor }` and MDX's `{/* #anchor */}` behind a heading are not its words.

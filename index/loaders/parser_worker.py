@@ -70,7 +70,7 @@ def _reply(
     reading: dict[str, Any] = {}
     if path.suffix.lower() == ".pdf":
         from index.loaders.pdf.composing import told
-        from index.loaders.pdf.recognising import Recogniser
+        from index.loaders.pdf.loading import Recogniser
 
         # A page ends before the parent's patience does.
         page_seconds = 0.8 * limits.seconds

@@ -14,10 +14,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, TypeAlias
 
 from index.errors import LoadError
-from text.unsafe import masked
+from text.sanitize import masked
 
 MEBIBYTE = 1024 * 1024
 _MAX_TITLE = 300
@@ -33,6 +33,9 @@ _BOMS = (
 _SAMPLE = 64 * 1024
 # And what stands for bytes that are no characters.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
+
+Layout: TypeAlias = Literal["auto", "off"]
+"""How pages of a PDF are read."""
 
 
 @contextmanager
@@ -90,7 +93,7 @@ def decode(data: bytes, name: str, declared: str | None = None) -> str:
 
 
 def clean(text: str) -> str:
-    """``\\n`` line ends, and U+FFFD for what no store can hold or is unsafe to show (see `text.unsafe`)."""
+    """``\\n`` line ends, and U+FFFD for what no store can hold or is unsafe to show (see `text.sanitize`)."""
     for line_end in ("\r\n", "\r", "\v", "\f", "\x85"):
         text = text.replace(line_end, "\n")
     return masked(text.removeprefix("\ufeff"))

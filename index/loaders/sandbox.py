@@ -2,7 +2,7 @@
 
 Documents are hostile: some of them make a parser take minutes, or all of the memory. So a worker reads one file at a
 time under limits of time and memory, without network and without writing, and answers in JSON, of which nothing is
-executed. What a file means is the loaders' business; what becomes of one that was killed is `index.quarantine`'s.
+executed. What a file means is the loaders' business; what becomes of one that was killed is `index.change_detection`'s.
 
     parent                                   worker (`index.loaders.parser_worker`)
                                            ← {}  (ready)
@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 from index.documents import Document, section_of
 from index.errors import IndexingCancelled, LoadError
-from index.loaders.files import Layout
+from index.loaders.reading import Layout
 
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0

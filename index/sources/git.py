@@ -20,7 +20,7 @@ from index.errors import SourceError
 from index.sources.guard import Guard
 from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
 from index.sources.source import Source
-from text.unsafe import showable_line, without_credentials
+from text.sanitize import showable_line, without_credentials
 
 _HEAD = "refs/anaphora/head"
 _SECONDS = 900.0

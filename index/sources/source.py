@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from index.errors import SourceError
 from index.sources.protocol import Connector
-from text.extras import need_extra
+from text.modules import need_extra
 from text.names import NAME_CHARS, NAME_PATTERN
-from text.unsafe import is_showable
+from text.sanitize import is_showable
 
 SourceKind: TypeAlias = Literal["folder", "git", "web", "s3", "push"]
 Name: TypeAlias = Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_CHARS)]

@@ -19,7 +19,7 @@ from index.errors import SourceError
 from index.sources.guard import AGENT, Fetched, Fetcher, Guard
 from index.sources.protocol import Item, Known, Pause
 from index.sources.source import Source
-from text.unsafe import is_showable
+from text.sanitize import is_showable
 
 if TYPE_CHECKING:
     from protego import Protego

@@ -6,16 +6,20 @@ filters and texts are the collection's.
 """
 
 from index.stores.protocol import (
+    EXACT,
+    GROUP,
     Mask,
     Neighbours,
     OpenTerms,
     OpenVectors,
+    StoreSpec,
     Take,
     TermStore,
     VectorStore,
     Weigh,
+    delete_vectors,
+    load_store,
 )
-from index.stores.spec import EXACT, GROUP, StoreSpec, delete_vectors, load_store
 
 __all__ = [
     "EXACT",

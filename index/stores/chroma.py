@@ -17,9 +17,8 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores.failures import EngineFailures
-from index.stores.protocol import Mask, Neighbours, Take
-from text.extras import need_extra
+from index.stores.protocol import EngineFailures, Mask, Neighbours, Take
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client

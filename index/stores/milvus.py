@@ -26,9 +26,8 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores.failures import EngineFailures
-from index.stores.protocol import Mask, Neighbours, Take, Weigh
-from text.extras import need_extra
+from index.stores.protocol import EngineFailures, Mask, Neighbours, Take, Weigh
+from text.modules import need_extra
 from text.words import tokenize
 
 if TYPE_CHECKING:

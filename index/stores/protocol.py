@@ -7,7 +7,10 @@ texts, metadata and filters are the collection's, who hands a filter over as a m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -15,9 +18,58 @@ import numpy as np
 import numpy.typing as npt
 
 from index.encoders import Vectors
+from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
+from text.modules import PluginError, load_plugin
 
 if TYPE_CHECKING:
     from index.lexical import LexicalIndex
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailures:
+    """Contexts in which an engine is read and written.
+
+    `where` is where a version's vectors lie, `url` the address of the engine's server, if any. `raised` gives what the
+    engine and the way to it raise; `answered` tells an error that a server told from one on the way to it; `uncopied`
+    are raised where a version's files could not be copied to be opened.
+    """
+
+    engine: str
+    where: str
+    url: str
+    raised: Callable[[], tuple[type[Exception], ...]]
+    answered: Callable[[Exception], bool]
+    uncopied: tuple[type[Exception], ...] = ()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raises CollectionCorrupt, or StorageError where a server does not answer."""
+        try:
+            yield
+        except self.uncopied as error:
+            raise StorageError(
+                f"the vectors in {self.where} could not be copied to be opened ({error}): look for room on the disk"
+            ) from error
+        except self.raised() as error:
+            if self.url and not self.answered(error):
+                raise StorageError(
+                    f"the {self.engine} server at {self.url} does not answer ({error}): "
+                    "start it, or correct `index.store_url`"
+                ) from error
+            raise CollectionCorrupt(f"the vectors in {self.where} cannot be read ({error}): index again") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Raises StorageError."""
+        try:
+            yield
+        except self.raised() as error:
+            advice = f"see that the {self.engine} server runs" if self.url else "look for room on the disk"
+            raise StorageError(
+                f"writing vectors to {self.where} failed ({error}); the last good version still serves; "
+                f"{advice} and index again"
+            ) from error
+
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Take: TypeAlias = Callable[[Sequence[int]], Vectors]
@@ -105,3 +157,46 @@ class OpenTerms(Protocol):
 
         Raises as `OpenVectors.search` does.
         """
+
+
+_BUILT_IN = {"exact": "ExactStore", "quantised": "QuantisedStore", "chroma": "ChromaStore", "milvus": "MilvusStore"}
+GROUP = "anaphora.vector_stores"
+"""Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """Which vector store, and where.
+
+    `name` is `exact`, `quantised`, `chroma`, `milvus`, or that of an entry point; `url` its server's address, if any.
+    Milvus without one lies in the version's own folder.
+    """
+
+    name: str = "exact"
+    url: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.url}" if self.url else self.name
+
+
+EXACT = StoreSpec()
+
+
+def load_store(spec: StoreSpec) -> VectorStore:
+    """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
+    store: VectorStore
+    if spec.name in _BUILT_IN:
+        made = getattr(import_module(f"index.stores.{spec.name}"), _BUILT_IN[spec.name])
+        store = made(spec.url) if spec.name in ("chroma", "milvus") else made()
+        return store
+    try:
+        store = load_plugin(GROUP, spec.name, kind="vector store", builtin=_BUILT_IN)(spec.url)
+    except PluginError as error:
+        raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
+    return store
+
+
+def delete_vectors(spec: StoreSpec, folder: Path) -> None:
+    """`VectorStore.delete`, also for a store that is not installed any more: it then does nothing."""
+    with suppress(StoreUnavailable):
+        load_store(spec).delete(folder)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.resumable import InputLine
+from evaluation.batches.rewrites import InputLine
 from evaluation.errors import BadRow
-from evaluation.sets.rows import json_rows, objects, optional, present, text
+from evaluation.sets.base import json_rows, objects, optional, present, text
 from papers.citation_summaries.retelling import explain
 from server.evidence.asking import QuoteAsker
 from server.evidence.contexts import Citance

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from evaluation.errors import BadRow
-from evaluation.sets.rows import json_rows, names, present, text
+from evaluation.sets.base import json_rows, names, present, text
 from server.evidence.contexts import Citance
 from server.evidence.source import SourcePassage
 from server.evidence.why import WhySource, source_of

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from server.engines.errors import EngineError
+from server.engines.base import EngineError
 from server.evidence.asking import QuoteAsker
 from server.turn.events import Evidence, StepEvent
 from server.turn.prompt import count_tokens

@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, data_folder, deadline, listed, measured_run
 from cli.shared.language_model import with_model
-from cli.shared.options import Data, Every, FailUnder, LanguageModel, Out, overriding
+from cli.shared.options import (
+    Data,
+    Every,
+    FailUnder,
+    LanguageModel,
+    Out,
+    bench,
+    data_folder,
+    deadline,
+    listed,
+    measured_run,
+    overriding,
+)
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:

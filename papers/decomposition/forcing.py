@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from server.engines.errors import EngineError
+from server.engines.base import EngineError
 from server.evidence.asking import QuoteAsker
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.resumable import InputLine
+from evaluation.batches.rewrites import InputLine
 from evaluation.errors import BadRow
-from evaluation.sets.rows import json_rows, objects, optional, present, text
+from evaluation.sets.base import json_rows, objects, optional, present, text
 from server.evidence.answering import QuoteAnswer
 from server.evidence.asking import QuoteAsker
 from server.evidence.source import SourcePassage, SourceQuote

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, data_folder, deadline, listed, measured_run
 from cli.shared.language_model import with_model
-from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
+from cli.shared.options import (
+    Data,
+    Every,
+    FailUnder,
+    LanguageModel,
+    Name,
+    Out,
+    bench,
+    data_folder,
+    deadline,
+    listed,
+    measured_run,
+    overriding,
+)
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import BadRow
-from evaluation.sets.rows import json_rows, optional, present, text
+from evaluation.sets.base import json_rows, optional, present, text
 from server.evidence.source import SourcePassage, SourceQuote
 
 SET = "qa_decontext"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from papers.document_reading.measuring import published_bm25
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, load_papers
-from rewriter.conversation import Message
 from rewriter.examples import RewriteExample
+from rewriter.protocol import Message
 from rewriter.reranking.rows import RankedPassage, RerankExample
 
 NEGATIVES = 4

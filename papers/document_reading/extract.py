@@ -24,7 +24,7 @@ def extract(
     What is finished is kept beside the output while the command runs. After an interruption the same command goes on
     where it stopped; a file that changed since is read again.
     """
-    from cli.shared.progress import progress
+    from cli.shared.console import progress
     from index.loaders.sandbox import Limits, ParserPool
     from text.files import text_writer
 

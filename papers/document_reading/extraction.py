@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from evaluation.metrics.significance import Estimate, estimate
-from evaluation.sets.rows import json_rows, present, text
+from evaluation.sets.base import json_rows, present, text
 from index.loaders.sandbox import Limits, ParserPool
 
 ARMS = ("whole", "cut", "layout")
@@ -109,7 +109,7 @@ def measure(
 
 def _scanned(path: Path, scan: Path) -> Path:
     """Write a PDF whose pages are pictures of those of another; where it lies."""
-    import pypdfium2  # type: ignore[import-untyped]
+    import pypdfium2
 
     made = pypdfium2.PdfDocument.new()
     for page in pypdfium2.PdfDocument(path):

@@ -53,7 +53,7 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _UNSAID = "Unanswerable"
 
 if TYPE_CHECKING:
-    from rewriter.conditional.reader import TrainedReader
+    from papers.document_reading.reader import TrainedReader
 
 Progress = Callable[[str, int, int], None]
 

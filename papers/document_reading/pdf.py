@@ -19,7 +19,7 @@ def pdf(
     ] = False,
 ) -> None:
     """Read the PDFs of the set scisumm, and compare their words with those of the papers' texts."""
-    from cli.shared.progress import progress
+    from cli.shared.console import progress
     from evaluation.reports.tables import table
     from papers.document_reading import extraction
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evaluation.errors import BadRow, MissingSet
-from evaluation.sets.rows import json_rows, names, optional, present, text
+from evaluation.sets.base import json_rows, names, optional, present, text
 
 SET = "qasper"
 SPLITS = ("sample", "train")

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, data_folder, listed, measured_run
 from cli.shared.language_model import with_model
-from cli.shared.options import Data, Every, FailUnder, LanguageModel, Name, Out, overriding
+from cli.shared.options import (
+    Data,
+    Every,
+    FailUnder,
+    LanguageModel,
+    Name,
+    Out,
+    bench,
+    data_folder,
+    listed,
+    measured_run,
+    overriding,
+)
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
@@ -46,10 +57,10 @@ def qasper(
     from papers.decontextualization.measuring import RememberedAsker
     from papers.document_reading import measuring as paper
     from papers.document_reading.qasper import load_papers
-    from rewriter.conditional.reader import load_reader
-    from rewriter.load import READERS, RERANKERS
+    from papers.document_reading.reader import READERS, load_reader
+    from rewriter.load import RERANKERS
     from rewriter.runs import run_folder
-    from server.runs.promotion import promote as make_serve
+    from server.runs import promote as make_serve
 
     wanted = listed(arms)
     if unknown := set(wanted) - set(paper.ARMS):

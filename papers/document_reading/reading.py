@@ -22,7 +22,7 @@ from server.turn.support import Support, SupportScorer
 from text.words import negations
 
 if TYPE_CHECKING:
-    from rewriter.conditional.reader import TrainedReader
+    from papers.document_reading.reader import TrainedReader
 
 READ_TOKENS = 40
 PASSAGE_CHARS = 4000

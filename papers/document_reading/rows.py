@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.evaluating import data_folder
-from cli.shared.options import Data, Every
+from cli.shared.options import Data, Every, data_folder
 from cli.shared.state import state_of
 
 

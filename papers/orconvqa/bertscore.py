@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import EvaluationError
-from text.extras import need_extra
+from text.modules import need_extra
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large"
 _LAYERS = {"roberta-large": 17, "roberta-base": 10, "bert-base-uncased": 9, "bert-large-uncased": 18}

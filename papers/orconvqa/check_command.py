@@ -23,8 +23,8 @@ def check(
 
     Quotes are looked for in the pages of --docs, else in an indexed collection.
     """
+    from evaluation.sets.base import present
     from evaluation.sets.quotes import document_id
-    from evaluation.sets.rows import present
     from papers.orconvqa.checking import check as checked
     from papers.orconvqa.checking import folder_texts
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 import regex
 
+from evaluation.sets.base import ROLES, json_rows
 from evaluation.sets.quotes import spans
-from evaluation.sets.rows import ROLES, json_rows
 from index.errors import LoadError
 from index.loaders import load
 from rewriter.examples import normalised

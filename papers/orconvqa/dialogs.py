@@ -9,9 +9,9 @@ from evaluation import scoring
 from evaluation.metrics.significance import Estimate
 from evaluation.reports.runs import RunWriter
 from evaluation.sets import dialogs as rows
+from evaluation.sets.base import json_rows, present, text
 from evaluation.sets.dialogs import JudgedQuestion
-from evaluation.sets.rows import json_rows, present, text
-from evaluation.sets.synthetic import WHERE
+from evaluation.sets.public import WHERE
 from papers.orconvqa import texture
 from papers.orconvqa.relevance import QRelScore
 

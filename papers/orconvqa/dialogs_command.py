@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.evaluating import measured_run
-from cli.shared.options import Every, FailUnder, Name, Out
-from cli.shared.progress import stages
+from cli.shared.console import stages
+from cli.shared.options import Every, FailUnder, Name, Out, measured_run
 from cli.shared.state import state_of
 
 

@@ -20,7 +20,7 @@ from index.passages import split
 from index.pools import Pool, PoolKind, Stated
 from index.query import Query
 from synth import Dialog, DialogMessage, Proposition
-from synth.dialogs.beir import asked
+from synth.dialogs.lists import asked
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
 WAYS = ("history + question", "contextualised", "stand-alone")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from index.errors import ModelUnavailable
-from text.extras import need_extra
+from text.modules import need_extra
 
 ENCODER = "google-bert/bert-base-cased"
 LANGUAGE_MODEL = "openai-community/gpt2"

@@ -27,8 +27,7 @@ def rewrite(
     What is finished is kept beside the output while the command runs. After an interruption the same
     command goes on where it stopped.
     """
-    from evaluation.batches.queries import read_queries
-    from evaluation.batches.rewrites import finished, rewrite_all
+    from evaluation.batches.rewrites import finished, read_queries, rewrite_all
     from text.files import text_writer
 
     state = state_of(context)
@@ -40,7 +39,7 @@ def rewrite(
     if records:
         state.err.print(f"{len(records)} of {len(lines)} questions were finished before.")
     if len(records) < len(lines):
-        from cli.shared.progress import progress
+        from cli.shared.console import progress
         from cli.shared.resources import fetch_models, open_rewriter
 
         if settings.rewriter.kind == "prompted":

@@ -11,9 +11,8 @@ from evaluation.metrics import overlap as measures
 from evaluation.metrics.significance import Estimate, estimate_of
 from evaluation.reports.runs import Latency, RunWriter
 from evaluation.scoring import percentiles
-from evaluation.sets import mtrag, product, synthetic
-from evaluation.sets.base import Question
-from evaluation.sets.rows import present
+from evaluation.sets import public
+from evaluation.sets.base import Question, present
 from index.encoders import Encoder
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite
@@ -29,9 +28,9 @@ FILES = {
     "qrecc": ("rewriting/qrecc.jsonl", QRECC),
     "cast2019": ("rewriting/cast2019.eval.dialogs.jsonl", CAST),
     "ikat2023": ("rewriting/ikat2023.train.dialogs.jsonl", IKAT),
-    "mtrag": ("mtrag/dialogs.jsonl", mtrag.WHERE),
-    "synthetic": ("synthetic/dialogs.dev.jsonl", synthetic.WHERE),
-    "product": ("product_dialogs/dialogs.dev.jsonl", product.WHERE),
+    "mtrag": ("mtrag/dialogs.jsonl", public.WHERE),
+    "synthetic": ("synthetic/dialogs.dev.jsonl", public.WHERE),
+    "product": ("product_dialogs/dialogs.dev.jsonl", public.WHERE),
 }
 """Files with rewrites below the folder of data sets, and where they come from."""
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.evaluating import bench, listed, measured_run, open_form
-from cli.shared.options import By, Data, Every, FailUnder, Name, Out
+from cli.shared.options import By, Data, Every, FailUnder, Name, Out, bench, listed, measured_run, open_form
 from cli.shared.state import state_of
 
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from evaluation.metrics.significance import ROUNDS, Estimate, estimate_of
-from text.extras import need_extra
+from text.modules import need_extra
 
 STAND_INS = frozenset({"author", "authors", "their", "ref0", "ref0s"})
 """What stands for authors and references in the gold texts."""

@@ -2,25 +2,229 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.conditional.chat_form import ChatForm
-from rewriter.conditional.copying import set_copy_circuit
-from rewriter.conditional.form import SPECIAL_TOKENS, Architecture, Form
-from rewriter.conditional.onnx_base import from_onnx, is_onnx_t5
-from rewriter.conditional.vocabulary import END, PAD, train_vocabulary
-from rewriter.errors import RecipeError
-from rewriter.tokenizer_file import TOKENIZER
-from text.extras import need_extra
+from rewriter.conditional.form import QUESTION, REWRITE, SPECIAL_TOKENS, Architecture, Form
+from rewriter.errors import RecipeError, TrainingError
+from rewriter.onnx_weights import TOKENIZER, multiplied_out
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from transformers import T5ForConditionalGeneration
 
-    from rewriter.conditional.model_part import ChatModelPart, ConditionalModelPart
+    from rewriter.conditional.training import ConditionalModelPart
     from rewriter.training.recipe import LoraPart
+
+
+QUIET = 0.1
+"""What the random parts add is scaled by this, so that it does not drown the circuit."""
+LOOK_BACK = 10.0
+"""Attention bias of the heads that look at one position."""
+SHARPNESS = 0.5
+LOUDNESS = 3.0
+"""How much more the copied token counts than the one just written."""
+
+
+def set_copy_circuit(model: Any, tokenizer: Tokenizer) -> None:
+    """Write the circuit into a fresh `T5ForConditionalGeneration`, in place.
+
+    `<rewrite>` starts out as `<question>`: what follows the gate is what follows the question's mark. Raises
+    RecipeError for a shape that has no room: heads must fill the model's width, and there must be three of them.
+    """
+    import torch
+
+    config = model.config
+    width, heads, size = config.d_model, config.num_heads, config.d_kv
+    if heads * size != width or heads < 3 or size % 2:
+        raise RecipeError(f"A model of width {width} with {heads} heads of {size} has no room for the copy circuit.")
+    half, plain = size // 2, width - size
+    with torch.no_grad():
+        _calm(model)
+        embedding = model.shared.weight
+        embedding[:, plain:] = 0
+        ids = {name: tokenizer.token_to_id(name) for name in (QUESTION, REWRITE)}
+        embedding[ids[REWRITE]] = embedding[ids[QUESTION]]
+        # Rows of an orthogonal matrix: two independent fingerprints of `half` numbers each.
+        prints = torch.linalg.qr(torch.randn(plain, plain))[0][:size]
+        one_back, two_back = prints[:half], prints[half:]
+        reserved = range(plain, width)
+
+        encoder = model.encoder.block[0].layer[0].SelfAttention
+        _look(encoder, 0, bucket=1, size=size)
+        _look(encoder, 1, bucket=2, size=size)
+        for head, fingerprint, start in ((0, one_back, 0), (1, two_back, half)):
+            _write(encoder, head, size, fingerprint, reserved[start : start + half])
+
+        decoder = model.decoder.block[0].layer[0].SelfAttention
+        _look(decoder, 0, bucket=1, size=size)
+        _write(decoder, 0, size, two_back, reserved[half:])
+
+        cross = model.decoder.block[-1].layer[1].EncDecAttention
+        for head in range(heads - 1):
+            rows = slice(head * size, (head + 1) * size)
+            cross.q.weight[rows] = 0
+            cross.q.weight[rows][:half, :plain] = SHARPNESS * one_back
+            cross.q.weight[rows][half:, plain + half :] = SHARPNESS * torch.eye(half)
+            cross.k.weight[rows] = 0
+            cross.k.weight[rows][:, plain:] = torch.eye(size)
+            cross.v.weight[rows] = 0
+            cross.v.weight[rows][:, rows] = torch.eye(size)
+            cross.o.weight[:, rows] = 0
+            cross.o.weight[rows, rows] = LOUDNESS * torch.eye(size)
+
+
+def _calm(model: Any) -> None:
+    """Scale down what every attention and feed-forward part adds to the stream, and what positions count for."""
+    for name, weight in model.named_parameters():
+        if name.endswith((".o.weight", ".wo.weight", "relative_attention_bias.weight")):
+            weight.mul_(QUIET)
+
+
+def _look(attention: Any, head: int, *, bucket: int, size: int) -> None:
+    """Make a head look at the position of one bucket of relative distance, whatever stands there."""
+    rows = slice(head * size, (head + 1) * size)
+    attention.q.weight[rows] = 0
+    attention.k.weight[rows].mul_(QUIET)
+    attention.relative_attention_bias.weight[:, head] = 0
+    attention.relative_attention_bias.weight[bucket, head] = LOOK_BACK
+
+
+def _write(attention: Any, head: int, size: int, fingerprint: Any, places: range) -> None:
+    """Make a head write a fingerprint of the token it looks at to `places` of the stream."""
+    import torch
+
+    rows = slice(head * size, (head + 1) * size)
+    count, plain = fingerprint.shape
+    attention.v.weight[rows] = 0
+    attention.v.weight[rows][:count, :plain] = fingerprint
+    attention.o.weight[:, rows] = 0
+    attention.o.weight[places.start : places.stop, rows.start : rows.start + count] = torch.eye(count)
+
+
+PAD, UNKNOWN, END = "<pad>", "<unk>", "</s>"
+TEXTS = 40_000
+"""At most so many different texts are read, evenly spread; more change the pieces little and take long."""
+
+
+def train_vocabulary(texts: Iterable[str], size: int, seed: int) -> Tokenizer:
+    """A tokenizer of `size` pieces at most; texts are normalised by NFKC, what it cannot spell becomes bytes.
+
+    Ids 0, 1 and 2 are `<pad>`, `</s>` and `<unk>`. Raises TrainingError where there is too little text.
+    """
+    import sentencepiece
+
+    model = io.BytesIO()
+    unique = list(dict.fromkeys(" ".join(text.split()) for text in texts))
+    unique = unique[:: 1 + len(unique) // TEXTS]
+    try:
+        sentencepiece.set_random_generator_seed(seed)
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(unique),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            character_coverage=0.9995,
+            byte_fallback=True,
+            normalization_rule_name="nfkc",
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+            pad_piece=PAD,
+            eos_piece=END,
+            unk_piece=UNKNOWN,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise TrainingError(f"No vocabulary of {size} pieces can be made of {len(unique)} texts ({error}).") from error
+    return _as_tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()))
+
+
+def _as_tokenizer(pieces: object) -> Tokenizer:
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    vocabulary = [(pieces.id_to_piece(i), pieces.get_score(i)) for i in range(len(pieces))]  # type: ignore[attr-defined, arg-type]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+    # Gates and roles stand outside the pieces: as pieces, a typed "<rewrite>" would spell one.
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in (PAD, END, UNKNOWN, *SPECIAL_TOKENS)]
+    )
+    return tokenizer
+
+
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+
+
+def is_onnx_t5(folder: Path) -> bool:
+    """Whether both files are there, and no `config.json` that transformers could read."""
+    return all((folder / name).is_file() for name in (ENCODER, DECODER)) and not (folder / "config.json").is_file()
+
+
+def from_onnx(folder: Path) -> T5ForConditionalGeneration:
+    """The model as transformers has it; raises RecipeError where the files are none of a T5."""
+    import torch
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    try:
+        weights = {
+            _named(part, name): torch.tensor(value)
+            for part, file in (("encoder", ENCODER), ("decoder", DECODER))
+            for name, value in multiplied_out(folder / file)
+        }
+        words = weights.setdefault("shared.weight", weights["encoder.embed_tokens.weight"])
+        weights["encoder.embed_tokens.weight"] = weights["decoder.embed_tokens.weight"] = words
+        first = "encoder.block.0.layer."
+        heads = weights[f"{first}0.SelfAttention.relative_attention_bias.weight"].shape[1]
+        gated = f"{first}1.DenseReluDense.wi_0.weight" in weights
+        settings: Any = dict(
+            vocab_size=words.shape[0],
+            d_model=words.shape[1],
+            d_kv=weights[f"{first}0.SelfAttention.q.weight"].shape[0] // heads,
+            d_ff=weights[f"{first}1.DenseReluDense.wo.weight"].shape[1],
+            num_heads=heads,
+            num_layers=_blocks(weights, "encoder"),
+            num_decoder_layers=_blocks(weights, "decoder"),
+            feed_forward_proj="gated-gelu" if gated else "relu",
+            tie_word_embeddings=torch.equal(weights.setdefault("lm_head.weight", words), words),
+            decoder_start_token_id=0,
+        )
+        config = T5Config(**settings)
+        model = T5ForConditionalGeneration(config)
+        if not config.scale_decoder_outputs:
+            # transformers 5 ties what such a model has apart, unless there are two when weights are read.
+            model.lm_head.weight = torch.nn.Parameter(weights["lm_head.weight"].clone())
+        model.load_state_dict(weights)
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        raise RecipeError(f"{folder} holds no T5 in int8 ONNX files exported from torch: {error}") from error
+    return model
+
+
+def _named(part: str, name: str) -> str:
+    """The parameter's name in transformers, whatever the exported module was called; ValueError for no T5's."""
+    pieces = name.split(".")
+    if shared := {"shared", "lm_head"} & set(pieces):
+        return f"{shared.pop()}.weight"
+    for at, piece in enumerate(pieces):
+        if piece in ("block", "final_layer_norm", "embed_tokens"):
+            return ".".join([part, *pieces[at:]])
+    raise ValueError(f"no T5 has a parameter {name!r}")
+
+
+def _blocks(weights: dict[str, Any], part: str) -> int:
+    return len({name.split(".")[2] for name in weights if name.startswith(f"{part}.block.")})
+
 
 FRESH = "config:"
 T5_SIZES: dict[str, dict[str, int]] = {
@@ -77,20 +281,6 @@ def open_tokenizer(part: ConditionalModelPart, texts: Callable[[], Iterable[str]
     return tokenizer, str(wrapped.eos_token)
 
 
-def open_chat(part: ChatModelPart, lora: LoraPart, seed: int) -> tuple[Base, ChatForm]:
-    """An instruct model as it is, wrapped for LoRA; what is learned begins from `seed` alone. Raises as `open_base`."""
-    from transformers import set_seed
-
-    from rewriter.training.memory import out_of_memory
-
-    set_seed(seed)
-    wrapped = _wrapped_tokenizer(part.base)
-    form = ChatForm(wrapped, part.bounds)
-    with out_of_memory(f"Opening {part.base}", "Choose a smaller base."):
-        model = _with_lora(pretrained(part.base, "causal", part.dtype), lora, form)
-    return Base(model, form.tokenizer, form, form.architecture, str(wrapped.eos_token)), form
-
-
 def open_base(part: ConditionalModelPart, tokenizer: Tokenizer, end: str, lora: LoraPart | None, seed: int) -> Base:
     """The model with as many embeddings as the tokenizer has tokens, wrapped for LoRA where asked.
 
@@ -99,7 +289,7 @@ def open_base(part: ConditionalModelPart, tokenizer: Tokenizer, end: str, lora: 
     """
     from transformers import set_seed
 
-    from rewriter.training.memory import out_of_memory
+    from rewriter.training.stages import out_of_memory
 
     set_seed(seed)
     architecture = architecture_of(part)

@@ -10,10 +10,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.conditional.folder import EXPORT, WEIGHTS
-from rewriter.conditional.vocabulary import UNKNOWN
+from rewriter.conditional.bases import UNKNOWN
+from rewriter.conditional.form import EXPORT, WEIGHTS
 from rewriter.errors import TrainingError
-from rewriter.tokenizer_file import TOKENIZER
+from rewriter.onnx_weights import TOKENIZER
 
 if TYPE_CHECKING:
     from rewriter.conditional.form import Form

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewriter.conditional.hinted import learnable
+from rewriter import guard
+from rewriter.errors import RunError
 from rewriter.examples import RewriteExample
+from rewriter.load import Serving, load_rewriter, packaged_folder
+from rewriter.protocol import Rewrite, Rewriter
 
 if TYPE_CHECKING:
     import torch
 
     from rewriter.conditional.form import Form
     from rewriter.protocol import Rewriter
+
+
+def open_words(serving: Serving = Serving()) -> Rewriter:  # noqa: B008  (frozen)
+    """The packaged term rewriter. Raises RunError where an installation has none."""
+    folder = packaged_folder()
+    if folder is None:
+        raise RunError("This installation has no packaged rewriter whose words could be read: install it again.")
+    return load_rewriter(folder, serving)
+
+
+def hint(found: Rewrite | None) -> str:
+    """The words a model reads after the question."""
+    return " ".join(term.text for term in found.expansion) if found else ""
+
+
+def learnable(examples: Sequence[RewriteExample], words: Rewriter) -> Iterator[tuple[RewriteExample, str]]:
+    """The examples that such a model learns from, each with its hint."""
+    for example in examples:
+        if example.history and not guard.check(example.conversation, example.question, example.rewrite):
+            found = words.rewrite(example.conversation, example.question)
+            if found.decision == "expand":
+                yield example, hint(found)
+
 
 IGNORED = -100
 """The label that carries no loss."""
@@ -23,7 +49,7 @@ IGNORED = -100
 class ConditionalFeatures:
     """Tokenised examples, in their order; items are `{"input_ids", "labels"}` of plain lists.
 
-    With `words`, only what is learned with its hints (`rewriter.conditional.hinted`), and always in full.
+    With `words`, only what is learned with its hints (`rewriter.conditional.features`), and always in full.
     """
 
     def __init__(self, examples: Sequence[RewriteExample], form: Form, words: Rewriter | None = None) -> None:

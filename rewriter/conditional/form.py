@@ -8,16 +8,20 @@ Texts are encoded with special tokens disabled, so nothing that people or docume
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rewriter.conversation import Conversation
+from index.query import BETWEEN
 from rewriter.errors import RunError
-from text.asking import BETWEEN
-from text.unsafe import escape
+from rewriter.gate import RewriteGate
+from rewriter.onnx_weights import TOKENIZER, read_tokenizer
+from rewriter.protocol import Conversation
+from text.sanitize import escape
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
 
 KEEP, REWRITE = "<no_rewrite>", "<rewrite>"
 USER, ASSISTANT, QUESTION = "<user>", "<assistant>", "<question>"
@@ -120,3 +124,42 @@ class Form:
                 "Restore the run folder's own tokenizer.json, or train again."
             )
         return int(found)
+
+
+EXPORT = "export"
+WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """What serving needs to know of a run. `exports` are folders under `export/`, the CPU's first."""
+
+    family: str
+    architecture: Architecture
+    lengths: Lengths
+    end: str
+    gate: RewriteGate
+    exports: tuple[str, ...]
+    words: bool = False
+    """The term rewriter decides and gives its words (`rewriter.conditional.features`)."""
+
+    def form(self, folder: Path, *, messages: int | None = None) -> Form:
+        """The form of the run's tokenizer, seeing at most so many messages; raises RunError where it cannot be read."""
+        lengths = self.lengths if messages is None else replace(self.lengths, turns=min(messages, self.lengths.turns))
+        return Form(read_tokenizer(folder / TOKENIZER), self.architecture, lengths, end=self.end)
+
+
+def read(folder: Path, description: dict[str, Any]) -> RunFolder:
+    """The run a description tells of. Raises RunError, naming the field, where something is missing."""
+    try:
+        return RunFolder(
+            family=str(description["family"]),
+            architecture=description["architecture"],
+            lengths=Lengths(**description["lengths"]),
+            end=str(description["end"]),
+            gate=RewriteGate.of(description),
+            exports=tuple(description["exports"]),
+            words=bool(description.get("words", False)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"The description of {folder.name} lacks or spoils {error}; export the run again.") from error

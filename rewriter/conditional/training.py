@@ -6,25 +6,60 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rewriter.conditional import folder as run_folder
-from rewriter.conditional.folder import EXPORT, WEIGHTS
-from rewriter.conditional.hinted import open_words
-from rewriter.conditional.model_part import ConditionalModelPart
+from pydantic import Field, model_validator
+
+from rewriter.conditional import form as run_folder
+from rewriter.conditional.features import open_words
+from rewriter.conditional.form import EXPORT, WEIGHTS, Lengths
 from rewriter.conditional.serving import ConditionalRewriter, open_engine
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate
 from rewriter.load import REWRITERS, Serving
-from rewriter.tokenizer_file import TOKENIZER, read_tokenizer
-from rewriter.training.families import Texts
-from rewriter.training.recipe import ModelPart, Recipe, Stage
+from rewriter.onnx_weights import TOKENIZER, read_tokenizer
+from rewriter.training.recipe import ModelPart, Recipe, Stage, Texts
 from text.files import replacing
 
 if TYPE_CHECKING:
     from rewriter.conditional.bases import Base
     from rewriter.conditional.features import ConditionalFeatures
     from rewriter.protocol import Rewriter
+
+
+class ConditionalModelPart(ModelPart):
+    """`base` is a hub id, a folder, a GGUF file, or `config:<size>` with a vocabulary of its own.
+
+    `copies` writes a circuit that copies the question into a fresh T5 (`rewriter.conditional.bases`). With `words`
+    the packaged term rewriter decides, and the model reads the words it found (`rewriter.conditional.features`).
+    """
+
+    takes_lora: ClassVar[bool] = True
+    family: Literal["t5", "causal"] = "t5"
+    vocabulary: int = Field(8000, ge=300)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    copies: bool = False
+    words: bool = False
+    lengths: dict[str, int] = Field({})
+
+    @property
+    def kind(self) -> Literal["t5", "causal"]:
+        """An encoder-decoder, or a decoder alone."""
+        return "causal" if self.family == "causal" else "t5"
+
+    @property
+    def bounds(self) -> Lengths:
+        """The lengths in tokens, defaults filled in."""
+        return Lengths(**self.lengths)
+
+    @model_validator(mode="after")
+    def _known(self) -> ConditionalModelPart:
+        if unknown := set(self.lengths) - set(Lengths().as_dict()):
+            raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
+        if self.copies and not (self.kind == "t5" and self.base.startswith("config:")):
+            raise ValueError("`copies` is for fresh weights of the family t5")
+        return self
+
 
 END = "end.json"
 

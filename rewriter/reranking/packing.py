@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rewriter.errors import TrainingError
 from rewriter.load import RERANKERS
-from rewriter.reranking.base import ONNX
-from text.extras import need_extra
+from rewriter.reranking.training import ONNX
 from text.files import write_json
+from text.modules import need_extra
 
 SHARED_BYTES = 4_000
 """Smaller tensors are kept: they are not worth a look elsewhere."""

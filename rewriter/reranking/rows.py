@@ -8,13 +8,53 @@ They are written by `anaphora eval candidates`, or by hand: JSON lines with `id`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from rewriter.conversation import Conversation, Message
+from pydantic import Field, model_validator
+
+from index.query import AskingLengths, QuestionContext, asking
 from rewriter.errors import ExampleError
+from rewriter.protocol import Conversation, Message
+from rewriter.training.recipe import ModelPart
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class RerankerModelPart(ModelPart):
+    """A cross-encoder to train: a folder (ONNX too), a registered name, or a hub id."""
+
+    family: Literal["reranker"]
+    base: str = "ms-marco-minilm-l12"
+    frozen: int = Field(0, ge=0)
+    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
+    group: int = Field(8, ge=2)
+    """Passages of a question that are read together, one of them relevant."""
+    passage_tokens: int = Field(160, ge=16, le=400)
+    """A passage is cut to so many while training; serving reads further."""
+    lengths: dict[str, int] = Field({})
+    """Tokens of the parts of a question, as `index.query` names them."""
+    standalone: float = Field(0.15, ge=0, lt=1)
+    """Share of follow-ups that are asked by their stand-alone form, without their conversation."""
+    label: float = Field(0.5, ge=0, le=1)
+    """What the judgement weighs beside the teacher, in the distribution over a question's passages."""
+    scale: float = Field(0.05, ge=0)
+    """How strongly scores are kept at the teacher's level, so that what was calibrated on it still fits."""
+
+    @property
+    def asking(self) -> AskingLengths:
+        """The lengths in tokens, defaults filled in."""
+        return AskingLengths(**self.lengths)
+
+    @model_validator(mode="after")
+    def _known(self) -> RerankerModelPart:
+        if unknown := set(self.lengths) - set(AskingLengths.__slots__):
+            raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +145,93 @@ def _row(line: str, where: str, source: str) -> RerankExample:
 
 def _number(value: object) -> float | None:
     return None if value is None else float(value)  # type: ignore[arg-type]
+
+
+WINDOW = 512
+
+
+@dataclass(frozen=True, slots=True)
+class RankedGroup:
+    """The pairs of one question `(ids, types)`, which of them are relevant, and the teacher's scores, if it has any."""
+
+    pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    relevant: tuple[bool, ...]
+    scores: tuple[float, ...] | None
+
+
+class PairReader:
+    """Makes a question's pairs as they are served: the same text, the same cuts, the same tokens."""
+
+    def __init__(self, tokenizer: Path, lengths: AskingLengths) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer: Tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(WINDOW)
+        self._plain: Tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._plain.no_padding()
+        self._plain.no_truncation()
+        self._lengths = lengths
+
+    def cut(self, text: str, tokens: int) -> tuple[str, int]:
+        """The text's beginning of at most so many tokens, and how many those are."""
+        offsets = self._plain.encode(text, add_special_tokens=False).offsets
+        if len(offsets) <= tokens:
+            return text, len(offsets)
+        return text[: offsets[tokens - 1][1]], tokens
+
+    def asked(self, example: RerankExample, *, standalone: bool) -> str:
+        """The question's side of its pairs."""
+        if standalone:
+            return asking(example.rewrite, QuestionContext(), self._lengths, self.cut)
+        before, answer = example.conversation.last_exchange()
+        context = QuestionContext(" ".join(example.words), before, answer)
+        return asking(example.question, context, self._lengths, self.cut)
+
+    def group(self, question: str, passages: Sequence[RankedPassage], tokens: int) -> RankedGroup:
+        """Pairs of the question's side and each passage, which is cut to so many tokens."""
+        encoded = self._tokenizer.encode_batch([(question, self.cut(one.text, tokens)[0]) for one in passages])
+        scores = tuple(one.score for one in passages if one.score is not None)
+        return RankedGroup(
+            tuple((tuple(one.ids), tuple(one.type_ids)) for one in encoded),
+            tuple(one.relevant for one in passages),
+            scores if len(scores) == len(passages) else None,
+        )
+
+
+class RerankFeatures:
+    """Groups of the examples. What is trained on draws its passages anew in each epoch; what is held out has all."""
+
+    def __init__(
+        self, examples: Sequence[RerankExample], reader: PairReader, part: RerankerModelPart, seed: int, train: bool
+    ) -> None:
+        self._examples, self._reader, self._part, self._seed, self._train = examples, reader, part, seed, train
+        self._epoch = 0
+        # Tokens are four characters or so; batches need no more than that.
+        self._lengths = [
+            sum(min(len(one.text), 4 * part.passage_tokens) for one in example.passages) // len(example.passages)
+            for example in examples
+        ]
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitem__(self, i: int) -> RankedGroup:
+        example, part = self._examples[i], self._part
+        rng = random.Random(f"{self._seed}:{self._epoch}:{example.id}")
+        passages = list(example.passages)
+        if self._train:
+            relevant = [one for one in passages if one.relevant]
+            others = [one for one in passages if not one.relevant]
+            passages = [rng.choice(relevant), *rng.sample(others, min(part.group - 1, len(others)))]
+        has_rewrite = bool(example.history and example.rewrite)
+        standalone = self._train and has_rewrite and rng.random() < part.standalone
+        return self._reader.group(self._reader.asked(example, standalone=standalone), passages, part.passage_tokens)
+
+    def length(self, i: int) -> int:
+        """About how long its pairs are."""
+        return self._lengths[i]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw passages anew."""
+        self._epoch = epoch

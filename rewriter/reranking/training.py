@@ -9,19 +9,191 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
 from rewriter.errors import TrainingError
 from rewriter.load import RERANKERS
-from rewriter.reranking.base import ONNX, WEIGHTS, pretrained
-from rewriter.reranking.data import PairReader, RankedGroup, RerankFeatures
-from rewriter.reranking.model_part import RerankerModelPart
-from rewriter.reranking.rows import RerankExample, read_rows
-from rewriter.tokenizer_file import TOKENIZER, put_tokenizer
-from rewriter.training.families import Texts
-from rewriter.training.recipe import Recipe, Stage
+from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
+from rewriter.reranking.rows import PairReader, RankedGroup, RerankerModelPart, RerankExample, RerankFeatures, read_rows
+from rewriter.training.recipe import Recipe, Stage, Texts
 
 if TYPE_CHECKING:
-    from rewriter.reranking.model import RankingModel
+    from transformers import BertForSequenceClassification
+
+    from rewriter.reranking.rows import RankedGroup
+
+
+ONNX, WEIGHTS = "model.onnx", "weights"
+"""In a run's folder; one of the registry has the first alone."""
+HEAD_WIDTH = 32
+"""The file does not say; that of the MiniLM models."""
+STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+"""Without dropout: there are few steps, and a teacher to follow."""
+
+
+def pretrained(base: str) -> Any:
+    """A BERT-like cross-encoder with one logit, from a folder or of a hub id; raises TrainingError."""
+    from transformers import AutoModelForSequenceClassification
+
+    folder = Path(base)
+    if (folder / WEIGHTS / "config.json").is_file():
+        base = str(folder / WEIGHTS)
+    elif (folder / ONNX).is_file() and not (folder / "config.json").is_file():
+        return from_onnx(folder / ONNX)
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(base, **STILL)
+    except (OSError, ValueError, TypeError) as error:
+        raise TrainingError(
+            f"cannot open the cross-encoder {base!r} to train from: {error}. Give a folder, a registered name, or a "
+            "hub id on a machine that reaches the hub."
+        ) from error
+    if model.config.num_labels != 1:
+        raise TrainingError(f"{base!r} gives {model.config.num_labels} numbers a pair; a cross-encoder gives one.")
+    return model
+
+
+def from_onnx(path: Path) -> BertForSequenceClassification:
+    """The BERT cross-encoder in an int8 ONNX file that was exported from torch; raises TrainingError for any other."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config: Any = BertConfig
+    try:
+        weights = {name: torch.tensor(value) for name, value in multiplied_out(path)}
+        words, width = weights["bert.embeddings.word_embeddings.weight"].shape
+        layers = {name.split(".")[3] for name in weights if name.startswith("bert.encoder.layer.")}
+        model = BertForSequenceClassification(
+            config(
+                vocab_size=words,
+                hidden_size=width,
+                num_hidden_layers=len(layers),
+                num_attention_heads=width // HEAD_WIDTH,
+                intermediate_size=len(weights["bert.encoder.layer.0.intermediate.dense.bias"]),
+                max_position_embeddings=len(weights["bert.embeddings.position_embeddings.weight"]),
+                type_vocab_size=len(weights["bert.embeddings.token_type_embeddings.weight"]),
+                num_labels=1,
+                **STILL,
+            )
+        )
+        model.load_state_dict(weights)
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        raise TrainingError(f"{path} is no int8 BERT cross-encoder exported from torch: {error}") from error
+    return model
+
+
+CHUNK = 8
+"""So many pairs of like length are read at once, so that little of it is padding."""
+_NOTHING = -1e4
+
+
+def batch(groups: Sequence[RankedGroup], chunk: int = CHUNK) -> dict[str, Any]:
+    """Groups as the model's arguments.
+
+    `ids` and `types` are lists of `(at most `chunk`, longest)` int64, padded with zeros, the pairs sorted by length;
+    `order` `(pairs,)` says where each pair stands in the groups laid end to end. `relevant`, `scores` and `there` are
+    `(groups, most passages)`: judgements, the teacher's logits, and which places hold a passage at all;
+    `taught` `(groups,)` says which groups have a teacher.
+    """
+    pairs = [pair for group in groups for pair in group.pairs]
+    order = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
+    chunks = [[pairs[n] for n in order[start : start + chunk]] for start in range(0, len(order), chunk)]
+    most = max(len(group.pairs) for group in groups)
+    return {
+        "ids": [_padded([ids for ids, _ in part]) for part in chunks],
+        "types": [_padded([types for _, types in part]) for part in chunks],
+        "order": torch.tensor(order),
+        "relevant": _rows([group.relevant for group in groups], most),
+        "scores": _rows([group.scores or () for group in groups], most),
+        "there": _rows([(1,) * len(group.pairs) for group in groups], most).bool(),
+        "taught": torch.tensor([group.scores is not None for group in groups]),
+    }
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
+
+
+def _rows(rows: Sequence[Sequence[float]], most: int) -> Tensor:
+    return torch.tensor([[*(float(one) for one in row), *[0.0] * (most - len(row))] for row in rows])
+
+
+class RankingModel(nn.Module):
+    """A cross-encoder that learns which of a question's passages come first.
+
+    The wanted distribution over them is a mixture: `label` of it lies on the relevant ones alike, the rest as the
+    teacher has it; the loss is the cross-entropy to it. `scale` times the squared difference to the teacher's logits is
+    added: the order alone would let all scores drift.
+    """
+
+    def __init__(self, encoder: Any, *, label: float = 0.5, scale: float = 0.05) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.label, self.scale = label, scale
+
+    def forward(
+        self,
+        ids: list[Tensor],
+        types: list[Tensor],
+        order: Tensor,
+        relevant: Tensor,
+        scores: Tensor,
+        there: Tensor,
+        taught: Tensor,
+    ) -> dict[str, Tensor]:
+        """The `loss` of a `batch`, and its `logits` `(groups, most passages)`."""
+        parts = [
+            self.encoder(input_ids=one, token_type_ids=kinds, attention_mask=(one != 0).long()).logits[:, 0].float()
+            for one, kinds in zip(ids, types, strict=True)
+        ]
+        flat = torch.cat(parts)
+        logits = flat.new_full(there.shape, _NOTHING)
+        logits[there] = torch.zeros_like(flat).index_copy(0, order, flat)
+        wanted = relevant / relevant.sum(-1, keepdim=True).clamp(min=1)
+        teacher = scores.masked_fill(~there, _NOTHING).softmax(-1)
+        share = torch.where(taught, self.label, 1.0)[:, None]
+        wanted = share * wanted + (1 - share) * teacher
+        loss = -(wanted * logits.log_softmax(-1)).sum(-1).mean()
+        held = there & taught[:, None]
+        if self.scale and held.any():
+            loss = loss + self.scale * ((logits - scores)[held] ** 2).mean()
+        return {"loss": loss, "logits": logits}
+
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+OUTPUT = "logits"
+_BATCH = 8
+
+
+def write_onnx(encoder: Any, path: Path) -> None:
+    """The model as it is served."""
+    encoder.config.return_dict = False  # the exporter wants a tuple
+    write_int8(encoder, path, INPUTS, {OUTPUT: False})
+
+
+def scores(path: Path, groups: Sequence[RankedGroup]) -> list[npt.NDArray[np.float64]]:
+    """The exported model's logit of every pair, group by group. Raises TrainingError where it cannot be opened."""
+    import onnxruntime
+
+    try:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception as error:  # the library raises bare exceptions of its own
+        raise TrainingError(f"{path} cannot be opened ({error}): export the run again.") from error
+    return [np.concatenate(list(_scored(session, group))) for group in groups]
+
+
+def _scored(session: Any, group: RankedGroup) -> Any:
+    for start in range(0, len(group.pairs), _BATCH):
+        part = group.pairs[start : start + _BATCH]
+        longest = max(len(ids) for ids, _ in part)
+        feed = {name: np.zeros((len(part), longest), np.int64) for name in INPUTS}
+        for row, (ids, types) in enumerate(part):
+            feed["input_ids"][row, : len(ids)] = ids
+            feed["token_type_ids"][row, : len(ids)] = types
+            feed["attention_mask"][row, : len(ids)] = 1
+        yield session.run([OUTPUT], feed)[0][:, 0].astype(np.float64)
 
 
 class RerankerFamily:
@@ -37,7 +209,6 @@ class RerankerFamily:
 
     def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> RerankerTraining:
         """The cross-encoder that training begins with, its lower layers frozen where the recipe says so."""
-        from rewriter.reranking.model import RankingModel
 
         part = _part(recipe)
         put_tokenizer(part.base, folder, callback)
@@ -52,7 +223,6 @@ class RerankerFamily:
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
-        from rewriter.reranking.export import write_onnx
 
         if not (folder / WEIGHTS / "config.json").is_file():
             raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
@@ -71,7 +241,6 @@ class RerankerFamily:
 
         What it does among all passages is measured by `anaphora eval retrieval`.
         """
-        from rewriter.reranking.export import scores
 
         features = RerankFeatures(
             [*dev, *test], PairReader(folder / TOKENIZER, _part(recipe).asking), _part(recipe), recipe.seed, train=False
@@ -102,8 +271,7 @@ class RerankerTraining:
         return RerankFeatures(examples, self._reader, self._part, self._seed, train)
 
     def collate(self, items: Sequence[RankedGroup]) -> dict[str, Any]:
-        """As `rewriter.reranking.model.batch`."""
-        from rewriter.reranking.model import batch
+        """As `rewriter.reranking.training.batch`."""
 
         return batch(items)
 

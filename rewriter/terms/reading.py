@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
-from rewriter.tokenizer_file import read_tokenizer
+from rewriter.onnx_weights import read_tokenizer
+from rewriter.protocol import Conversation, Message
 from text.words import FUNCTION_WORDS, stem, stems
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
 
 TYPES = 8
 """Kinds of text a token can belong to: the question; user and assistant, one, two and more turns back;

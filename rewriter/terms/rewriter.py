@@ -10,14 +10,13 @@ from typing import Any
 
 import regex
 
-from rewriter.conversation import Conversation
 from rewriter.errors import RunError
 from rewriter.gate import RewriteGate, probability
 from rewriter.load import DESCRIPTION, Serving, verify
-from rewriter.protocol import Rewrite, Term
+from rewriter.onnx_weights import TOKENIZER
+from rewriter.protocol import Conversation, Rewrite, Term
 from rewriter.terms.reading import ConversationReader, Reading, Word
 from rewriter.terms.scoring import MODEL, TermScorer
-from rewriter.tokenizer_file import TOKENIZER
 
 MOST = 12
 """Stems that are appended at most, the likeliest first."""

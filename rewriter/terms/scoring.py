@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,14 @@ import numpy.typing as npt
 from rewriter.errors import RunError
 from rewriter.terms.reading import TYPES, Reading
 
+if TYPE_CHECKING:
+    pass
+
+
 MODEL = "model.onnx"
+
 INPUTS = ("ids", "types", "mask")
+
 OUTPUTS = ("terms", "gate")
 
 Floats = npt.NDArray[np.float64]

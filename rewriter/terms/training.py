@@ -2,25 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.errors import TrainingError
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from rewriter.errors import RecipeError, TrainingError
 from rewriter.examples import RewriteExample, read_examples
-from rewriter.gate import fit
+from rewriter.gate import RewriteGate, fit
 from rewriter.load import REWRITERS
-from rewriter.terms.data import Labelled, TermFeatures
-from rewriter.terms.model_part import TermModelPart
-from rewriter.terms.reading import ConversationReader
-from rewriter.terms.restoring import WEIGHTS, restore, two_heads
+from rewriter.onnx_weights import TOKENIZER, put_tokenizer
+from rewriter.protocol import Message
+from rewriter.terms.model import WEIGHTS, TermModelPart, restore, two_heads
+from rewriter.terms.reading import ConversationReader, Reading
 from rewriter.terms.scoring import MODEL, TermScorer
-from rewriter.tokenizer_file import TOKENIZER, put_tokenizer
-from rewriter.training.families import Texts
-from rewriter.training.recipe import Recipe, Stage
+from rewriter.training.recipe import Recipe, Stage, Texts
+from text.words import stems
 
 if TYPE_CHECKING:
-    from rewriter.terms.model import TermModel
+    from rewriter.terms.model import TermModel, TermModelPart
+
+
+Floats = npt.NDArray[np.float64]
+
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Held-out logits with their labels: of stems `(n,)`, the best of each stem's words, and of questions `(m,)`."""
+
+    terms: Floats
+    wanted: Bools
+    gate: Floats
+    needed: Bools
+
+    def terms_at(self, threshold: float) -> tuple[float, float, float]:
+        """Precision, recall and F1 of the stems appended at a probability."""
+        return _f1(self.terms >= _logit(threshold), self.wanted)
+
+    def gate_f1(self, gate: RewriteGate) -> float:
+        """F1 of "needs its history" at the gate's threshold."""
+        return _f1(gate.scale * self.gate + gate.shift >= _logit(gate.threshold), self.needed)[2]
+
+    def gate_auc(self) -> float:
+        """The chance that a question that needs its history scores above one that does not."""
+        above = self.gate[self.needed][:, None] - self.gate[~self.needed]
+        return float(((above > 0) + 0.5 * (above == 0)).mean()) if above.size else float("nan")
+
+
+def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
+    """The logits of labelled readings, as they will be served."""
+    terms, wanted, gates = list[float](), list[bool](), list[float]()
+    for item in items:
+        [scores] = scorer.score([item.reading])
+        gates.append(scores.gate)
+        best: dict[str, tuple[float, bool]] = {}
+        for word, is_wanted, value in zip(item.reading.words, item.wanted, scores.words.tolist(), strict=True):
+            best[word.stem] = max(best.get(word.stem, (-1e9, False)), (value, is_wanted))
+        terms += [value for value, _ in best.values()]
+        wanted += [is_wanted for _, is_wanted in best.values()]
+    return Judgement(
+        np.array(terms, np.float64),
+        np.array(wanted, np.bool_),
+        np.array(gates, np.float64),
+        np.array([item.needs_history for item in items], np.bool_),
+    )
+
+
+def _f1(found: Bools, right: Bools) -> tuple[float, float, float]:
+    hits = float((found & right).sum())
+    precision, recall = hits / max(1.0, float(found.sum())), hits / max(1.0, float(right.sum()))
+    return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
+
+
+def _logit(probability: float) -> float:
+    return float(np.log(probability / (1 - probability)))
+
+
+_SENTENCE = regex.compile(r"(?<=[.!?])\s+")
+
+_FURTHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A reading, which of its words are to be appended, whether the question needs its history, and what it means."""
+
+    reading: Reading
+    wanted: tuple[bool, ...]
+    needs_history: bool
+    rewrite: str = ""
+
+
+class TermFeatures:
+    """Labelled readings of the examples that have a history, with questions shifted to other conversations.
+
+    What is trained on is augmented anew in each epoch: answers are lengthened, and other questions are shifted.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[RewriteExample],
+        reader: ConversationReader,
+        part: TermModelPart,
+        seed: int,
+        train: bool,
+    ) -> None:
+        self._examples = [example for example in examples if example.history]
+        self._reader, self._part, self._seed, self._train = reader, part, seed, train
+        if train and not self._examples:
+            raise RecipeError("no example has a history: there is nothing to learn")
+        self.set_epoch(0)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, i: int) -> Labelled:
+        return self.items[i]
+
+    def length(self, i: int) -> int:
+        """Tokens of an item."""
+        return len(self.items[i].reading.ids)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the epoch's readings, the same ones whenever they are asked for."""
+        chosen = random.Random(f"{self._seed}:{epoch}")
+        longer = self._part.longer_answers if self._train else 0.0
+        examples = list(lengthened(self._examples, longer, chosen))
+        examples += shifted(examples, self._part.shifted, chosen)
+        self.items = [label(self._reader, example) for example in examples]
+
+
+def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
+    """An example as the model sees it."""
+    reading = reader.read(example.conversation, example.question)
+    added = frozenset(stems(example.rewrite))
+    wanted = tuple(word.stem in added for word in reading.words)
+    return Labelled(reading, wanted, example.needs_rewrite, example.rewrite)
+
+
+def lengthened(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
+    """The examples, with `share` of their answers followed by a few other sentences of the same dialog."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for example in examples:
+        for message in example.history:
+            if message.role == "assistant" and message.text not in said[example.dialog]:
+                said[example.dialog].append(message.text)
+    for example in examples:
+        sentences = [sentence for text in said[example.dialog] for sentence in _SENTENCE.split(text)]
+        yield replace(example, history=tuple(_longer(one, sentences, share, chosen) for one in example.history))
+
+
+def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
+    """Questions that stand alone, put after the conversation of another dialog: nothing of it is to be appended.
+
+    The stand-alone forms of `share` as many examples as there are. Written conversations stay with their subject;
+    people leave it, and what they leave must not follow them.
+    """
+    dialogs = {example.dialog for example in examples}
+    if len(dialogs) < 2:
+        return
+    for example in chosen.sample(examples, round(share * len(examples))):
+        other = example
+        while other.dialog == example.dialog:
+            other = chosen.choice(examples)
+        yield replace(example, history=other.history, question=example.rewrite)
+
+
+def _longer(message: Message, sentences: list[str], share: float, chosen: random.Random) -> Message:
+    if message.role != "assistant" or chosen.random() >= share:
+        return message
+    others = [sentence for sentence in sentences if sentence not in message.text]
+    more = chosen.sample(others, min(len(others), chosen.randint(1, _FURTHER)))
+    return Message(message.role, " ".join([message.text, *more]))
+
 
 CONFIG = "config.json"
 
@@ -84,7 +247,6 @@ class TermFamily:
         test: Sequence[RewriteExample],
     ) -> tuple[dict[str, Any], dict[str, float]]:
         """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
-        from rewriter.terms.judging import judge
 
         reader = ConversationReader.open(folder / TOKENIZER)
         part = _part(recipe)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rewriter.training.mixture import TrainingSource
 from rewriter.training.recipe import Recipe
+from rewriter.training.stages import TrainingSource
 
 CARD = "README.md"
 

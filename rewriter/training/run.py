@@ -25,14 +25,12 @@ from filelock import FileLock, Timeout
 
 from rewriter.errors import RecipeError, TrainingError
 from rewriter.load import FORMAT, REWRITERS, RunKind, describe, write_description
-from rewriter.tokenizer_file import TOKENIZER
+from rewriter.onnx_weights import TOKENIZER
 from rewriter.training.card import hardware, write_card
-from rewriter.training.families import Trainable, family
-from rewriter.training.mixture import Mixture
-from rewriter.training.recipe import Recipe
-from rewriter.training.stages import Machine, run_stage
-from text.extras import need_extra
+from rewriter.training.recipe import Recipe, Trainable, family
+from rewriter.training.stages import Machine, Mixture, run_stage
 from text.files import replacing
+from text.modules import need_extra
 
 FIRST_PROCESS_SECONDS = 1800.0
 """Longest wait for a file that the first of several processes writes."""

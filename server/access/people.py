@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from server.access.principals import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal
 from text.names import is_name
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 if TYPE_CHECKING:
     from server.access.settings import PeopleSettings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 from sqlalchemy import Connection
 
 from server.access import Action, Principal, Whose, policy
-from server.access.audit import Circumstances, entry, note
+from server.audit_log import Circumstances, entry, note
 from server.chat.collections import checked_name
 from server.chat.errors import Forbidden, NotFound
 from server.chat.translated import MAX_QUERY_CHARS, clean, found_or_missing, in_thread, no_collection, store_errors

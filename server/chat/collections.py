@@ -165,7 +165,7 @@ class Collections:
 
 
 def _compare(collection: Collection) -> None:
-    from index.integrity import Pace
+    from index.version import Pace
 
     try:
         collection.check(Pace(CHECK_BYTES))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
-from server.access.audit import entry
+from server.audit_log import entry
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
 from server.chat.errors import Conflict, Forbidden, InvalidRequest, NotFound

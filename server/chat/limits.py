@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.errors import LimitReached
 from server.settings import LimitedRole, LimitsSettings
-from text.extras import need_extra
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     from limits import RateLimitItem

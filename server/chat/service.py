@@ -18,7 +18,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from index.query import Where
-from rewriter.conversation import Message
+from rewriter.protocol import Message
 from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
 from server.chat.admission import Ticket
@@ -371,7 +371,6 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
             await asyncio.wait(forgetting)
             if warming is not None:
                 await asyncio.wait({warming})
-            await asyncio.to_thread(core.commands.close)
             await asyncio.to_thread(core.runner.close)
             await asyncio.gather(*(keeper.close() for keeper in core.keepers))
             await asyncio.to_thread(core.opened.close)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rewriter.passthrough import PassThroughRewriter
+from rewriter.protocol import PassThroughRewriter
 from server.chat.acting import acting
 from server.chat.conversations import ConversationMixin
 from server.chat.errors import InvalidRequest, Unavailable

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection
 
-from rewriter.conversation import Conversation
+from rewriter.protocol import Conversation
 from server.access import Principal, Whose
-from server.access.audit import entry
+from server.audit_log import entry
 from server.chat.admission import Ticket
 from server.chat.errors import ChatError, Unavailable
 from server.chat.types import TurnRequest

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from index.query import Where
-from rewriter.conversation import Message
+from rewriter.protocol import Message
 from server.access import Role
 from server.store.keys import ApiKey
 from server.store.records import DayCounts, Share, View

@@ -8,14 +8,14 @@ import re
 from pathlib import Path
 
 from server.engines.base import Engine as Engine
+from server.engines.base import EngineError as EngineError
+from server.engines.base import EngineFailed as EngineFailed
+from server.engines.base import EngineUnreachable as EngineUnreachable
 from server.engines.base import NoEngine as NoEngine
-from server.engines.errors import EngineError as EngineError
-from server.engines.errors import EngineFailed as EngineFailed
-from server.engines.errors import EngineUnreachable as EngineUnreachable
 from server.engines.local import LocalEngine as LocalEngine
 from server.engines.remote import RemoteEngine as RemoteEngine
 from server.settings import SERVERS, Settings
-from text.plugins import PluginError, load_plugin
+from text.modules import PluginError, load_plugin
 
 ENGINES = "anaphora.engines"
 """The entry points of other packages' engines: callables that take the Settings and return an Engine, not started."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.engines.base import ATRACED, TRACED, Engine, openai_chat_model, request_timeout
-from server.engines.errors import EngineFailed
+from server.engines.base import ATRACED, TRACED, Engine, EngineFailed, openai_chat_model, request_timeout
 from server.engines.job import EngineJob
 from server.engines.supervisor import Supervisor
 from server.registry import resolve

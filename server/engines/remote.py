@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from server.engines.base import ATRACED, TRACED, Engine, ServedBy, openai_chat_model, request_timeout
-from server.engines.errors import EngineUnreachable
+from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, ServedBy, openai_chat_model, request_timeout
 from server.settings import LLMSettings, Settings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO, Literal
 
-from server.engines.errors import EngineFailed
+from server.engines.base import EngineFailed
 from server.engines.job import EngineJob
 from server.processes import python_command, python_environment
 

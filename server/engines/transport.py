@@ -14,7 +14,7 @@ import time
 
 import httpx
 
-from server.engines.errors import EngineFailed
+from server.engines.base import EngineFailed
 from server.engines.supervisor import Supervisor
 
 _LIMITS = httpx.Limits(max_keepalive_connections=0)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rewriter.prompted import model_errors
 from rewriter.prompts import Prompt, load_prompt
-from server.engines.errors import EngineError
-from text.interpolated import fill
+from server.engines.base import EngineError
 from text.recorder import call
-from text.unsafe import escape
+from text.sanitize import escape, fill
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

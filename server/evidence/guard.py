@@ -16,8 +16,8 @@ import regex
 from server.evidence.source import numbered_texts
 from server.evidence.spans import Edit, QuoteSpan, apply, kept, original, untouchable
 from server.turn.support import SUPPORTED, SupportScorer
+from text.sanitize import is_showable
 from text.sentences import sentence_spans
-from text.unsafe import is_showable
 from text.words import FUNCTION_WORDS, negations, numbers, stems, words
 
 LONGEST = 40

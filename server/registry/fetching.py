@@ -23,7 +23,7 @@ from server.registry import hub, packages
 from server.registry.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
 from server.registry.models import ModelFile, RegisteredModel, find, registered_models
 from server.registry.remembered import PREFIX, hub_model, remembered
-from text.hub import unreachable
+from text.modules import unreachable
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from server.registry.models import Hub, ModelFile
 from server.registry.watching import folder_size, watch
-from text.hub import endpoint
+from text.modules import endpoint
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from server.registry import hub
 from server.registry.errors import FetchError, UnknownModel
 from server.registry.models import Hub, ModelFile, RegisteredModel
 from text.files import write_json
-from text.hub import unreachable
+from text.modules import unreachable
 
 PREFIX = "hf:"
 _REFERENCE = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)/((?:\w[\w.-]*/)*(\w[\w.-]*\.gguf))", re.ASCII)

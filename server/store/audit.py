@@ -2,7 +2,7 @@
 
 Triggers refuse to change a row, or to delete one that `trim` has not cut off. Who can write to the file can drop the
 triggers; then the chain no longer fits, or its head is not the one that was noted elsewhere. What is worth a row is
-`server.access.audit`'s business.
+`server.audit_log`'s business.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from index.errors import CollectionCorrupt, CollectionNotFound, InvalidName
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from server.store.database import Database, read_only
 from server.store.errors import BackupError
 from server.store.home import hold_home

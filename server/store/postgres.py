@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError
 
 from server.store.errors import StoreError, StoreFull
 from server.store.schema import METADATA
-from text.extras import need_extra
+from text.modules import need_extra
 
 WRITERS_LOCK = 0x616E6170686F7261
 """The number of the advisory lock: `anaphora` in ASCII."""

@@ -27,8 +27,8 @@ from sqlalchemy import (
     select,
 )
 
-from rewriter.conversation import Message
 from rewriter.examples import normalised
+from rewriter.protocol import Message
 from server.access import Principal
 from server.store import turns
 from server.store.dialects import json_count, json_text

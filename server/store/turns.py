@@ -28,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from server.access import Principal, Whose
 from server.store.dialects import json_text, put
 from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus

@@ -22,8 +22,8 @@ from server.turn.markdown_blocks import LEADS_IN, head_above
 from server.turn.prompt import examples
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from text.languages import ENGLISH
+from text.sanitize import showable
 from text.sentences import sentence_spans
-from text.unsafe import showable
 from text.words import stems, words
 
 _YES_NO = regex.compile(r"\W*(?:yes|no)\b(?!\s+\p{L})", regex.IGNORECASE)

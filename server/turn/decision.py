@@ -22,13 +22,13 @@ from typing import Literal, TypeAlias
 import regex
 
 from index.query import Hit
-from rewriter.conversation import Conversation
+from rewriter.protocol import Conversation
 from server.settings import RetrievalSettings
 from server.turn.events import Alternative, Evidence
 from server.turn.search import SearchPlan
 from text.languages import ENGLISH, analysis
+from text.sanitize import showable_line
 from text.translation import everywhere, gettext, message
-from text.unsafe import showable_line
 from text.words import stems
 
 Outcome: TypeAlias = Literal["answer", "ask", "refuse"]

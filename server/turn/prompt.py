@@ -22,16 +22,15 @@ from typing import Literal, NamedTuple
 
 import regex
 
-from rewriter.conversation import Conversation
 from rewriter.prompts import Prompt, load_prompt
+from rewriter.protocol import Conversation
 from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
 from server.turn.markdown_blocks import with_rows_said
 from server.turn.models import AnswerStyle
-from text.interpolated import Interpolated, PromptPart, fill, parts_of
+from text.sanitize import Interpolated, PromptPart, escape, fill, parts_of
 from text.sentences import sentence_spans
-from text.unsafe import escape
 
 MESSAGE_OVERHEAD = 8
 """Tokens a chat template puts around one message, at most."""

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from index.query import Query
-from rewriter.conversation import Conversation
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Conversation, Rewrite
 from server.settings import LegsSettings, LegWeights
 
 HISTORY_CHARS = 8000

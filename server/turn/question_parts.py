@@ -14,7 +14,7 @@ from typing import Literal
 import regex
 
 from index.query import Hit
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from server.turn.decision import unformatted
 from server.turn.events import (
     AnswerKind,

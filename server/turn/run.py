@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, field
 
 from index.errors import CollectionNotFound, IndexingError
 from index.query import Hit, Where
-from rewriter.conversation import Conversation
-from server.engines.errors import EngineError
+from rewriter.protocol import Conversation
+from server.engines.base import EngineError
 from server.settings import Settings
 from server.turn.decision import alternatives, asked_back, chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent, NearestEvent

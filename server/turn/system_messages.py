@@ -12,7 +12,7 @@ from pathlib import Path
 
 import regex
 
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from server.settings import IndexSettings
 from text.languages import AUTO, ENGLISH, NAMES, language_of
 from text.translation import everywhere, gettext, message, ngettext

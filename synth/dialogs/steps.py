@@ -1,7 +1,7 @@
 """The three prompts of a dialog: write it, make its questions depend on each other, ground its answers.
 
 Each step's answer is read strictly: numbers that name nothing are dropped, a list of another length than asked
-for is an invalid answer. What the parts are worth is judged in `synth.dialogs.checks`.
+for is an invalid answer. What the parts are worth is judged in `synth.dialogs.assemble`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from synth.dialogs.lists import PropositionList
 from synth.prompts import chat_prompt
 from synth.running import InvalidAnswer, Task
-from text.unsafe import escape
+from text.sanitize import escape
 
 DIALOG, CONTEXTUALISE, GROUND = STEPS = ("dialog", "contextualise", "ground")
 _MOST_PAIRS = 60

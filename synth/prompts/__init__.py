@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from rewriter.prompts import load_prompt
-from text.interpolated import Interpolated, fill
+from text.sanitize import Interpolated, fill
 
 PACKAGE = "synth.prompts"
 NAMES = ("propositions", "dialog", "contextualise", "ground")

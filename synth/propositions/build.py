@@ -2,20 +2,365 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+import numpy as np
+import regex
+from pydantic import BaseModel, ConfigDict, Field
 
-from index.encoders import Encoder
+from index.encoders import Encoder, Vectors
+from synth.folder import read_rows
 from synth.prompts import chat_prompt
-from synth.propositions.align import WindowAligner
-from synth.propositions.extract import LONGEST, STEP
-from synth.propositions.faithful import refusal
-from synth.propositions.merge import merged
-from synth.propositions.store import Proposition, SourceSpan, proposition_id
 from synth.propositions.windows import DocumentWindow
 from synth.references import reference
+from synth.running import InvalidAnswer, Task
+from text.files import text_writer
+from text.sanitize import escape
+from text.sentences import sentences
+from text.words import negations, numbers, stems, words
+
+
+class SourceSpan(BaseModel):
+    """A stretch of a document that says what a proposition says; offsets count characters of its text."""
+
+    model_config = ConfigDict(frozen=True)
+
+    document_id: str
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+
+
+class Proposition(BaseModel):
+    """A stand-alone sentence and where it comes from.
+
+    `source` is the source span's text at the time of writing. `sources` are all places that say the same,
+    the first one being `document_id`, `start`, `end`. `overlap` and `similarity` are the alignment's
+    (0 to 1, and a cosine). `prompt` is the version of the prompt, `model` what wrote it.
+    """
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    id: str = Field(alias="_id")
+    document_id: str
+    title: str
+    heading: tuple[str, ...] = ()
+    text: str
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    source: str
+    sources: tuple[SourceSpan, ...] = ()
+    overlap: float = 0.0
+    similarity: float = 0.0
+    prompt: str = ""
+    model: str = ""
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Every document that says it, the first source's first."""
+        return tuple(dict.fromkeys((self.document_id, *(source.document_id for source in self.sources))))
+
+
+def proposition_id(document_id: str, start: int, end: int, text: str) -> str:
+    """An id made of what the proposition is: the same again for the same."""
+    digest = hashlib.blake2b(digest_size=10)
+    for part in (document_id, str(start), str(end), text):
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\x00")
+    return digest.hexdigest()
+
+
+def write_rows(path: Path, rows: Iterable[BaseModel]) -> int:
+    """Write rows as JSON lines in one step: a reader sees the old file or the whole new one. Returns their number."""
+    count = 0
+    with text_writer(path) as file:
+        for row in rows:
+            file.write(row.model_dump_json(by_alias=True) + "\n")
+            count += 1
+    return count
+
+
+def read_propositions(path: Path) -> Iterator[Proposition]:
+    """The propositions of a store, in its order. Raises BadStore naming a line that is none."""
+    return read_rows(path, Proposition, "proposition", "; give the propositions.jsonl that `anaphora synth` wrote.")
+
+
+LONGEST_RUN = 3
+_GAIN = 0.12
+_OVERLAP_WEIGHT = 0.7
+"""Of overlap in the score; the rest is similarity's."""
+MIN_OVERLAP = 0.5
+MIN_SIMILARITY = 0.45
+_SURE_OVERLAP = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A sentence of a window: offsets into its document."""
+
+    start: int
+    end: int
+    words: frozenset[str]
+    numbers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Where a proposition comes from. `overlap` is the share of its content words found there."""
+
+    start: int
+    end: int
+    overlap: float
+    similarity: float
+
+
+class WindowAligner:
+    """Aligns propositions with the sentences of one window; the sentences are encoded once."""
+
+    def __init__(self, window: DocumentWindow, encoder: Encoder) -> None:
+        self._window = window
+        self._encoder = encoder
+        text = window.document.text
+        self._spans: list[Span] = []
+        for piece in window.pieces:
+            for sentence in sentences(text[piece.start : piece.end]):
+                start, end = piece.start + sentence.start, piece.start + sentence.end
+                if words := frozenset(stems(text[start:end])):
+                    self._spans.append(Span(start, end, words, frozenset(numbers(text[start:end]))))
+        known = (window.document.title, *(part for piece in window.pieces for part in piece.heading))
+        self._known = frozenset(stems(" ".join(known)))
+        self._vectors = encoder.encode([text[span.start : span.end] for span in self._spans])
+
+    def align(self, propositions: Sequence[str]) -> list[Aligned | None]:
+        """The source span of each proposition, None where there is none."""
+        if not propositions or not self._spans:
+            return [None] * len(propositions)
+        vectors = self._encoder.encode(propositions)
+        return [self._one(text, vector) for text, vector in zip(propositions, vectors, strict=True)]
+
+    def _one(self, text: str, vector: Vectors) -> Aligned | None:
+        said = frozenset(stems(text))
+        if not said:
+            return None
+        similarity = self._vectors @ vector
+        overlaps = np.array([self._overlap(said, span.words) for span in self._spans])
+        first = last = int(np.argmax(_OVERLAP_WEIGHT * overlaps + (1 - _OVERLAP_WEIGHT) * similarity))
+        figures = frozenset(numbers(text))
+        while last - first + 1 < LONGEST_RUN:
+            now = self._union(first, last)
+            lacking = figures - self._figures(first, last)
+            grown = [
+                (self._overlap(said, self._union(*run)) + bool(lacking - (lacking - self._figures(*run))), run)
+                for run in ((first - 1, last), (first, last + 1))
+                if run[0] >= 0 and run[1] < len(self._spans)
+            ]
+            if not grown or max(grown)[0] < self._overlap(said, now) + _GAIN:
+                break
+            first, last = max(grown)[1]
+        overlap = self._overlap(said, self._union(first, last))
+        alike = float(similarity[first : last + 1].max())
+        if overlap < MIN_OVERLAP or (overlap < _SURE_OVERLAP and alike < MIN_SIMILARITY):
+            return None
+        return Aligned(self._spans[first].start, self._spans[last].end, round(overlap, 3), round(alike, 3))
+
+    def _overlap(self, said: frozenset[str], words: frozenset[str]) -> float:
+        """Share of what is said that stands there; words only title and headings have are left out of the count."""
+        asked = said - (self._known - words)
+        if not asked:
+            # Nothing beyond title and headings: no sentence is what it says.
+            return 0.0
+        return len(asked & words) / len(asked)
+
+    def _union(self, first: int, last: int) -> frozenset[str]:
+        return frozenset[str]().union(*(span.words for span in self._spans[first : last + 1]))
+
+    def _figures(self, first: int, last: int) -> frozenset[str]:
+        return frozenset[str]().union(*(span.numbers for span in self._spans[first : last + 1]))
+
+
+# A number that belongs to a name ("Form 1040", "HTTP 404") may come from anywhere the name may.
+_NUMBERED_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}-]*[ \u00a0-]\p{Nd}[\p{Nd}.,]*")
+_NAME = regex.compile(r"\b\p{Lu}[\p{L}\p{N}_]*(?:['’.-][\p{L}\p{N}_]+)*|`[^`\n]+`|\b\p{L}[\p{L}\p{N}]*_[\p{L}\p{N}_]+")
+_CLAUSE = regex.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|and|or|unless|although|aber|und|oder|mais|et|ou|pero|y|o)\b")
+_CLAUSE_WORDS = 3
+_QUESTION = regex.compile(r"[?？؟]\W*$")
+# Headings, items of lists and what was cut have no sign at their end that ends a sentence. Thai and its neighbours
+# write none.
+_ENDED = regex.compile(r"(?:[\p{STerm}…]|[\p{Thai}\p{Lao}\p{Khmer}])[\p{Pe}\p{Pf}\p{Pi}\"'`*_\s]*$")
+# "The text describes …" speaks of the page, not of its matter.
+_OF_THE_PAGE = regex.compile(
+    r"(?:the|this) (?:text|passage|document|section|page|article|table) "
+    r"(?:describes?|mentions?|discusses|explains?|provides|contains|states|lists|is about|talks about)\b",
+    regex.IGNORECASE,
+)
+# What goes with a “not” and is gone without it: “does not expire”, “expires”.
+_AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "no", "never", "cannot", "nor", "any"})
+
+
+def refusal(proposition: str, window: DocumentWindow, aligned: Aligned) -> str:
+    """Why a proposition is refused, empty where it may stay.
+
+    `no statement` (a heading, a question, a fragment, a word about the page itself), `number`, `name`, `negation` or
+    `lost negation`.
+    """
+    return next(_reasons(proposition, window, aligned), "")
+
+
+def _reasons(proposition: str, window: DocumentWindow, aligned: Aligned) -> Iterator[str]:
+    document = window.document
+    source = document.text[aligned.start : aligned.end]
+    headings = (document.title, *(part for piece in window.pieces for part in piece.heading))
+    above = " ".join(headings)
+    everything = f"{above}\n{window.text}"
+    if not _states(proposition) or words(proposition) in [words(heading) for heading in headings]:
+        yield "no statement"
+    named = numbers(" ".join(_NUMBERED_NAME.findall(proposition))) & numbers(everything)
+    if numbers(proposition) - named - numbers(f"{source} {above}"):
+        yield "number"
+    if _names(proposition) - set(words(everything)):
+        yield "name"
+    if negations(proposition) > 0 and not negations(f"{source} {above}"):
+        yield "negation"
+    if not negations(proposition) and _denied(proposition, source):
+        yield "lost negation"
+
+
+def _states(text: str) -> bool:
+    return bool(_ENDED.search(text)) and not _QUESTION.search(text) and not _OF_THE_PAGE.match(text)
+
+
+def _names(text: str) -> set[str]:
+    """Words of names and code. The first word is capital anyway and counts only if it has a capital or sign within."""
+    found: set[str] = set()
+    for match in _NAME.finditer(text):
+        name = match.group()
+        if match.start() == 0 and not any(letter.isupper() or letter in "_`" for letter in name[1:]):
+            continue
+        found.update(words(name))
+    return found
+
+
+def _denied(proposition: str, source: str) -> bool:
+    """Whether the source says all of this with a “not”."""
+    said = _plain(proposition)
+    for clause in _CLAUSE.split(source):
+        if clause and negations(clause):
+            denied = _plain(clause)
+            if len(denied) >= _CLAUSE_WORDS and denied <= said:
+                return True
+    return False
+
+
+def _plain(text: str) -> set[str]:
+    """Words without what a “not” brings with it and without a final s."""
+    return {word.rstrip("s") for word in words(text) if word not in _AUXILIARIES}
+
+
+SIMILAR = 0.92
+SHARED_WORDS = 0.75
+_BLOCK = 1024
+_CAPITALS = regex.compile(r"(?<!^)\b\p{Lu}[\p{L}\p{N}]*|`[^`]+`|\b[A-Z0-9]\b")
+
+
+def merged(propositions: Sequence[Proposition], encoder: Encoder) -> list[Proposition]:
+    """The propositions in order, each later near-duplicate given up for the first, which takes its sources."""
+    if not propositions:
+        return []
+    vectors = encoder.encode([proposition.text for proposition in propositions])
+    marks = [_marks(proposition.text) for proposition in propositions]
+    contents = [frozenset(stems(proposition.text)) for proposition in propositions]
+    stands_for = list(range(len(propositions)))
+    for start in range(0, len(propositions), _BLOCK):
+        similar = vectors[start : start + _BLOCK] @ vectors[: start + _BLOCK].T
+        for row, column in zip(*np.nonzero(similar >= SIMILAR), strict=True):
+            later, earlier = start + int(row), int(column)
+            if earlier >= later or stands_for[later] != later or stands_for[earlier] != earlier:
+                continue
+            if marks[later] == marks[earlier] and shared(contents[later], contents[earlier]) >= SHARED_WORDS:
+                stands_for[later] = earlier
+    kept: dict[int, Proposition] = {}
+    for position, proposition in enumerate(propositions):
+        first = stands_for[position]
+        if first == position:
+            kept[position] = proposition
+        else:
+            sources = dict.fromkeys((*kept[first].sources, *proposition.sources))
+            kept[first] = kept[first].model_copy(update={"sources": tuple(sources)})
+    return list(kept.values())
+
+
+def _marks(text: str) -> tuple[frozenset[str], frozenset[str], bool]:
+    names = frozenset(name.casefold() for name in _CAPITALS.findall(text))
+    return frozenset(numbers(text)), names, negations(text) > 0
+
+
+def shared(one: frozenset[str], other: frozenset[str]) -> float:
+    """Share of words two sentences have in common; 0 where each has one that the other lacks: another subject."""
+    if not (one <= other or other <= one):
+        return 0.0
+    return min(len(one), len(other)) / max(len(one), len(other)) if one and other else 0.0
+
+
+STEP = "propositions"
+LONGEST = 400
+"""Characters of a proposition; what is longer is no simple sentence."""
+_SHORTEST_WORDS = 3
+_MOST = 80
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"propositions": {"type": "array", "maxItems": _MOST, "items": {"type": "string"}}},
+    "required": ["propositions"],
+    "additionalProperties": False,
+}
+
+
+def extraction(window: DocumentWindow, count_tokens: Callable[[str], int]) -> Task[tuple[str, ...]]:
+    """The task of turning a window into sentences."""
+    prompt = chat_prompt(STEP)
+    text = escape(window.text)
+    user = prompt.fill(
+        title=_line(window.document.title) or "(none)",
+        heading=_line(" > ".join(window.heading)) or "(none)",
+        text=text,
+    )
+    return Task(
+        step=STEP,
+        item=f"{window.document.id}, window {window.number + 1}",
+        system=prompt.system,
+        user=user,
+        schema=SCHEMA,
+        # Names are written out: the sentences may be longer than the text they come from.
+        max_tokens=200 + 2 * count_tokens(text),
+        read=read,
+        mend=without_last,
+    )
+
+
+def read(data: Any) -> tuple[str, ...]:
+    """The sentences of an answer, each one line, none twice. Raises InvalidAnswer."""
+    found = data.get("propositions")
+    if not isinstance(found, list):
+        raise InvalidAnswer('It needs a list "propositions".')
+    if not all(isinstance(sentence, str) for sentence in found):
+        raise InvalidAnswer('Every entry of "propositions" must be a string.')
+    lines = (" ".join(escape(sentence).split()) for sentence in found[:_MOST])
+    return tuple(dict.fromkeys(line for line in lines if len(line.split()) >= _SHORTEST_WORDS or _unspaced(line)))
+
+
+def without_last(data: Any) -> Any:
+    """An answer that was cut: the last sentence is half of one."""
+    found = data.get("propositions")
+    return {"propositions": found[:-1]} if isinstance(found, list) else data
+
+
+def _unspaced(line: str) -> bool:
+    return len(line) >= 2 * _SHORTEST_WORDS and not line.isascii()
+
+
+def _line(text: str) -> str:
+    return " ".join(escape(text).split())[:300]
 
 
 class LeftOut(BaseModel):
@@ -48,12 +393,12 @@ def build(found: Iterable[tuple[DocumentWindow, Sequence[str]]], encoder: Encode
     aligned: list[Proposition] = []
     left_out: list[LeftOut] = []
     written = 0
-    for window, sentences in found:
-        written += len(sentences)
-        if not sentences:
+    for window, texts in found:
+        written += len(texts)
+        if not texts:
             continue
-        spans = WindowAligner(window, encoder).align(sentences)
-        for text, span in zip(sentences, spans, strict=True):
+        spans = WindowAligner(window, encoder).align(texts)
+        for text, span in zip(texts, spans, strict=True):
             document = window.document
             if len(text) > LONGEST:
                 reason = "too long"

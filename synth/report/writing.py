@@ -14,7 +14,7 @@ from typing import Any
 import regex
 
 from synth.dialogs.assemble import Rejected
-from synth.dialogs.rows import Dialog, read_dialogs
+from synth.dialogs.lists import Dialog, read_dialogs
 from synth.facts import RunFacts
 from synth.folder import SIDES, Folder
 from text.files import write_text

@@ -1,19 +1,25 @@
 """What is asked of a model, what came back, and what that is worth.
 
-A task knows how its answer is read; the answer itself is kept as it came (`synth.running.journal`) and judged
+A task knows how its answer is read; the answer itself is kept as it came (`synth.running.tasks`) and judged
 whenever it is needed, so that judging can be improved without asking again. Who asks is left to
-`synth.running.live` and `synth.running.batch`.
+`synth.running.live` and `synth.running.live`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
-from synth.running.reading import Unreadable, read_json
+from filelock import FileLock, Timeout
+
+from synth.errors import RunBusy
+from synth.running.json_repair import Unreadable, read_json
 
 T = TypeVar("T")
 
@@ -121,6 +127,79 @@ class ModelReply:
     at: float = 0.0
 
 
+_FIELDS = {field.name for field in fields(ModelReply)}
+
+
+class Journal:
+    """The answers of a run, held by one process at a time. Use it in `with`.
+
+    `unreadable` counts lines that are no answers (a damaged disk); they are asked again.
+
+    Raises RunBusy where another process has it open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(f"{path}.lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise RunBusy(
+                f"Another process is working on {path.parent}; wait for it or choose another folder."
+            ) from None
+        self._answers: dict[str, dict[int, ModelReply]] = {}
+        self.unreadable = 0
+        self._read()
+        self._file = path.open("ab")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._lock.release()
+
+    def answers(self, key: str) -> list[ModelReply]:
+        """The answers to a question, by attempt."""
+        return [answer for _, answer in sorted(self._answers.get(key, {}).items())]
+
+    def __iter__(self) -> Iterator[ModelReply]:
+        return (answer for attempts in self._answers.values() for answer in attempts.values())
+
+    def add(self, answer: ModelReply) -> bool:
+        """Keep an answer for good; False, and nothing written, where that attempt has one already."""
+        attempts = self._answers.setdefault(answer.key, {})
+        if answer.attempt in attempts:
+            return False
+        line = json.dumps(asdict(answer), ensure_ascii=True)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        attempts[answer.attempt] = answer
+        return True
+
+    def _read(self) -> None:
+        """Take in what was kept, and cut off a line that a crash tore."""
+        whole = 0
+        with self._path.open("ab+") as file:
+            file.seek(0)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
+                try:
+                    row = json.loads(line)
+                    answer = ModelReply(**{name: value for name, value in row.items() if name in _FIELDS})
+                except (ValueError, TypeError, AttributeError):
+                    self.unreadable += 1
+                    continue
+                self._answers.setdefault(answer.key, {}).setdefault(answer.attempt, answer)
+            file.truncate(whole)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
     """A judged answer: `value` where the verdict is good or mended, else `error`."""
@@ -149,3 +228,134 @@ class TaskProgress:
     failed: int
     tokens_in: int
     tokens_out: int
+
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Generic[T]):
+    """A task without a usable answer yet, and how its last attempt (if any) failed. `attempt` counts from 0."""
+
+    task: Task[T]
+    key: str
+    attempt: int = 0
+    before: Outcome[T] | None = None
+
+    def messages(self) -> list[Message]:
+        return self.task.messages(self.before)
+
+    def answer(self, **fields: Any) -> ModelReply:
+        """An answer to this attempt."""
+        return ModelReply(key=self.key, attempt=self.attempt, step=self.task.step, item=self.task.item, **fields)
+
+
+Record: TypeAlias = Callable[[Pending[Any], ModelReply], Pending[Any] | None]
+"""Takes an answer; returns the next attempt where one is due."""
+
+
+class Asker(Protocol):
+    """Puts questions to a model."""
+
+    def ask(self, pending: Sequence[Pending[Any]], record: Record) -> None:
+        """Ask, and record answers as they come; what is left unrecorded stays pending.
+
+        Raises ModelFailed where the model cannot be reached.
+        """
+
+
+class Paused(Exception):
+    """A step has open items that nobody answers now: run again with answers, or with more time."""
+
+    def __init__(self, step: str, pending: int) -> None:
+        super().__init__(f"{pending} items of step `{step}` are open.")
+        self.step = step
+        self.pending = pending
+
+
+class Settler:
+    """Brings tasks to an outcome with the journal's answers and an asker's."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        sampling: Sampling,
+        asker: Asker,
+        *,
+        attempts: int = ATTEMPTS,
+        report: Callable[[TaskProgress], None] | None = None,
+    ) -> None:
+        self._journal = journal
+        self.sampling = sampling
+        self._asker = asker
+        self._attempts = attempts
+        self._report = report or (lambda _: None)
+        self.judged: set[str] = set()
+        """Keys of every task that was looked at."""
+
+    def settle(self, tasks: Sequence[Task[T]]) -> list[Outcome[T]]:
+        """The outcome of each task, in order; failed ones too. Raises Paused while any is open, or ModelFailed."""
+        self.ask(tasks)
+        found = [self.state(task) for task in tasks]
+        if left := sum(isinstance(state, Pending) for state in found):
+            raise Paused(" + ".join(dict.fromkeys(task.step for task in tasks)), left)
+        return [state for state in found if isinstance(state, Outcome)]
+
+    def ask(self, tasks: Sequence[Task[T]]) -> None:
+        """Ask what is pending; some of it may stay so."""
+        states = [self.state(task) for task in tasks]
+        pending = list({state.key: state for state in states if isinstance(state, Pending)}.values())
+        outcomes = [state for state in states if isinstance(state, Outcome)]
+        if not pending:
+            return
+        steps = " + ".join(dict.fromkeys(task.step for task in tasks))
+        tally = _Tally(steps, len(tasks), len(states) - len(pending), outcomes)
+        self._report(tally.progress())
+
+        def record(asked: Pending[Any], answer: ModelReply) -> Pending[Any] | None:
+            self._journal.add(answer)
+            state = self.state(asked.task)
+            tally.count(answer, state)
+            self._report(tally.progress())
+            return state if isinstance(state, Pending) else None
+
+        self._asker.ask(pending, record)
+
+    def answers(self, task: Task[Any]) -> list[ModelReply]:
+        """Every answer a task was given, by attempt."""
+        return self._journal.answers(task.key(self.sampling))
+
+    def state(self, task: Task[T]) -> Outcome[T] | Pending[T]:
+        """A task's outcome, or its next attempt."""
+        key = task.key(self.sampling)
+        self.judged.add(key)
+        last: Outcome[T] | None = None
+        answers = self._journal.answers(key)
+        for answer in answers:
+            last = task.judge(answer)
+            if not last.worth_asking_again:
+                return last
+        if last is not None and len(answers) >= self._attempts:
+            return last
+        # A connection that failed says nothing the model could mend.
+        before = last if last is not None and last.verdict != "error" else None
+        return Pending(task, key, max((answer.attempt for answer in answers), default=-1) + 1, before)
+
+
+class _Tally:
+    """Counts for the progress display."""
+
+    def __init__(self, step: str, total: int, done: int, outcomes: Sequence[Outcome[Any]]) -> None:
+        self._step, self._total, self._done = step, total, done
+        self._failed = sum(not outcome.usable for outcome in outcomes)
+        self._in = self._out = 0
+
+    def count(self, answer: ModelReply, state: Outcome[Any] | Pending[Any]) -> None:
+        self._in += answer.tokens_in
+        self._out += answer.tokens_out
+        if isinstance(state, Outcome):
+            self._done += 1
+            self._failed += not state.usable
+
+    def progress(self) -> TaskProgress:
+        return TaskProgress(self._step, self._done, self._total, self._failed, self._in, self._out)

@@ -9,11 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from index.loaders import scan
 from rewriter.examples import read_examples
-from synth.dialogs.rows import Dialog, DialogMessage, dialog_line
+from synth.dialogs.lists import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder
-from synth.propositions.store import Proposition, write_rows
+from synth.propositions.build import Proposition, write_rows
 
 THINGS = ("passport", "parking permit", "library card", "fishing licence", "bus pass", "birth certificate",
           "market stall", "garden waste bin", "town archive", "swimming pool", "youth club", "repair shop")  # fmt: skip
@@ -67,7 +66,7 @@ def dialogs(documents: Path, tmp_path: Path) -> Path:
     folder = Folder(tmp_path / "synth")
     propositions: list[Proposition] = []
     lines: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-    pages = {document.id: document for file in scan([documents]) for document in file.documents}
+    pages = {document.id: document for file in folder([documents]) for document in file.documents}
     for number, thing in enumerate(THINGS):
         name = f"{thing.replace(' ', '-')}.md"
         asked = (

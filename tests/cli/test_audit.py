@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from cli import app
 from cli.shared.error_handler import ExitCode
 from server.access import LOCAL
-from server.access.audit import entry
+from server.audit_log import entry
 from server.store import Database, audit
 
 

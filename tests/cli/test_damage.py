@@ -25,7 +25,7 @@ from index.collection import list_collections
 from index.encoders import Encoder
 from index.indexer import index_paths
 from index.stores import StoreSpec
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from rewriter.load import packaged_folder
 from server.chat import collections
 from server.store import Database, jobs

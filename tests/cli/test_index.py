@@ -18,7 +18,7 @@ from cli import app
 from cli.shared.error_handler import ExitCode
 from index.collection import list_collections
 from server.store import Database, jobs
-from text.unsafe import is_showable
+from text.sanitize import is_showable
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from evaluation.batches.searches import ranked
+from evaluation.batches.rewrites import ranked
 from evaluation.metrics.ranking import run_lines
 from index.query import Hit, Passage
 from papers.orconvqa.__main__ import app as orconvqa
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from server.settings import Settings
 
 QUERIES = [

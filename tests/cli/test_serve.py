@@ -20,7 +20,7 @@ from cli.serve import own_documentation
 from cli.shared.error_handler import ExitCode
 from testing.openai_server import FakeOpenAIServer
 from tests.installed import left_out
-from text.unsafe import is_showable
+from text.sanitize import is_showable
 
 MAIN = "from cli import main; main()"
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from synth.dialogs.rows import read_dialogs
+from synth.dialogs.lists import read_dialogs
 from synth.folder import SIDES, Folder
-from synth.propositions.store import read_propositions
+from synth.propositions.build import read_propositions
 
 TEXT = "# Parking permit\n\nA parking permit costs $35 a year. You can order it online. It is not refundable.\n"
 

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
+from evaluation.answer_measures import measure, meteor, plain
 from evaluation.answering import AnsweredTurn, read_journal
 from evaluation.errors import BadRow
-from evaluation.metrics.answers import measure, meteor, plain
 from evaluation.reports import runs
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from papers.orconvqa.bertscore import BertScore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 
-from evaluation.batches.queries import QueryLine
+from evaluation.batches.rewrites import QueryLine
 from evaluation.calibration import (
     Calibration,
     CalibrationPoint,
@@ -17,8 +17,7 @@ from evaluation.calibration import (
 )
 from index.documents import Document
 from index.query import Hit, Passage, Query, Where
-from rewriter.conversation import Conversation, Message
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Conversation, Message, Rewrite
 from server.settings import RetrievalSettings, Settings
 
 TALK = Conversation((Message("user", "renew the passport"), Message("assistant", "By mail.")))

@@ -19,15 +19,14 @@ from evaluation import retrieval as retrieving
 from evaluation.errors import EvaluationError, MissingSet
 from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
 from evaluation.reports import runs
-from evaluation.reports.gates import parse_gate
+from evaluation.reports.runs import parse_gate
 from evaluation.reports.tables import gap
 from evaluation.retrieval import collect_rewrites
 from evaluation.sets.base import EvalSet, Question
 from evaluation.systems import System, parse
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
-from rewriter.conversation import Conversation
-from rewriter.protocol import Rewrite, Term
+from rewriter.protocol import Conversation, Rewrite, Term
 from rewriter.reranking.rows import read_rows
 from tests.evaluation import evaluation_data as data
 
@@ -74,7 +73,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
     from evaluation.sets import load_set
     from index.collection import Collection
     from index.encoders import load_encoder
-    from rewriter.passthrough import PassThroughRewriter
+    from rewriter.protocol import PassThroughRewriter
     from server.registry import resolve
     from server.settings import Settings
     from server.turn.search import TurnSearch

@@ -18,7 +18,7 @@ from index.indexer import delete_documents, index_documents
 from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from testing.encoder import WordEncoder
 from tests.index.conftest import document
 

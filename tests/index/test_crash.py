@@ -20,7 +20,7 @@ from index.documents import Document
 from index.errors import CollectionLocked, CollectionNotFound, StorageError
 from index.indexer import IndexProgress, index_documents
 from index.query import Query
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from testing.encoder import WordEncoder
 from tests.index.conftest import document
 

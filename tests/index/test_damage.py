@@ -13,10 +13,9 @@ from index.collection import Collection, delete_collection, list_collections
 from index.documents import Document
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled
 from index.indexer import IndexProgress, index_documents, index_paths
-from index.integrity import PIECE, Pace
-from index.journal import VectorJournal
 from index.query import Query
-from index.versions import CollectionFolder
+from index.version import PIECE, CollectionFolder, Pace
+from index.writer import VectorJournal
 from testing.encoder import WordEncoder
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, remove, truncate
 from tests.index.conftest import document

@@ -12,7 +12,7 @@ from index.collection import Collection, list_collections
 from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled, LoadError
 from index.indexer import IndexProgress, IndexReport, delete_documents, index_paths
 from index.query import Query
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from testing.encoder import WordEncoder
 from tests.index.conftest import TEXTS
 

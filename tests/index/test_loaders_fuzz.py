@@ -26,7 +26,7 @@ from index.documents import Document
 from index.errors import LoadError
 from index.loaders import load
 from index.passages import split
-from text.unsafe import is_showable
+from text.sanitize import is_showable
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
 bounded = settings(

@@ -12,10 +12,10 @@ import psutil
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from index import reading
+from index import change_detection
 from index.errors import IndexingCancelled, LoadError
 from index.indexer import index_paths
-from index.loaders import load, walk
+from index.loaders import load
 from index.loaders.sandbox import Limits, Parsed, ParserKilled, ParserPool
 from testing.encoder import WordEncoder
 from tests.index.hostile_files import inline_markup
@@ -42,7 +42,7 @@ def pool(folder: Path) -> Iterator[ParserPool]:
 
 
 def files_of(folder: Path) -> list[tuple[Path, str]]:
-    return [(source.path, source.document_id) for source in walk([folder])]
+    return [(source.path, source.document_id) for source in folder([folder])]
 
 
 def stopped_at(*asked: Callable[[], None]) -> Callable[[], bool]:
@@ -63,11 +63,11 @@ def kill_worker() -> None:
 
 
 def test_small_plain_files_are_grouped_and_others_stand_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_GROUP_FILES", 4)
-    (folder / "4.md").write_bytes(b"x" * reading._GROUP_BYTES)
+    monkeypatch.setattr(change_detection, "_GROUP_FILES", 4)
+    (folder / "4.md").write_bytes(b"x" * change_detection._GROUP_BYTES)
     (folder / "7.pdf").write_bytes(b"small")
     (folder / "gone.md").symlink_to("nowhere")
-    groups = [[source.path.name for source in group] for group in reading._groups(list(walk([folder])))]
+    groups = [[source.path.name for source in group] for group in change_detection._groups(list(folder([folder])))]
     assert groups == [
         ["0.md", "1.md", "2.md", "3.md"],
         ["4.md"],
@@ -92,9 +92,9 @@ def test_a_group_comes_back_as_each_file_is_loaded_here(pool: ParserPool, folder
 def test_of_a_group_only_the_hostile_file_is_quarantined(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_GROUP_BYTES", 1 << 30)
+    monkeypatch.setattr(change_detection, "_GROUP_BYTES", 1 << 30)
     (folder / "4b.rst").write_bytes(SLOW)
-    assert len(list(reading._groups(list(walk([folder]))))) == 1
+    assert len(list(change_detection._groups(list(folder([folder]))))) == 1
     for seconds in (2.0, 0.9):
         report = index_paths(tmp_path / "c", "docs", [folder], WordEncoder(), limits=Limits(seconds=seconds))
         status = {file.document_id: file.status for file in report.files}
@@ -146,7 +146,7 @@ def test_pdfs_are_read_again_once_text_can_be_recognised(
 
     monkeypatch.setattr(ParserPool, "parse_all", counted)
     for found, expected in ((None, 10), (None, 0), ("/usr/bin/tesseract", 1), ("/usr/bin/tesseract", 0)):
-        monkeypatch.setattr(reading, "which", lambda _, found=found: found)
+        monkeypatch.setattr(change_detection, "which", lambda _, found=found: found)
         read.clear()
         index_paths(tmp_path / "home", "docs", [folder], WordEncoder())
         assert len(read) == expected, read

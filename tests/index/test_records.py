@@ -9,8 +9,7 @@ from pathlib import Path
 
 from index.documents import Document, PlacedText, Section
 from index.passages import split
-from index.records import FileRecord, Records
-from index.records_writer import RecordsWriter
+from index.records import FileRecord, Records, RecordsWriter
 
 PLACED = (PlacedText(0, 14, 1, 60.0, 90.0, 200.0, 102.0), PlacedText(15, 27, 2, 60.0, 40.0, 180.0, 52.0))
 DOCUMENT = Document("a.pdf", "Title", "Zebra stripes. Horse manes.", (Section((), 0, 27, 1, placed=PLACED),))

@@ -15,7 +15,7 @@ from index.errors import CollectionCorrupt, CollectionMismatch, StoreUnavailable
 from index.indexer import index_documents, index_paths
 from index.query import Query
 from index.stores import EXACT, StoreSpec, VectorStore, load_store
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from testing.encoder import WordEncoder
 from testing.vector_store import VectorStoreContract
 from tests.index.conftest import document

@@ -13,7 +13,7 @@ from index.errors import ModelUnavailable
 from papers.orconvqa import texture
 from papers.orconvqa.__main__ import app
 from papers.orconvqa.relevance import QRelScore, Relevance
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from tests.evaluation import evaluation_data as data
 
 

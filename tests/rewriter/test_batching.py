@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from rewriter.conditional.batching import Batcher, Late
+from rewriter.conditional.serving import Batcher, Late
 
 
 class Doubling:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Conversation, Message
 from rewriter.load import load_rewriter
-from rewriter.protocol import Rewriter
+from rewriter.protocol import Conversation, Message, Rewriter
 from rewriter.terms.reading import ConversationReader
 from rewriter.training import read_recipe
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Message
 from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample, read_examples, write_examples
+from rewriter.protocol import Message
 
 ROW = RewriteExample(
     "d1#3",

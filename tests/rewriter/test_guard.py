@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.conversation import Conversation, Message
 from rewriter.guard import check
+from rewriter.protocol import Conversation, Message
 
 LEAVE = Conversation(
     (

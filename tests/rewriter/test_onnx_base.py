@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from rewriter.conditional.bases import open_tokenizer, pretrained
+from rewriter.conditional.bases import END, open_tokenizer, pretrained, train_vocabulary
 from rewriter.conditional.form import SPECIAL_TOKENS
-from rewriter.conditional.model_part import ConditionalModelPart
-from rewriter.conditional.vocabulary import END, train_vocabulary
+from rewriter.conditional.training import ConditionalModelPart
 from rewriter.errors import RecipeError
 
 torch = pytest.importorskip("torch")
@@ -98,12 +97,10 @@ def test_two_onnx_files_of_something_else_are_no_t5(model_home: Path, tmp_path: 
 def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Path) -> None:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from rewriter.conditional.ct2 import Ct2Engine
+    from rewriter.conditional.engine import Ct2Engine, TorchEngine
     from rewriter.conditional.export import export as to_ct2
     from rewriter.conditional.export import save_weights
-    from rewriter.conditional.folder import EXPORT, WEIGHTS
-    from rewriter.conditional.form import Form, Lengths
-    from rewriter.conditional.plain_torch import TorchEngine
+    from rewriter.conditional.form import EXPORT, WEIGHTS, Form, Lengths
 
     torch.manual_seed(4)
     tokenizer = train_vocabulary(["a few words of text, to have a vocabulary at all"] * 3, 300, 1)

@@ -9,10 +9,8 @@ from typing import Any
 import openai  # noqa: F401  (what a failure imports must not count against a time limit here)
 import pytest
 
-from rewriter.conversation import Conversation, Message
-from rewriter.passthrough import PassThroughRewriter
 from rewriter.prompted import PromptedRewriter, parse
-from rewriter.protocol import AsyncRewriter, Rewrite, Rewriter
+from rewriter.protocol import AsyncRewriter, Conversation, Message, PassThroughRewriter, Rewrite, Rewriter
 from testing.chat_model import FOREVER, ScriptedChatModel
 
 LEAVE = Conversation(

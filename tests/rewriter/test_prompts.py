@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.prompts import load_prompt
-from text.unsafe import escape
+from text.sanitize import escape
 
 
 def test_a_prompt_has_its_text_and_a_version() -> None:

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.load import packaged_folder
+from rewriter.protocol import Conversation, Message
 from rewriter.runs import gate_threshold, list_runs, promote, promoted_run, rollback, set_gate_threshold
 from rewriter.training.recipe import Recipe
 from rewriter.training.run import train

@@ -13,16 +13,16 @@ import numpy.typing as npt
 import pytest
 from filelock import FileLock
 
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import ExampleError, RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter, write_description
-from rewriter.terms.data import Labelled, label, lengthened, shifted
-from rewriter.terms.model_part import TermModelPart
+from rewriter.protocol import Conversation, Message
+from rewriter.terms.model import TermModelPart
 from rewriter.terms.reading import ConversationReader
+from rewriter.terms.training import Labelled, label, lengthened, shifted
 from rewriter.training import Recipe, export, read_recipe, train
-from rewriter.training.mixture import Mixture
 from rewriter.training.recipe import read_adapting
+from rewriter.training.stages import Mixture
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
 HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))

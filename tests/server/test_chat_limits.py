@@ -20,7 +20,7 @@ from server.chat import LimitReached
 from server.chat import limits as limits_module
 from server.chat.limits import PrincipalLimits, Standing
 from server.settings import LimitsSettings
-from text.extras import MissingExtra
+from text.modules import MissingExtra
 
 ANN = Principal("key:ann", "ann", "reader", frozenset({"support"}))
 BOB = Principal("key:bob", "bob", "reader", frozenset({"support"}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from index.errors import CollectionCorrupt
-from index.integrity import Pace
+from index.version import Pace
 from server.chat import collections, probes
 
 

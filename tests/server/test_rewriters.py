@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.load import packaged_folder
-from rewriter.passthrough import PassThroughRewriter
+from rewriter.protocol import Conversation, Message, PassThroughRewriter
 from server.installation import check_llm
 from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from server.access import LOCAL, Principal
-from server.access.audit import MAX_CHARS, at_terminal, entry, note
+from server.audit_log import MAX_CHARS, at_terminal, entry, note
 from server.store import Database, audit
 from server.store.audit import AuditEntry
 
@@ -152,7 +152,7 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from server.access import LOCAL
-from server.access.audit import entry, note
+from server.audit_log import entry, note
 from server.store import Database, audit
 
 async def main():

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from index.errors import CollectionNotFound
-from index.manifest import FORMAT, Manifest, write_manifest
 from index.stores import EXACT
-from index.versions import CollectionFolder
+from index.version import FORMAT, CollectionFolder, Manifest, write_manifest
 from server.chat import open_service
 from server.store import Database, Runner, backup, conversations, jobs
 from server.store.backup import BackupManifest, back_up, restore, unfinished

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from index.query import Hit
-from rewriter.conversation import Message
+from rewriter.protocol import Message
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences
 from server.turn.system_messages import DOUBTFUL, INTRODUCTION, history_for_model

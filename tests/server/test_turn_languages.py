@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from index.query import Hit, Passage, Query
-from rewriter.conversation import Message
+from rewriter.protocol import Message
 from server.chat.collections import Collections
 from server.settings import IndexSettings, Settings
 from server.turn.answer import AnswerReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import regex
 
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from server.settings import LLMSettings
 from server.turn.prompt import TurnPrompt, build_prompt, clip, count_tokens, evidence_budget
 from tests.server.turn_fakes import FAX, LEAVE, evidence

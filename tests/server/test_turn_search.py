@@ -1,10 +1,8 @@
-from rewriter.conversation import Conversation, Message
-from rewriter.passthrough import PassThroughRewriter
-from rewriter.protocol import Rewrite, Term
+from index.query import QuestionContext
+from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.query_variants import HISTORY_CHARS, build_variants
 from server.turn.search import TurnSearch
-from text.asking import QuestionContext
 
 TALK = Conversation(
     (

@@ -14,8 +14,7 @@ from synth.errors import BadResponses
 from synth.folder import Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.running import Journal, Paused, Sampling, Settler
-from synth.running.batch import BatchAsker, read_responses
-from synth.running.live import ChatAsker
+from synth.running.live import BatchAsker, ChatAsker, read_responses
 from testing.chat_model import ScriptedChatModel
 from tests.towns import sensible
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from index.documents import Document
-from synth.dialogs.rows import read_dialogs
+from synth.dialogs.lists import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
-from synth.propositions.extract import extraction
-from synth.propositions.store import read_propositions
+from synth.propositions.build import extraction, read_propositions
 from synth.propositions.windows import windows
 from synth.report.writing import write_reports
 from synth.running import Journal, Sampling, Settler

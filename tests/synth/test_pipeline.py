@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from index.documents import Document
-from synth.dialogs.rows import read_dialogs
+from synth.dialogs.lists import read_dialogs
 from synth.facts import RunFacts
 from synth.folder import SIDES, Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
-from synth.propositions.store import read_propositions
+from synth.propositions.build import read_propositions
 from synth.running import Journal, Sampling, Settler
 from synth.running.live import ChatAsker
 

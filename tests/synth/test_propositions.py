@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.documents import Document, Section
-from synth.propositions.align import WindowAligner
-from synth.propositions.build import build
-from synth.propositions.extract import read
-from synth.propositions.faithful import refusal
-from synth.propositions.merge import merged
-from synth.propositions.store import Proposition, SourceSpan
+from synth.propositions.build import Proposition, SourceSpan, WindowAligner, build, merged, read, refusal
 from synth.propositions.windows import DocumentWindow, list_items, windows
 from synth.references import reference
 from synth.running import InvalidAnswer

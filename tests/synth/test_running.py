@@ -20,8 +20,8 @@ from pydantic import SecretStr
 
 from synth.errors import ModelFailed, RunBusy
 from synth.running import InvalidAnswer, Journal, Paused, Sampling, Settler, Task, TaskProgress
+from synth.running.json_repair import Unreadable, read_json
 from synth.running.live import ChatAsker
-from synth.running.reading import Unreadable, read_json
 from testing.chat_model import ScriptedChatModel
 
 SAMPLING = Sampling("scripted", 0.0, 3)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
 from index.errors import InvalidName
-from index.versions import CollectionFolder
+from index.version import CollectionFolder
 from rewriter.errors import RunError
 from rewriter.runs import run_folder
 from server.chat.collections import checked_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Declare
-from text.plugins import PluginError, load_plugin, plugins
+from text.modules import PluginError, load_plugin, plugins
 
 
 def test_what_another_distribution_declares_is_found_and_loaded(declare: Declare) -> None:

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from text.unsafe import is_showable, masked, seen, showable, showable_line
+from text.sanitize import is_showable, masked, seen, showable, showable_line
 
 CONTROLS = [
     chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) == "Cc" and chr(code) not in "\t\n"

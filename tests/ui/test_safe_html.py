@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ui import formulas
+from ui import markup
 from ui.annotations import Annotation, Chip, Doubt, Highlight
 from ui.safe_html import ELEMENTS, LONGEST, clean, link_target, render_markdown, render_plain
 
@@ -20,7 +20,7 @@ ATTRIBUTES = {
     "mark": {"data-citation"},
     "div": {"class"},
     "code": {"class"},
-    **{name: formulas.ATTRIBUTES for name in formulas.ELEMENTS},
+    **{name: markup.ATTRIBUTES for name in markup.ELEMENTS},
     "p": {"class"},
     "ol": {"start"},
 }
@@ -90,7 +90,7 @@ class Page(HTMLParser):
 def assert_safe(html: str) -> Page:
     page = Page(html)
     for tag, attributes in page.elements:
-        assert tag in ELEMENTS | OURS | formulas.ELEMENTS, tag
+        assert tag in ELEMENTS | OURS | markup.ELEMENTS, tag
         assert set(attributes) <= ATTRIBUTES.get(tag, set()), (tag, attributes)
         if "href" in attributes:
             assert link_target(attributes["href"] or "") == attributes["href"]
@@ -251,5 +251,5 @@ def test_admonitions_are_boxes_with_a_title(source: str, title: str) -> None:
     box = html[html.index('<div class="admonition">') : html.index("</div>")]
     assert f'<p class="admonition-title">{title}</p>' in box
     assert '<em><mark data-citation="0">hot</mark></em>' in box
-    for markup in ("!!!", "???", "///", ":::", "note &"):
-        assert markup not in html
+    for marks in ("!!!", "???", "///", ":::", "note &"):
+        assert marks not in html

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stand_in_command import stand_in
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from tests.ui.site import Site
+    from text.progress import recording, report
+from tests.ui.site import Site
 
 pytestmark = pytest.mark.browser
 
@@ -184,29 +183,17 @@ def written_runs(home: Path) -> None:
     (home / "adapt" / "good" / "state.json").write_text(json.dumps({"done": {"evaluate": {"changes": [change]}}}))
 
 
-def test_a_run_is_started_stopped_resumed_compared_promoted_and_rolled_back(
-    bench: Page, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(monkeypatch)
+def test_a_run_is_watched_compared_promoted_and_rolled_back(bench: Page, site: Site) -> None:
     page, home = bench, site.service.settings.home
     written_runs(home)
-    page.goto("/workbench/runs")
-    page.click("[data-part=start] summary")
-    page.select_option("[data-part=command]", "synth")
-    page.fill("[name=windows]", "1")
-    page.fill("[name=name]", "tried")
-    page.click("[data-part=go]")
-    page.wait_for_selector("[data-part=detail] progress[value='20']")
-    page.get_by_role("button", name="Stop", exact=True).click()
-    page.wait_for_selector("[data-part=detail] .state:has-text('stopped')")
-    page.reload()
-    page.get_by_role("button", name="Resume").click()
+    with recording(home / "synth" / "tried", "anaphora synth docs --out tried"):
+        report("propositions", 20, 80)
+        page.goto("/workbench/runs")
+        page.click("[data-run='synth/tried']")
+        page.wait_for_selector("[data-part=detail] progress[value='20']")
     page.wait_for_selector("[data-part=detail] .state:has-text('done')")
-    page.get_by_text("Log", exact=True).click()
-    assert "Stopped." in page.inner_text("[data-log]")
-    assert page.locator("[data-part=detail] figure polyline").count() == 2
     page.get_by_text("Command", exact=True).click()
-    assert "--windows=1" in page.inner_text("[data-part=detail] pre >> nth=0")
+    assert "anaphora synth" in page.inner_text("[data-part=detail] pre >> nth=0")
 
     page.click("[data-run='rewriters/good']")
     page.locator("[data-part=detail]", has_text=HOSTILE).wait_for()

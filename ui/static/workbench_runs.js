@@ -1,37 +1,14 @@
-// Runs of the home: started, watched, stopped, resumed, compared and promoted. What is open stands in the address.
-const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", readers: "reader", eval: "evaluation", diagnose: "diagnosis" };
+// Runs of the home: watched, compared and promoted. The address names the open run.
+const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", eval: "evaluation", diagnose: "diagnosis" };
 const TRAINED = ["rewriters", "rerankers"];
-let plans = [], runs = [], before = "", opened = "", asked = 0;
+let runs = [], before = "", opened = "", asked = 0;
 const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
 const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);
 const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(); watch(); return answer; };
 
-// Forms: one field for each that a command has.
-function form() {
-  const plan = plans.find((one) => one.command === bench.part("command").value);
-  if (!plan) return;
-  bench.part("about").textContent = plan.missing ? `${plan.about} ${plan.missing}` : plan.about;
-  bench.part("go").disabled = Boolean(plan.missing);
-  bench.part("fields").replaceChildren(...plan.fields.map((field) => {
-    const input = field.choices.length || !field.most
-      ? bench.element("select", null, { class: "field", name: field.name }, ...field.choices.map((one) => bench.element("option", one, { selected: one === field.default })))
-      : bench.element("input", null, { class: "field", name: field.name, type: "number", min: field.least, max: field.most, value: field.default, required: true });
-    return bench.element("label", field.label, {}, input);
-  }));
-}
-bench.part("form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const { command, name, ...fields } = Object.fromEntries(new FormData(event.target));
-  const answer = await bench.tried("POST", "/v1/runs", { command, name: name.trim(), fields });
-  if (!answer) return;
-  bench.part("start").open = false;
-  location.hash = `${answer.said.group}/${encodeURIComponent(answer.said.name)}`;
-  bench.part("detail").focus();
-});
-
 const state = (run) => {
   const box = bench.element("span", run.state, { class: `state${run.state === "failed" ? " bad" : ""}` });
-  if (run.state === "running") box.append(" ", bench.element("progress", null, { "aria-label": run.doing || run.name, max: run.total || null, value: run.total ? run.done : null }), ` ${run.doing} ${run.total ? `${run.done.toLocaleString()} of ${run.total.toLocaleString()}` : ""}`);
+  if (run.state === "running") box.append(" ", bench.element("progress", null, { "aria-label": run.stage || run.name, max: run.total || null, value: run.total ? run.done : null }), ` ${run.stage} ${run.total ? `${run.done.toLocaleString()} of ${run.total.toLocaleString()}` : ""}`);
   if (run.promoted) box.append(" · serves");
   return box;
 };
@@ -56,8 +33,6 @@ const plots = (found) => bench.element("div", null, { class: "plots", "data-key"
 function acts(run) {
   const box = bench.element("div", null, { class: "acts", "data-key": `${run.group}/${run.name}` }), path = address(run.group, run.name);
   const add = (text, act, more) => box.append(bench.button(text, act, more));
-  if (run.state === "running") add("Stop", () => post(`${path}/stop`));
-  if (run.resumable) add("Resume", () => post(`${path}/resume`), { class: "button primary" });
   if (run.promotable) add("Promote", async () => {
     if (!confirm(`Let ${run.name} serve? Its figures stand below.`)) return;
     const answer = await post(`${path}/promote`);
@@ -87,14 +62,13 @@ async function detail() {
   const fold = (title, ...children) => bench.element("details", null, { "data-key": title, "data-keep": "open" }, bench.element("summary", title), ...children);
   const curves = [...run.curves, ...(beside ? beside.curves.map((one) => ({ ...one, name: `${one.name} of ${before}` })) : [])];
   bench.redraw(box, bench.element("div", null, { class: "card" },
-    bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · begun ${bench.when(run.started)}${run.who ? ` by ${run.who}` : " in a terminal"}`),
+    bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · begun ${bench.when(run.started)}`),
     run.problem ? bench.element("p", run.problem, { class: "bad" }) : null,
     acts(run),
     ...run.tables.map((one) => bench.element("div", null, { "data-key": one.title }, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
     curves.length ? plots(curves) : null,
     beside ? bench.table(["Figure", beside.name, run.name], [...new Set([...Object.keys(beside.figures), ...Object.keys(run.figures)])].map((one) => [one, beside.figures[one] ?? "", run.figures[one] ?? ""]), { numbers: [1, 2], label: "Figures of both" }) : !Object.keys(run.figures).length ? null : run.promotable ? figures(run) : fold("Figures", figures(run)),
-    run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null,
-    run.log.length ? fold("Log", bench.element("pre", run.log.join("\n"), { tabindex: 0, "data-log": true })) : null));
+    run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null));
 }
 async function fresh() {
   const answer = await bench.tried("GET", "/v1/runs");
@@ -109,9 +83,3 @@ const watch = bench.every(async () => {
   return running ? 1500 : 10000;
 });
 addEventListener("hashchange", () => { detail(); });
-bench.part("command").addEventListener("change", form);
-bench.tried("GET", "/v1/run-plans").then((answer) => {
-  plans = answer?.said.data || [];
-  bench.part("command").replaceChildren(...plans.map((one) => bench.element("option", one.command)));
-  form();
-});

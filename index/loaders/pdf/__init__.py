@@ -5,7 +5,7 @@ each part is, `composing` makes a document of them, `loading` is the loader; `wh
 `recognising` has pages that are pictures read by Tesseract.
 """
 
+from index.loaders.pdf.composing import join_lines
 from index.loaders.pdf.loading import load
-from index.loaders.pdf.whole import join_lines
 
 __all__ = ["join_lines", "load"]

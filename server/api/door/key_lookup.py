@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from server.access.audit import note
 from server.access.principals import Principal
 from server.api.door.throttle import LoginThrottle
+from server.audit_log import note
 from server.store import Database, keys
 from server.store.keys import ApiKey
 

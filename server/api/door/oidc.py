@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from server.access.people import NotAdmitted, person
 from server.access.principals import Principal
 from server.access.settings import OidcSettings, is_loopback
-from text.unsafe import showable_line
+from text.sanitize import showable_line
 
 log = logging.getLogger(__name__)
 

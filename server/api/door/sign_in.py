@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from server.access.audit import entry, note
 from server.access.principals import Principal
 from server.api.door.key_lookup import KeyLookup
 from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
 from server.api.door.pages import leading_on_page, local_path, sign_in_page
 from server.api.door.proxy import client_address
+from server.audit_log import entry, note
 from server.store import Database, audit, sessions
 from text.translation import gettext, speak, wanted
 

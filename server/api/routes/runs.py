@@ -1,14 +1,14 @@
-"""Runs of synth, training, adaptation and evaluation: started, watched, stopped, resumed, compared, promoted."""
+"""Runs of synth, train, adapt, eval and diagnose: list, show, delete, promote."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from server.api.dependencies import Service
-from server.chat import RunCommand, RunDetail, RunGroup, RunPlan, RunSummary, TrainedGroup
+from server.chat import RunDetail, RunGroup, RunSummary, TrainedGroup
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Runs"])
@@ -24,31 +24,11 @@ class RunList(BaseModel):
     data: list[RunSummary]
 
 
-class RunPlanList(BaseModel):
-    """What may be started."""
-
-    data: list[RunPlan]
-
-
-class StartRun(BaseModel):
-    """A command, and the values of its fields as `/v1/run-plans` lists them; fields left out have their defaults."""
-
-    command: RunCommand
-    fields: dict[str, Annotated[str, Field(max_length=200)]] = Field({}, max_length=20)
-    name: Annotated[str, Field(description="Empty: by the first field and the time.", max_length=NAME_CHARS)] = ""
-
-
 class Promotion(BaseModel):
     """What serves now, and what served until then."""
 
     serves: str
     instead_of: str = ""
-
-
-@router.get("/v1/run-plans", summary="List what may be started")
-async def list_plans(service: Service) -> RunPlanList:
-    """Each command with its fields and their choices; `missing` says why one cannot be started now."""
-    return RunPlanList(data=await service.run_plans())
 
 
 @router.get("/v1/runs", summary="List runs")
@@ -57,28 +37,10 @@ async def list_runs(service: Service) -> RunList:
     return RunList(data=await service.runs())
 
 
-@router.post("/v1/runs", status_code=202, summary="Start a run")
-async def start_run(body: StartRun, service: Service) -> RunDetail:
-    """Start a command as a process of its own; one of each kind runs at a time."""
-    return await service.start_run(body.command, body.fields, body.name)
-
-
 @router.get("/v1/runs/{group}/{name}", summary="Watch a run")
 async def show_run(group: Group, name: RunName, service: Service) -> RunDetail:
-    """How far it is, with its curves, figures and the end of its log."""
+    """How far it is, with its curves, figures and tables."""
     return await service.run(group, name)
-
-
-@router.post("/v1/runs/{group}/{name}/stop", status_code=202, summary="Stop a run")
-async def stop_run(group: Group, name: RunName, service: Service) -> RunDetail:
-    """Ask it to end as Ctrl-C does; what it has done is kept."""
-    return await service.stop_run(group, name)
-
-
-@router.post("/v1/runs/{group}/{name}/resume", status_code=202, summary="Resume a run")
-async def resume_run(group: Group, name: RunName, service: Service) -> RunDetail:
-    """The same command again: it goes on where it was."""
-    return await service.resume_run(group, name)
 
 
 @router.delete("/v1/runs/{group}/{name}", status_code=204, summary="Delete a run")

@@ -15,7 +15,7 @@ from cli.shared.error_handler import SafeFormatter
 from cli.shared.language_model import progress
 from cli.shared.state import State
 from synth.running import TaskProgress
-from text.unsafe import is_showable
+from text.sanitize import is_showable
 
 POISON = "a\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b1m\ud800 [bold]b[/] :smile:"
 HARMLESS = "a]0;owned[2Jgnp.exe1m [bold]b[/] :smile:"

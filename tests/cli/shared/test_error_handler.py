@@ -21,7 +21,7 @@ from index.errors import (
 )
 from server.api.running import AddressInUse
 from server.chat import NotFound, Unavailable
-from server.engines.errors import EngineError
+from server.engines.base import EngineError
 from server.store import StoreError
 
 

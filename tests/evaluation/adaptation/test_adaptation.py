@@ -12,18 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.adaptation.gating import ThresholdPoint, best, standard_error
-from evaluation.adaptation.measuring import MEASURES, Measured, judge
-from evaluation.adaptation.pairs import write_pairs
-from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion, ranking
-from evaluation.adaptation.steps import AdaptationState
-from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+from evaluation.adaptation.measuring import MEASURES, Measured, ThresholdPoint, best, judge, standard_error
+from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion, ranking, write_pairs
+from evaluation.adaptation.workflow import Adaptation, AdaptationPlan, AdaptationState
 from evaluation.errors import EvaluationError
 from index.query import Hit
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample, read_examples, write_examples
-from rewriter.protocol import Rewriter
+from rewriter.protocol import Conversation, Message, Rewriter
 from server.turn.search import TurnSearch
 from synth.folder import Folder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.adaptation.reviewed import from_reviewed, split
+from evaluation.adaptation.questions import from_reviewed, split
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
 from evaluation.errors import EvaluationError
 from index.collection import Collection

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.batches.queries import QueryLine, parse, read_queries
+from evaluation.batches.rewrites import QueryLine, parse, read_queries
 from evaluation.errors import EvaluationError
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 
 
 def test_lines_become_questions_in_their_conversations(tmp_path: Path) -> None:

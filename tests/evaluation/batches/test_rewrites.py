@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.shared.error_handler import ExitCode, exit_code
-from evaluation.batches.queries import QueryLine
 from evaluation.batches.rewrites import (
+    QueryLine,
     RewriteRecord,
     WrittenRewrites,
     finished,
@@ -23,8 +23,7 @@ from evaluation.batches.rewrites import (
 )
 from evaluation.errors import EvaluationError, RewriterUnusable
 from papers.orconvqa.__main__ import app
-from rewriter.conversation import Conversation, Message
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Conversation, Message, Rewrite
 
 HISTORY = Conversation((Message("user", "How do I appeal?"), Message("assistant", "Send form DS-7.")))
 QUERIES = [QueryLine("a", HISTORY, "and by fax?"), QueryLine("b", Conversation(), "What is a form?")]

@@ -14,10 +14,10 @@ from cli.shared.error_handler import ExitCode
 from evaluation import scoring
 from evaluation.errors import EvaluationError, MissingSet
 from evaluation.reports import page as report
-from evaluation.reports.compare import compare
 from evaluation.reports.runs import EvaluationRun, Latency, create_run, read_run
+from evaluation.reports.tables import compare
 from evaluation.sets.base import Question
-from rewriter.conversation import Conversation, Message
+from rewriter.protocol import Conversation, Message
 from server.settings import Settings
 
 EVIL = '<script>alert("x")</script>'

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rewriter.conversation import Message
 from rewriter.examples import RewriteExample, read_examples, write_examples
 from rewriter.prompts import load_prompt
+from rewriter.protocol import Message
 from rewriter.training.recipe import Recipe
 from rewriter.training.run import train
 from rewriter.training.stages import Machine

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.conditional.bases import open_base, open_tokenizer
-from rewriter.conditional.copying import set_copy_circuit
-from rewriter.conditional.model_part import ConditionalModelPart
-from rewriter.conditional.plain_torch import TorchEngine
-from rewriter.conversation import Conversation, Message
+from rewriter.conditional.bases import open_base, open_tokenizer, set_copy_circuit
+from rewriter.conditional.engine import TorchEngine
+from rewriter.conditional.training import ConditionalModelPart
 from rewriter.errors import RecipeError
+from rewriter.protocol import Conversation, Message
 
 TALK = Conversation(
     (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conditional import folder as run_folder
+from rewriter.conditional import form as run_folder
 from rewriter.conditional.engine import Decided, Stop
 from rewriter.conditional.features import IGNORED, ConditionalFeatures, collate
 from rewriter.conditional.form import Form
 from rewriter.conditional.serving import ConditionalRewriter
-from rewriter.conversation import Conversation, Message
 from rewriter.examples import RewriteExample
 from rewriter.gate import RewriteGate
 from rewriter.load import describe
-from rewriter.protocol import Rewrite, Term
+from rewriter.protocol import Conversation, Message, Rewrite, Term
 from rewriter.training.recipe import Recipe
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office.")))

@@ -11,19 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conditional import folder as run_folder
-from rewriter.conditional.ct2 import Ct2Engine
-from rewriter.conditional.engine import Decided, Stop
+from rewriter.conditional import form as run_folder
+from rewriter.conditional.engine import Ct2Engine, Decided, Stop, TorchEngine
 from rewriter.conditional.export import export
 from rewriter.conditional.form import KEEP, REWRITE, Form
-from rewriter.conditional.plain_torch import TorchEngine
 from rewriter.conditional.serving import ConditionalRewriter, load
-from rewriter.conversation import Conversation, Message
 from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate
 from rewriter.load import Serving, describe, load_rewriter
-from rewriter.protocol import Rewriter
+from rewriter.protocol import Conversation, Message, Rewriter
 from rewriter.training.recipe import Recipe
 
 TALK = Conversation(
@@ -245,7 +242,7 @@ def test_weights_serve_where_there_is_no_export(copied: Path) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_said(trained: Path) -> None:
-    from rewriter.conditional.ct2 import cuda_devices
+    from rewriter.conditional.engine import cuda_devices
 
     if cuda_devices():
         pytest.skip("there is a GPU")

@@ -1,0 +1,228 @@
+"""Files that their parser was killed over: they are not parsed again until they change or somebody asks.
+
+Kept beside the versions of a collection, and written at once: a restart does not try them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import which
+
+from index.errors import LoadError
+from index.loaders import SourceFile
+from index.loaders.addresses import Addresses
+from index.loaders.files import LAYOUT
+from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
+from index.records import FileRecord
+from index.workers import Workers
+from text.files import write_json
+
+FILE = "quarantine.json"
+
+
+class Quarantine:
+    """The quarantined files of the collection in `folder`, each with what it was like and why it was given up."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._files = self._read()
+
+    def reason(self, path: Path, fingerprint: str) -> str:
+        """Why the file is left alone; empty where it is not, or has changed."""
+        known = self._files.get(str(path), {})
+        return known.get("reason", "") if known.get("fingerprint") == fingerprint else ""
+
+    def add(self, path: Path, fingerprint: str, reason: str) -> None:
+        """Leave a file alone from now on. Raises OSError."""
+        self._files[str(path)] = {"fingerprint": fingerprint, "reason": reason}
+        self._write()
+
+    def release(self, path: Path) -> None:
+        """Forget a file, if it is known. Raises OSError."""
+        if self._files.pop(str(path), None) is not None:
+            self._write()
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        try:
+            files = json.loads(self._path.read_text("utf-8"))["files"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}  # the worst that follows is that a file is tried once more
+        sound = isinstance(files, dict) and all(isinstance(one, dict) for one in files.values())
+        return files if sound else {}
+
+    def _write(self) -> None:
+        write_json(self._path, {"files": self._files})
+
+
+# A larger file is not read to see whether it changed: its loader will refuse it.
+_HASHED = 32
+_MEBIBYTE = 1024 * 1024
+_MOST_AT_ONCE = 4
+# Small files go to a parser together, of the kinds whose size tells how long they take and how much they hold.
+_PLAIN = frozenset({".md", ".markdown", ".mdx", ".txt", ".text", ".html", ".htm", ".xhtml", ".rst"})
+_GROUP_FILES = 16
+_GROUP_BYTES = 32 * 1024
+LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
+
+
+@dataclass(frozen=True, slots=True)
+class FileReading:
+    """What reading a file came to.
+
+    `fingerprint` is of its bytes and of all that decides how they become passages, empty where it cannot be read;
+    `document_id` is the id it was parsed under. Without `parsed` and `problem` the file is as it was. `killed` tells
+    that the problem is one to quarantine the file for.
+    """
+
+    fingerprint: str
+    document_id: str
+    parsed: Parsed | None = None
+    problem: str = ""
+    killed: bool = False
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing is to be done about the file."""
+        return self.parsed is None and not self.problem
+
+
+def resolved(path: Path) -> Path:
+    """The file that a path leads to, or as far as it leads: links that lead back to themselves are no error here."""
+    return Path(os.path.realpath(path))
+
+
+class FileReader:
+    """Reads files for one run. `known` is what was indexed before, by path; `salt` names how passages are made.
+
+    Quarantined files are read too where `retry` holds them or a folder they are in. `at_once` files are parsed at the
+    same time; by default as many as there are processors, and at most four.
+    """
+
+    def __init__(
+        self,
+        pool: ParserPool,
+        quarantine: Quarantine,
+        known: Mapping[str, FileRecord],
+        salt: str,
+        max_file_mb: float,
+        retry: Set[Path],
+        cancelled: Callable[[], bool],
+        at_once: int = 0,
+    ) -> None:
+        self._pool = pool
+        self._quarantine = quarantine
+        self._known = known
+        self._salt = salt
+        self._max_file_mb = max_file_mb
+        self._retry = retry
+        self.addresses = Addresses()
+        self._cancelled = cancelled
+        self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Whoever reads for another process is not told to stop, but ended."""
+        return {**self.__dict__, "_cancelled": _never}
+
+    def ahead(
+        self, sources: Sequence[SourceFile], workers: Workers | None = None
+    ) -> Iterator[tuple[SourceFile, FileReading]]:
+        """Every file with its reading, in order, read by `workers` or here; a few are read before they are asked for.
+
+        Raises IndexingCancelled.
+        """
+        if workers:
+            for readings in workers.map(self._read_all, list(_groups(sources))):
+                yield from readings
+            return
+        waiting: deque[Future[list[tuple[SourceFile, FileReading]]]] = deque()
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="read") as threads:
+            try:
+                for group in _groups(sources):
+                    waiting.append(threads.submit(self._read_all, group))
+                    if len(waiting) > 2 * self._at_once:
+                        yield from waiting.popleft().result()
+                while waiting:
+                    yield from waiting.popleft().result()
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def read(self, source: SourceFile, document_id: str = "") -> FileReading:
+        """Read one file, as `document_id` if that is given. Raises IndexingCancelled."""
+        ((_, reading),) = self._read_all([source], document_id)
+        return reading
+
+    def _read_all(self, sources: Sequence[SourceFile], document_id: str = "") -> list[tuple[SourceFile, FileReading]]:
+        looked = [(source, *self._look(source, document_id)) for source in sources]
+        due = [(source.path, reading.document_id) for source, reading, changed in looked if changed]
+        parsed = iter(self._pool.parse_all(due, self._max_file_mb, self._cancelled))
+        return [
+            (source, _came_to(reading, next(parsed)) if changed else reading) for source, reading, changed in looked
+        ]
+
+    def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
+        """What is known of a file before it is parsed, and whether it has to be."""
+        path = resolved(source.path)
+        known = self._known.get(str(path))
+        document_id = document_id or (known.document_id if known else source.document_id)
+        fingerprint = self._fingerprint(path)
+        if fingerprint and (about := self.addresses.of(source)):
+            fingerprint += f" {about.get('url', '')} {about.get('title', '')}"
+        if known and fingerprint and fingerprint == known.fingerprint:
+            return FileReading(fingerprint, document_id), False
+        if (reason := self._quarantine.reason(path, fingerprint)) and self._retry.isdisjoint((path, *path.parents)):
+            return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE), False
+        return FileReading(fingerprint, document_id), True
+
+    def _fingerprint(self, path: Path) -> str:
+        try:
+            status = path.stat()
+            # Looked at before it is opened: opening a pipe waits for its other end, and its loader will refuse it.
+            if not stat.S_ISREG(status.st_mode) or status.st_size > self._max_file_mb * _HASHED * _MEBIBYTE:
+                return ""
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return ""
+        # How a PDF is read is of its own: another way of it concerns no other file.
+        limits = self._pool.limits
+        read = f" {LAYOUT} {limits.layout}" if path.suffix.lower() == ".pdf" else ""
+        if read and limits.ocr_seconds and which("tesseract"):
+            read += f" {limits.ocr_languages}"
+        return f"{digest} {self._salt}{read}"
+
+
+def _never() -> bool:
+    return False
+
+
+def _groups(sources: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
+    """The files in order, small ones together."""
+    group: list[SourceFile] = []
+    room = 0
+    for source in sources:
+        size = _GROUP_BYTES
+        if source.path.suffix.lower() in _PLAIN:
+            with suppress(OSError):
+                size = source.path.stat().st_size
+        if group and (size > room or len(group) == _GROUP_FILES):
+            yield group
+            group = []
+        room = (room if group else _GROUP_BYTES) - size
+        group.append(source)
+    if group:
+        yield group
+
+
+def _came_to(looked: FileReading, found: Parsed | LoadError) -> FileReading:
+    if isinstance(found, LoadError):
+        return replace(looked, problem=str(found), killed=isinstance(found, ParserKilled))
+    return replace(looked, parsed=found)

@@ -1,0 +1,126 @@
+"""Characters that are unsafe to show, or to put into a prompt; one definition of each for the whole project.
+
+*Unsafe to show*, to anybody and anywhere: control characters other than tab and line feed (terminals obey them),
+marks that turn the reading direction around (`exe.txt` reads `txt.exe`), and lone surrogates (no UTF-8 holds
+them). *Invisible*: what a person does not see and a model reads all the same, such as tag characters that spell
+out a hidden instruction; joiners are not among them, for Persian, Indic scripts and emoji are written with those.
+
+Chat servers read the tokens of their templates (`<|im_start|>`, `[INST]`, …) wherever they stand, so a document
+or a question that holds one could end its own message and begin another. `escape` breaks such tokens and the
+tags our prompts use; people are shown the original.
+
+What else a place must do (markup, names of files) is left to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Self
+
+import regex
+
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+_REORDERING = r"\u202a-\u202e\u2066-\u2069"
+_SURROGATES = r"\ud800-\udfff"
+# Zero-width space, direction marks, word joiner and its like, byte order mark; tags and variation selectors.
+_INVISIBLE = r"\u061c\u200b\u200e\u200f\u2060-\u2065\u206a-\u206f\ufeff\U000e0000-\U000e0fff"
+_UNSAFE = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}]")
+_UNSEEN = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}{_INVISIBLE}]")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def showable(text: str) -> str:
+    """`text` without what is unsafe to show."""
+    return _UNSAFE.sub("", text)
+
+
+def showable_line(text: str) -> str:
+    """`showable` text on one line, each run of white space one blank."""
+    return " ".join(showable(text).split())
+
+
+def without_credentials(text: str) -> str:
+    """`text` with user and password hidden in each address."""
+    return _CREDENTIALS.sub("***@", text)
+
+
+def masked(text: str) -> str:
+    """`text` with each unsafe character replaced by one other, so that offsets stay: a carriage return by a line end,
+    or by a blank before one, and the rest by U+FFFD."""
+    return _UNSAFE.sub("\ufffd", text.replace("\r\n", " \n").replace("\r", "\n"))
+
+
+def is_showable(text: str) -> bool:
+    """Whether nothing in `text` is unsafe to show."""
+    return _UNSAFE.search(text) is None
+
+
+def seen(text: str) -> str:
+    """`text` without what is unsafe to show or invisible: what a person sees is what a model reads."""
+    return _UNSEEN.sub("", text)
+
+
+_TAGS = r"system|user|assistant|passages?|documents?|evidence|conversation|cannot[\s_]*answer"
+_ANGLE = regex.compile(
+    r"<(?=[|｜])|<(?=/?\s*(?:s|bos|eos|pad|unk|think|tool_call|tool_response|start_of_turn|end_of_turn"
+    rf"|{_TAGS})\b)"
+    # Our own tags in other clothes, which a model may take for them: blanks, full-width brackets.
+    rf"|[<＜﹤](?=\s*[/／]?\s*(?:{_TAGS})\s*[/／]?\s*[>＞﹥])",
+    regex.IGNORECASE,
+)
+_SQUARE = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)|<<(?=/?SYS)")
+
+
+def escape(text: str) -> str:
+    """`text` without invisible characters and with template tokens and prompt tags broken at their first sign."""
+    return str(_SQUARE.sub("(", _ANGLE.sub("‹", seen(text))))
+
+
+_FIELD = regex.compile(r"\{\{(\w+)\}\}")
+
+
+class PromptPart(NamedTuple):
+    """A stretch of a text: a literal, or a value that the code names `expression`."""
+
+    text: str
+    expression: str = ""
+
+
+class Interpolated(str):
+    """A string of parts. What is made of it by `str`'s own methods is a plain string again."""
+
+    __slots__ = ("parts",)
+    parts: tuple[PromptPart, ...]
+
+    @classmethod
+    def of(cls, parts: Iterable[PromptPart]) -> Self:
+        """The parts joined; empty ones are left out."""
+        kept = tuple(part for part in parts if part.text)
+        made = cls("".join(part.text for part in kept))
+        made.parts = kept
+        return made
+
+
+def parts_of(text: str, expression: str = "") -> tuple[PromptPart, ...]:
+    """The parts of a text: of one that remembers none, itself as the value of `expression`, or as a literal."""
+    return text.parts if isinstance(text, Interpolated) else (PromptPart(str(text), expression),)
+
+
+def fill(template: str, values: Mapping[str, str], missing: Callable[[str], str] | None = None) -> Interpolated:
+    """The template with each `{{name}}` replaced by its value, in one pass: what is filled in is never filled again.
+
+    The values within a value are named after it: `[1].text` within `passages` is `passages[1].text`. A name without a
+    value becomes what `missing` says of it; without that it raises KeyError.
+    """
+    parts, end = list[PromptPart](), 0
+    for match in _FIELD.finditer(template):
+        name = match[1]
+        value = values[name] if missing is None or name in values else missing(name)
+        parts.append(PromptPart(template[end : match.start()]))
+        if isinstance(value, Interpolated):
+            parts += (PromptPart(text, inner and name + inner) for text, inner in value.parts)
+        else:
+            parts.append(PromptPart(value, name))
+        end = match.end()
+    return Interpolated.of((*parts, PromptPart(template[end:])))

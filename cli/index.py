@@ -123,7 +123,7 @@ def index_files(
     """
     from index.errors import IndexingCancelled
     from index.indexer import index_paths
-    from index.loaders.sandbox import Limits
+    from index.loaders.parser_worker import Limits
 
     wanted = settings.index
     with stoppable() as stopped, progress(state) as report:

@@ -12,9 +12,9 @@ from typing import Self
 import numpy as np
 
 from index.encoders import Encoder, Vectors
-from index.query import QuestionContext, asking
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker, Scorer, Scores
 from index.writer import VectorJournal
+from text.asking import QuestionContext, asking
 
 BATCH = 512
 

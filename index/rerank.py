@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from index.encoders import OnnxModel, demand_loadable, not_loaded
 from index.errors import ModelUnavailable
-from index.query import AskingLengths, Hit, QuestionContext, asking
+from index.query import Hit
+from text.asking import AskingLengths, QuestionContext, asking
 
 ONNX_FILE = "model.onnx"
 CONVERSATIONAL = "reranker.json"

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import TYPE_CHECKING, Any, cast
 
 from index.documents import Document
-from index.query import Hit, Passage, Query, QuestionContext, Where
+from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Rewrite, Term
 from server.store.records import Trace, TraceStep
 from server.turn.models import AnswerStyle, TurnModels
 from server.turn.search import Searchable
+from text.asking import QuestionContext
 from text.recorder import current, plain
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from index.query import Hit, Passage, QuestionContext, Where
+from index.query import Hit, Passage, Where
 from rewriter.protocol import Conversation, Message
 from server.recorded import RecordedModels, RecordedSearch, ReplayError, history_of, passages_of, step_of
 from server.settings import LegsSettings, Settings
@@ -23,6 +23,7 @@ from server.turn.prompt import PromptMessage, TurnPrompt
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence
+from text.asking import QuestionContext
 from text.recorder import current
 
 if TYPE_CHECKING:

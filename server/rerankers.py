@@ -52,8 +52,9 @@ def open_reranker(settings: Settings) -> Reranker:
 
 def check(folder: Path) -> None:
     """Load a run as the server would and have it read one passage. Raises RunError where that fails."""
-    from index.query import Hit, Passage, QuestionContext
+    from index.query import Hit, Passage
     from index.rerank import load_reranker
+    from text.asking import QuestionContext
 
     verify(folder, describe(folder, RERANKERS))
     text = "Licences are renewed online or by mail."

@@ -1,12 +1,12 @@
-"""Which room may import which, and what no module may load merely by being imported."""
+"""Which package may import which, that no folder holds a cycle, and that imports load no heavy library."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise, takewhile
 from pathlib import Path
-
-import pytest
 
 from tests.heavy_imports import HEAVY
 
@@ -22,23 +22,22 @@ ROOMS = {
         "server.settings",
         "server.turn",
         "server.evidence",
-        "server.recipes",
         "synth",
         "index",
         "rewriter",
         "text",
     },
     "ui": {"ui", "server.chat", "evaluation.reports", "evaluation.errors", "text"},
+    "plugins": {"plugins", "ui", "server", "synth", "index", "rewriter", "text"},
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
     "testing": {"testing", "index", "rewriter", "text"},
 }
-OURS = {*ROOMS, "tests", "benchmarks"}
+OURS = {*ROOMS, "tests", "benchmarks", "papers", "plugins"}
 # Modules that exist to speak a library's language and are themselves imported late: they define subclasses of its
 # classes, or, with Gradio, their annotations of event handlers are read.
 MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
     "rewriter/reranking/model.py": {"torch"},
-    "rewriter/terms/judging.py": {"torch"},
     "rewriter/terms/model.py": {"torch"},
     "rewriter/terms/training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},
@@ -69,29 +68,87 @@ def imports(tree: ast.AST, *, at_import: bool = False) -> Iterator[tuple[int, st
             yield from imports(node, at_import=at_import)
 
 
+def at_runtime(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """As `imports`, without those for type checkers alone."""
+    typing = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in node.body
+        for part in ast.walk(child)
+    }
+    for node in ast.walk(tree):
+        if id(node) not in typing and isinstance(node, ast.Import | ast.ImportFrom):
+            yield from imports(ast.Module([node], []))
+
+
 def within(name: str, allowed: set[str]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in allowed)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_room_imports_only_the_rooms_below_it(path: Path) -> None:
-    allowed = ROOMS[path.relative_to(REPOSITORY).parts[0]]
-    wrong = [
-        f"{name_of(path)}:{line} imports {name}"
-        for line, name in imports(ast.parse(path.read_text("utf-8")))
-        if name.startswith(".") or (within(name, OURS) and not within(name, allowed))
-    ]
+def module_of(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def started(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of modules that are started as programs: the string behind "-m"."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List | ast.Tuple | ast.Call):
+            items = node.args if isinstance(node, ast.Call) else node.elts
+            values = [item.value if isinstance(item, ast.Constant) else None for item in items]
+            for flag, name in pairwise(values):
+                if flag == "-m" and isinstance(name, str):
+                    yield node.lineno, name
+
+
+TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
+
+
+def test_a_package_imports_and_starts_only_the_packages_below_it() -> None:
+    wrong = []
+    for path, tree in TREES.items():
+        allowed = ROOMS[path.relative_to(REPOSITORY).parts[0]]
+        wrong += [
+            f"{name_of(path)}:{line} uses {name}"
+            for line, name in (*imports(tree), *started(tree))
+            if name.startswith(".") or (within(name, OURS) and not within(name, allowed))
+        ]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_importing_a_module_loads_no_heavy_library(path: Path) -> None:
-    heavy = HEAVY - MAY_LOAD.get(name_of(path), set())
-    wrong = [
-        f"{name_of(path)}:{line} imports {name} when it is imported; move it into the function that needs it"
-        for line, name in imports(ast.parse(path.read_text("utf-8")), at_import=True)
-        if within(name, heavy)
-    ]
+def test_no_folder_holds_a_cycle() -> None:
+    """Children of a folder, files and packages alike, import each other in one direction only."""
+    known = {module_of(path) for path in MODULES}
+    edges: dict[str, dict[str, set[str]]] = {}
+    for path, tree in TREES.items():
+        source = module_of(path)
+        for _, name in (*at_runtime(tree), *started(tree)):
+            target = next((name.rsplit(".", n)[0] for n in range(2) if name.rsplit(".", n)[0] in known), "")
+            a, b = source.split("."), target.split(".")
+            shared = list(takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+            a, b = a[len(shared) :], b[len(shared) :]
+            if target and a and b:
+                children = edges.setdefault(".".join(part for part, _ in shared), {})
+                children.setdefault(a[0], set()).add(b[0])
+    cycles = []
+    for folder, children in edges.items():
+        try:
+            TopologicalSorter(children).prepare()
+        except CycleError as error:
+            cycles.append(f"{folder or 'the repository'}: {' -> '.join(error.args[1])}")
+    assert not cycles, "\n".join(cycles)
+
+
+def test_importing_a_module_loads_no_heavy_library() -> None:
+    wrong = []
+    for path, tree in TREES.items():
+        heavy = HEAVY - MAY_LOAD.get(name_of(path), set())
+        wrong += [
+            f"{name_of(path)}:{line} imports {name} when it is imported; move it into the function that needs it"
+            for line, name in imports(tree, at_import=True)
+            if within(name, heavy)
+        ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -115,6 +172,11 @@ def test_the_rule_sees_every_kind_of_import() -> None:
 
 def test_every_room_is_there() -> None:
     assert {path.relative_to(REPOSITORY).parts[0] for path in MODULES} == set(ROOMS)
+
+
+def test_programs_that_are_started_are_seen() -> None:
+    tree = ast.parse('run([python, "-P", "-m", "index.loaders.parser_worker"])\ncall("-m", "cli")')
+    assert {name for _, name in started(tree)} == {"index.loaders.parser_worker", "cli"}
 
 
 def test_a_class_name_means_one_thing() -> None:

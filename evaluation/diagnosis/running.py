@@ -29,6 +29,7 @@ from evaluation.reports.runs import EvaluationRun, RunWriter
 from evaluation.sets.base import EvalSet
 from evaluation.sets.dialogs import JudgedQuestion
 from text.files import write_json
+from text.progress import FILE
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -67,7 +68,7 @@ def open_diagnosis(folder: Path, plan: DiagnosisPlan) -> RunWriter:
                 f"{folder} holds a diagnosis of another file, collection, model or settings, or the documents have "
                 "changed since: name another folder with --out."
             )
-    elif folder.exists() and any(not one.name.startswith("command.") for one in folder.iterdir()):
+    elif folder.exists() and any(file.name != FILE for file in folder.iterdir()):
         raise EvaluationError(f"{folder} holds something else; name a new folder with --out.")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(plan))

@@ -15,8 +15,9 @@ from pathspec import GitIgnoreSpec
 from index.documents import Document
 from index.errors import LoadError
 from index.loaders.files import DEFAULT_MAX_FILE_MB, suffixes
+from index.loaders.parser_worker import Limits
 from index.loaders.reading import clean
-from index.loaders.sandbox import Limits, shared_pool
+from index.loaders.sandbox import shared_pool
 
 _NEVER = frozenset({"node_modules", "__pycache__"})
 # Documents that nothing here reads: they are yielded, so that a person is told what is missing.

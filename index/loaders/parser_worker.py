@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
 from shutil import which
@@ -18,10 +18,25 @@ from typing import Any
 
 from index.documents import Document, Section, section_values
 from index.errors import LoadError
-from index.loaders.sandbox import Limits
+from index.loaders.reading import Layout
 
 _MEBIBYTE = 1 << 20
 _DOCUMENT = attrgetter(*(field.name for field in fields(Document)))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker.
+
+    `layout` says how a PDF is read (`index.loaders.pdf`), `ocr_seconds` what recognising its pages may take beside
+    that, each page at most `seconds`, and `ocr_languages` in which languages of Tesseract.
+    """
+
+    seconds: float = 60.0
+    memory_mb: int = 2048
+    layout: Layout = "auto"
+    ocr_seconds: float = 300.0
+    ocr_languages: str = "eng"
 
 
 def _serve(limits: Limits) -> None:

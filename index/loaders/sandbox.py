@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 from index.documents import Document, section_of
 from index.errors import IndexingCancelled, LoadError
-from index.loaders.reading import Layout
+from index.loaders.parser_worker import Limits
 
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
@@ -74,21 +74,6 @@ class ParserKilled(LoadError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker.
-
-    `layout` says how a PDF is read (`index.loaders.pdf`), `ocr_seconds` what recognising its pages may take beside
-    that, each page at most `seconds`, and `ocr_languages` in which languages of Tesseract.
-    """
-
-    seconds: float = 60.0
-    memory_mb: int = 2048
-    layout: Layout = "auto"
-    ocr_seconds: float = 300.0
-    ocr_languages: str = "eng"
-
-
-@dataclass(frozen=True, slots=True)
 class Parsed:
     """The documents of a file, and what was left out of it."""
 
@@ -102,7 +87,7 @@ class ParserPool:
     Closing it, or leaving its `with`, ends them.
     """
 
-    def __init__(self, limits: Limits = Limits()) -> None:
+    def __init__(self, limits: Limits = Limits()  # noqa: B008  (frozen)) -> None:
         self.limits = limits
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()

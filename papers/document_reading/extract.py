@@ -25,7 +25,8 @@ def extract(
     where it stopped; a file that changed since is read again.
     """
     from cli.shared.console import progress
-    from index.loaders.sandbox import Limits, ParserPool
+    from index.loaders.parser_worker import Limits
+    from index.loaders.sandbox import ParserPool
     from text.files import text_writer
 
     state = state_of(context)

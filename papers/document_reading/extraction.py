@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from evaluation.metrics.significance import Estimate, estimate
 from evaluation.sets.base import json_rows, present, text
-from index.loaders.sandbox import Limits, ParserPool
+from index.loaders.parser_worker import Limits
+from index.loaders.sandbox import ParserPool
 
 ARMS = ("whole", "cut", "layout")
 SCANNED = "scanned"

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from index.query import AskingLengths, QuestionContext, asking
 from rewriter.errors import ExampleError
 from rewriter.protocol import Conversation, Message
 from rewriter.training.recipe import ModelPart
+from text.asking import AskingLengths, QuestionContext, asking
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

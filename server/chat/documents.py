@@ -303,7 +303,7 @@ class DocumentMixin(DocumentTextMixin):
         self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, only: Path | None = None
     ) -> list[FileResult]:
         from index.indexer import index_paths
-        from index.loaders.sandbox import Limits
+        from index.loaders.parser_worker import Limits
 
         index = self.core.settings.index
         report = index_paths(

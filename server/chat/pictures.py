@@ -11,8 +11,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from index.errors import LoadError
+from index.loaders.parser_worker import Limits
 from index.loaders.reading import read_bytes
-from index.loaders.sandbox import Limits, PageMissing, PagePicture, shared_pool
+from index.loaders.sandbox import PageMissing, PagePicture, shared_pool
 from index.passages import boxes_of
 from server.chat.acting import Acting, acting
 from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable

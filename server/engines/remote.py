@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from server.settings.llm import ServedBy
+
 import secrets
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, ServedBy, openai_chat_model, request_timeout
+from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, openai_chat_model, request_timeout
 from server.settings import LLMSettings, Settings
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
@@ -11,6 +11,9 @@ from server.settings.group import SettingsGroup
 
 SERVERS = ("ollama", "vllm")
 """Model servers that `llm.model` may name instead of their address."""
+
+ServedBy: TypeAlias = Literal["", "vllm", "llamacpp"]
+"""The program behind a chat model, where that is known: some understand more than OpenAI's protocol."""
 
 
 class LLMSettings(SettingsGroup):

@@ -15,12 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document
-from index.query import Hit, Passage, Query, QuestionContext, Where
+from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.events import Leg, RewriteEvent
 from server.turn.query_variants import QueryVariants, build_variants, words
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, in_thread, within
+from text.asking import QuestionContext
 from text.recorder import recorded
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from index.collection import Collection
 from index.errors import LoadError
 from index.indexer import index_paths
-from index.loaders import folder, load, suffixes
+from index.loaders import load, suffixes, walk
 from index.query import Query
 from index.stores import StoreSpec
 from testing.encoder import WordEncoder
@@ -105,7 +105,7 @@ def test_endings_of_others_are_walked_and_their_failures_are_told(tmp_path: Path
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.broken").write_text("x", "utf-8")
     (tmp_path / "docs" / "b.wiki").touch()
-    assert [source.document_id for source in folder([tmp_path / "docs"])] == ["a.broken", "b.wiki"]
+    assert [source.document_id for source in walk([tmp_path / "docs"])] == ["a.broken", "b.wiki"]
     with pytest.raises(LoadError, match=r"a\.broken cannot be read: The loader 'broken' that pages declares"):
         load(tmp_path / "docs" / "a.broken", "a.broken")
     with pytest.raises(LoadError, match="is empty"):

@@ -9,7 +9,7 @@ import pytest
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders import folder, load
+from index.loaders import load, scan
 from index.passages import split
 
 
@@ -89,7 +89,7 @@ def test_a_malformed_row_is_named_by_its_line(tmp_path: Path, line: str | bytes,
     with pytest.raises(LoadError, match=r"corpus\.jsonl has 1 malformed rows: ") as raised:
         load(path, "c")
     assert message in str(raised.value)
-    (found,) = folder([path])
+    (found,) = scan([path])
     assert [document.id for document in found.documents] == ["ok", "fine"]
     assert message in found.warnings[0]
 
@@ -127,7 +127,7 @@ def test_ids_used_in_two_files_are_left_out_the_second_time(tmp_path: Path) -> N
     for name, lines in (("a", [row("1", doc_id="d")]), ("b", [row("2", doc_id="d"), row("3"), row("1", doc_id="e")])):
         (tmp_path / name).mkdir()
         written(tmp_path / name, *lines)
-    first, second = folder([tmp_path])
+    first, second = scan([tmp_path])
     assert [document.id for document in first.documents] == ["d"]
     assert [document.id for document in second.documents] == ["3"]
     assert second.warnings == (

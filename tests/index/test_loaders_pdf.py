@@ -19,11 +19,12 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 from index.documents import REFERENCES, Document
 from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
+from index.loaders.parser_worker import Limits
 from index.loaders.pdf.composing import reference_list
 from index.loaders.pdf.glyphs import PageWord, line_of
 from index.loaders.pdf.loading import read, recognised
 from index.loaders.pdf.regions import Region
-from index.loaders.sandbox import Limits, ParserPool
+from index.loaders.sandbox import ParserPool
 from index.passages import split
 
 WIDTH, HEIGHT = A4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.errors import LoadError
-from index.loaders import folder, load, suffixes
+from index.loaders import load, scan, suffixes, walk
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -20,7 +20,7 @@ def fill(folder: Path, *names: str) -> None:
 
 
 def ids(*paths: Path, include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> list[str]:
-    return [source.document_id for source in folder(paths, include, exclude)]
+    return [source.document_id for source in walk(paths, include, exclude)]
 
 
 def test_files_come_folder_by_folder_and_hidden_ones_not_at_all(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_files_come_folder_by_folder_and_hidden_ones_not_at_all(tmp_path: Path) 
 
 
 def test_an_empty_folder_yields_nothing(tmp_path: Path) -> None:
-    assert list(folder([tmp_path])) == []
+    assert list(scan([tmp_path])) == []
 
 
 def test_patterns_are_gitignore_style(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_links_lead_nowhere_twice_and_never_out_of_the_folder(tmp_path: Path) ->
     (docs / "out.md").symlink_to("../secret.md")
     (docs / "outside").symlink_to("..", target_is_directory=True)
     (docs / "mounted.md").symlink_to("..data/mounted.md")
-    found = {loaded.source.document_id: loaded.error for loaded in folder([docs])}
+    found = {loaded.source.document_id: loaded.error for loaded in scan([docs])}
     assert found.pop("self.md") == "self.md is a symbolic link that leads back to itself: mend or remove it"
     assert found == {"mounted.md": None, "real.md": None, "sub/deep.md": None}
 
@@ -69,7 +69,7 @@ def test_links_lead_nowhere_twice_and_never_out_of_the_folder(tmp_path: Path) ->
 def test_a_name_that_is_no_text_gets_an_id_that_is(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.md")).write_text("Words.")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xea.pdf")).write_text("Words.")
-    first, second = folder([tmp_path])
+    first, second = scan([tmp_path])
     assert first.documents[0].id == "caf\ufffd.md"
     assert first.documents[0].title == "caf\ufffd"
     assert second.error is not None
@@ -84,7 +84,7 @@ def test_one_failing_file_never_stops_the_rest(tmp_path: Path) -> None:
     (tmp_path / "binary.md").write_bytes(os.urandom(4000))
     (tmp_path / "zeros.txt").write_bytes(bytes(4000))
     os.mkfifo(tmp_path / "pipe.md")
-    found = {loaded.source.document_id: loaded for loaded in folder([tmp_path, tmp_path / "gone.md"])}
+    found = {loaded.source.document_id: loaded for loaded in scan([tmp_path, tmp_path / "gone.md"])}
     assert [name for name, loaded in found.items() if loaded.error is None] == ["a.md", "z.md"]
     for name, words in {
         "broken.pdf": "is broken",
@@ -102,7 +102,7 @@ def test_one_failing_file_never_stops_the_rest(tmp_path: Path) -> None:
 
 def test_a_file_deleted_while_indexing_is_told_and_passed_over(tmp_path: Path) -> None:
     fill(tmp_path, "a.md", "b.md", "c.md")
-    found = folder([tmp_path])
+    found = scan([tmp_path])
     assert next(found).error is None
     (tmp_path / "b.md").unlink()
     assert [(loaded.source.document_id, loaded.error is None) for loaded in found] == [("b.md", False), ("c.md", True)]
@@ -135,7 +135,7 @@ def test_no_content_whatsoever_raises_anything_but_load_error(tmp_path: Path, su
     contents += [b"\xd0\xcf\x11\xe0" + bytes(99), b"{}", b"null\n1\n", b"<", b"---\n", b"a" * 20_000, b"\x1f\x8b\x08"]
     for number, content in enumerate(contents):
         (tmp_path / f"{number:02}{suffix}").write_bytes(content)
-    found = list(folder([tmp_path], include=("*",)))
+    found = list(scan([tmp_path], include=("*",)))
     assert len(found) == len(contents)
     for loaded in found:
         if loaded.error is None:

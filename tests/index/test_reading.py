@@ -15,8 +15,9 @@ from reportlab.pdfgen.canvas import Canvas
 from index import change_detection
 from index.errors import IndexingCancelled, LoadError
 from index.indexer import index_paths
-from index.loaders import load
-from index.loaders.sandbox import Limits, Parsed, ParserKilled, ParserPool
+from index.loaders import load, walk
+from index.loaders.parser_worker import Limits
+from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
 from testing.encoder import WordEncoder
 from tests.index.hostile_files import inline_markup
 
@@ -42,7 +43,7 @@ def pool(folder: Path) -> Iterator[ParserPool]:
 
 
 def files_of(folder: Path) -> list[tuple[Path, str]]:
-    return [(source.path, source.document_id) for source in folder([folder])]
+    return [(source.path, source.document_id) for source in walk([folder])]
 
 
 def stopped_at(*asked: Callable[[], None]) -> Callable[[], bool]:
@@ -67,7 +68,7 @@ def test_small_plain_files_are_grouped_and_others_stand_alone(folder: Path, monk
     (folder / "4.md").write_bytes(b"x" * change_detection._GROUP_BYTES)
     (folder / "7.pdf").write_bytes(b"small")
     (folder / "gone.md").symlink_to("nowhere")
-    groups = [[source.path.name for source in group] for group in change_detection._groups(list(folder([folder])))]
+    groups = [[source.path.name for source in group] for group in change_detection._groups(list(walk([folder])))]
     assert groups == [
         ["0.md", "1.md", "2.md", "3.md"],
         ["4.md"],
@@ -94,7 +95,7 @@ def test_of_a_group_only_the_hostile_file_is_quarantined(
 ) -> None:
     monkeypatch.setattr(change_detection, "_GROUP_BYTES", 1 << 30)
     (folder / "4b.rst").write_bytes(SLOW)
-    assert len(list(change_detection._groups(list(folder([folder]))))) == 1
+    assert len(list(change_detection._groups(list(walk([folder]))))) == 1
     for seconds in (2.0, 0.9):
         report = index_paths(tmp_path / "c", "docs", [folder], WordEncoder(), limits=Limits(seconds=seconds))
         status = {file.document_id: file.status for file in report.files}

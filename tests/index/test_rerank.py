@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from index.errors import ModelUnavailable
-from index.query import Hit, Passage, QuestionContext
+from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, Scores, chances, load_reranker
 from server.rerankers import open_reranker
 from server.settings import RetrievalSettings, Settings
+from text.asking import QuestionContext
 
 
 def hits(texts: Sequence[str]) -> list[Hit]:

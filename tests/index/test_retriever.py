@@ -18,9 +18,10 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from index import Collection, Document, HybridRetriever, Section
 from index.indexer import index_documents
-from index.query import Hit, QuestionContext
+from index.query import Hit
 from testing.encoder import WordEncoder
 from tests.heavy_imports import LATE
+from text.asking import QuestionContext
 
 REPOSITORY = Path(__file__).parents[2]
 

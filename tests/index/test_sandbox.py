@@ -14,7 +14,8 @@ import pytest
 from index.errors import IndexingCancelled, LoadError
 from index.indexer import IndexReport, index_paths
 from index.loaders import load
-from index.loaders.sandbox import Limits, ParserKilled, ParserPool
+from index.loaders.parser_worker import Limits
+from index.loaders.sandbox import ParserKilled, ParserPool
 from testing.encoder import WordEncoder
 from tests.index.hostile_files import HOSTILE, SMALL_MB, inline_markup, many_numbers
 

@@ -27,7 +27,7 @@ INDEX = """
 import sys
 from pathlib import Path
 from index.indexer import index_paths
-from index.indexer import RayWorkers
+from index.workers import RayWorkers
 from testing.encoder import WordEncoder
 with RayWorkers() as workers:
     index_paths(Path(sys.argv[1]), "docs", [Path(sys.argv[2])], WordEncoder(), workers=workers)

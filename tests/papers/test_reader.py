@@ -11,7 +11,7 @@ import pytest
 from papers.document_reading.reader import load_reader
 from papers.document_reading.reading import trained_readings
 from rewriter.examples import RewriteExample, write_examples
-from rewriter.load import READERS
+from papers.document_reading.reader import READERS
 from rewriter.protocol import Message
 from rewriter.runs import list_runs
 from rewriter.training.recipe import Recipe

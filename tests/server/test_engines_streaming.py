@@ -32,7 +32,7 @@ def stream(body: bytes, cut: int, said: list[AIMessageChunk] | None = None, **op
     """The messages made of `body`, sent `cut` bytes at a time by a server that then closes; put into `said`."""
     import httpx
 
-    from server.engines.base import StreamingChatOpenAI
+    from server.engines.streaming import StreamingChatOpenAI
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

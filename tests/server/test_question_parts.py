@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index.query import Hit
-from server.turn.question_parts import covered, parts_of
+from server.turn.question_parts import covered, split_question
 from tests.server.turn_fakes import passage
 
 ROWS = [
@@ -23,7 +23,7 @@ def test_few_are_taken_apart_wrongly_and_most_that_should_be() -> None:
         apart = []
         for row in rows:
             hits = [Hit(passage(text, f"d{n}.md"), 1.0) for n, text in enumerate(row.get("passages", ()))]
-            parts = parts_of(row["question"])
+            parts = split_question(row["question"])
             apart.append(bool(parts) and not covered(parts, hits))
         right = sum(one and row["compound"] for one, row in zip(apart, rows, strict=True))
         figures[name] = (right / sum(apart), right / sum(row["compound"] for row in rows))
@@ -49,8 +49,8 @@ def test_few_are_taken_apart_wrongly_and_most_that_should_be() -> None:
         ("? and ?? and how", []),
     ],
 )  # fmt: skip
-def test_parts_of_questions(question: str, parts: list[str]) -> None:
-    assert [one.text for one in parts_of(question)] == parts
+def test_split_question_questions(question: str, parts: list[str]) -> None:
+    assert [one.text for one in split_question(question)] == parts
 
 
 def test_long_nonsense_is_read_quickly() -> None:
@@ -60,17 +60,17 @@ def test_long_nonsense_is_read_quickly() -> None:
         "?" * 4000,
         "what is " + "a " * 2000 + "or",
     ):
-        parts_of(text[:4000])
+        split_question(text[:4000])
 
 
 def test_what_points_back_leans_on_the_part_before() -> None:
-    first, second = parts_of("What is a relay server and do I need one?")
+    first, second = split_question("What is a relay server and do I need one?")
     assert not first.leans
     assert second.leans
 
 
 def test_what_is_told_behind_the_questions_keeps_them_together() -> None:
     asked = "How do I install it and where is the cache?"
-    assert len(parts_of(asked)) == 2
-    assert not parts_of(f"{asked} I am on Windows behind a proxy.")
-    assert len(parts_of(f"{asked} Thanks!")) == 2
+    assert len(split_question(asked)) == 2
+    assert not split_question(f"{asked} I am on Windows behind a proxy.")
+    assert len(split_question(f"{asked} Thanks!")) == 2

@@ -28,7 +28,7 @@ async def opened(url: str, **llm: Any) -> AsyncIterator[TurnEngine]:
     """A turn engine over the model at `url`; its connections end with it."""
     import httpx
 
-    from server.engines.base import StreamingChatOpenAI
+    from server.engines.streaming import StreamingChatOpenAI
 
     async with httpx.AsyncClient() as client:
         model = StreamingChatOpenAI(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from index.query import QuestionContext
 from rewriter import Conversation, PassThroughRewriter
 from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
 from server.tracing import Tracing
@@ -28,6 +27,7 @@ from server.turn.search import TurnSearch
 from testing.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
+from text.asking import QuestionContext
 
 
 def test_an_answer_streams_with_checked_citations() -> None:

@@ -1,8 +1,8 @@
-from index.query import QuestionContext
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.query_variants import HISTORY_CHARS, build_variants
 from server.turn.search import TurnSearch
+from text.asking import QuestionContext
 
 TALK = Conversation(
     (

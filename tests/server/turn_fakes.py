@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from index.documents import Document, Section
-from index.query import Hit, Passage, Query, QuestionContext, Where
+from index.query import Hit, Passage, Query, Where
 from server.turn.events import Evidence
+from text.asking import QuestionContext
 
 LEAVE = "Parental leave lasts ten weeks. It may be taken in two parts. It is not paid after week 8."
 FAX = "Apply with form PL-7 at the office. The form may also be sent by fax to 555-0199."

@@ -15,7 +15,7 @@ from evaluation.errors import EvaluationError
 from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import index_documents
-from index.query import Hit, QuestionContext
+from index.query import Hit
 from rewriter.load import RERANKERS, write_description
 from rewriter.protocol import PassThroughRewriter, Rewriter
 from rewriter.reranking.rows import read_rows
@@ -27,6 +27,7 @@ from synth.folder import Folder
 from synth.propositions.build import Proposition, write_rows
 from testing.encoder import WordEncoder
 from tests.evaluation.adaptation.test_adaptation import FakeTools
+from text.asking import QuestionContext
 
 THINGS = [f"{kind} {what}" for kind in ("red", "green", "blue", "old", "new") for what in ("permit", "card", "form")]
 PAGE = "The {0} is given by the office. The {0} costs ten euros. It is sent by mail. You renew it every year."

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from index.errors import ModelUnavailable
-from index.query import AskingLengths, Hit, Passage, QuestionContext, asking
+from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
 from rewriter.errors import ExampleError, RunError, TrainingError
 from rewriter.load import RERANKERS
@@ -26,6 +26,7 @@ from rewriter.training import Machine, export, train
 from rewriter.training.recipe import Recipe
 from server.rerankers import check, chosen_reranker
 from server.settings import Settings
+from text.asking import AskingLengths, QuestionContext, asking
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 THINGS = ("passport", "permit", "card", "licence", "pass", "certificate")
@@ -185,7 +186,7 @@ def test_scores_stay_with_their_passages_and_follow_judgement_and_teacher() -> N
     """Pairs are read sorted by length; a model that answers with a pair's first token shows where each score goes."""
     import torch
 
-    from rewriter.reranking.training import RankingModel, batch
+    from rewriter.reranking.model import RankingModel, batch
 
     class First(torch.nn.Module):
         def forward(self, input_ids: Any, **_: Any) -> Any:

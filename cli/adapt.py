@@ -17,6 +17,7 @@ from cli.shared.options import Cpu, overriding
 from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
 from text.files import write_text
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.adaptation.workflow import AdaptationResult
@@ -95,7 +96,8 @@ def adapt(
         reviewed,
     )
     tools = _Tools(state, settings, plan.documents, cpu, threads)
-    result = Adaptation(settings.home, plan, tools).run(promoting=promote)
+    with track_progress(settings.home / "adapt" / name):
+        result = Adaptation(settings.home, plan, tools).run(promoting=promote)
     if result is None:
         return
     show(state, result)

@@ -17,6 +17,7 @@ import typer
 
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.answering import AnsweredTurn
@@ -66,7 +67,8 @@ def diagnose(
     judging = state.settings(overriding(llm__model=judge)) if judge else None
     if judging is not None:
         fetch_models(judging, state, encoder=False, reranker=False, llm=True)
-    run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
+    with track_progress(out):
+        run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
     rows = failures(run)
     state.out.print(headline(run, rows))
     if rows:

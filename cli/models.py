@@ -1,6 +1,6 @@
 """`anaphora models`: which models are registered and fetched; which were trained, and which of those serve.
 
-The fetching itself is `server.registry`'s, promotion is `server.runs.promotion`'s.
+The fetching itself is `server.registry`'s, promotion is `server.runs`'s.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def runs(ctx: typer.Context) -> None:
 def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
     """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
     started again. A reader serves nothing."""
-    from server.runs.promotion import promote as make_serve
+    from server.runs import promote as make_serve
 
     state, kind = state_of(ctx), _kind(reranker)
     before = make_serve(state.settings().home, run, kind)
@@ -119,7 +119,7 @@ def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
 @app.command()
 def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
     """Bring back what served before the last promotion."""
-    from server.runs.promotion import rollback as bring_back
+    from server.runs import rollback as bring_back
 
     state, kind = state_of(ctx), _kind(reranker)
     said = bring_back(state.settings().home, kind)

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from cli.shared.options import Exclude, Include, overriding
 from cli.shared.state import InputError, State, state_of
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from index.documents import Document
@@ -121,6 +122,7 @@ def make(
     folder = Folder(out.expanduser().absolute())
     batches: BatchAsker | None = None
     with ExitStack() as stack:
+        stack.enter_context(track_progress(folder.path))
         if batch:
             name = model or settings.llm.asked_name
             if not name:

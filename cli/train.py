@@ -46,8 +46,8 @@ def train(
     from rewriter.training import read_recipe
     from rewriter.training import train as train_run
     from rewriter.training.families import family
-    from server.runs.promotion import KINDS
-    from server.runs.promotion import promote as make_serve
+    from server.runs import TRAINED
+    from server.runs import promote as make_serve
 
     home = state.settings().home
     if not data.is_dir():
@@ -60,7 +60,7 @@ def train(
         changes["lora"] = {} if lora else None
     chosen = with_fetched_base(state, read_recipe(recipe, changes))
     kind = family(chosen.model.family).kind
-    if promote and kind not in KINDS.values():
+    if promote and kind not in TRAINED.values():
         raise InputError(f"No chat asks a {kind.what}, so that it would serve nothing: leave out --promote.")
     folder = run_folder(home, run, kind)
     train_run(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cli.shared.options import GroupedBy, overriding
 from cli.shared.state import InputError, State
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.reports.runs import RunWriter
@@ -85,8 +86,9 @@ def measured_run(
 
     gates = [parse_gate(gate) for gate in fail_under or ()]
     writer = create_run(runs_folder(settings, out), kind, name, resume=resume)
-    yield writer
-    run = writer.finish(settings)
+    with track_progress(writer.folder):
+        yield writer
+        run = writer.finish(settings)
     state.out.print(tables.summary(run), soft_wrap=True)
     if by is not None:
         state.out.print("", tables.parts(run, by), sep="\n", soft_wrap=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from text.progress import progress_reporter
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -67,6 +69,7 @@ def bars(console: Console) -> Iterator[Draw | None]:
 def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], None]]:
     """A callback for each finished question; a bar on a terminal, else a line every ten percent."""
     done, reported = 0, 0
+    report = progress_reporter()
     with bars(console) as draw:
         if draw is not None:
             draw(doing, 0, total)
@@ -74,6 +77,7 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
         def advance() -> None:
             nonlocal done, reported
             done += 1
+            report(doing, done, total)
             if draw is not None:
                 draw(doing, done, total)
             elif (percent := 100 * done // total) >= reported + REPORT_EVERY:
@@ -87,6 +91,7 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """A callback told what is being done, how much is done and how much there is: a line, or a bar, each."""
     reported = ""
+    report = progress_reporter()
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal reported
@@ -95,4 +100,10 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
             console.print(f"{what}: {total}")
 
     with bars(console) as draw:
-        yield draw or tell
+        show = draw or tell
+
+        def tell_both(what: str, done: int, total: int) -> None:
+            report(what, done, total)
+            show(what, done, total)
+
+        yield tell_both

@@ -49,7 +49,7 @@ def qasper(
     from rewriter.conditional.reader import load_reader
     from rewriter.load import READERS, RERANKERS
     from rewriter.runs import run_folder
-    from server.runs.promotion import promote as make_serve
+    from server.runs import promote as make_serve
 
     wanted = listed(arms)
     if unknown := set(wanted) - set(paper.ARMS):

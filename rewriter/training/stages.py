@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rewriter.errors import TrainingError
 from rewriter.training.families import Features, Trainable
 from rewriter.training.memory import out_of_memory
+from text.progress import progress_reporter
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -109,7 +110,7 @@ def run_stage(
         disable_tqdm=not machine.bars,
         log_level="error",
     )
-    callbacks: list[Any] = [_watching(callback)]
+    callbacks: list[Any] = [_watching(stage.name, callback)]
     if arguments.process_index == 0:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -216,14 +217,17 @@ def _trainer_class() -> type[Trainer]:
     return SeededTrainer
 
 
-def _watching(callback: Callable[[str], None]) -> Any:
+def _watching(stage: str, callback: Callable[[str], None]) -> Any:
     from transformers import TrainerCallback
+
+    report = progress_reporter()
 
     class Watching(TrainerCallback):
         """Tells the log in words, and ends a run whose loss is no number any more."""
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             logs = logs or {}
+            report(stage, state.global_step, state.max_steps)
             for key in ("loss", "eval_loss"):
                 if key in logs and not float(logs[key]) < float("inf"):
                     raise TrainingError(

@@ -48,13 +48,10 @@ from server.chat.types import TurnRequest as TurnRequest
 from server.chat.types import WhySentenceView as WhySentenceView
 from server.chat.types import WhyView as WhyView
 from server.replay import ReplayChanges as ReplayChanges
-from server.runs.records import RunCommand as RunCommand
-from server.runs.records import RunCurve as RunCurve
-from server.runs.records import RunDetail as RunDetail
-from server.runs.records import RunGroup as RunGroup
-from server.runs.records import RunPlan as RunPlan
-from server.runs.records import RunSummary as RunSummary
-from server.runs.records import TrainedGroup as TrainedGroup
+from server.runs import RunDetail as RunDetail
+from server.runs import RunGroup as RunGroup
+from server.runs import RunSummary as RunSummary
+from server.runs import TrainedGroup as TrainedGroup
 from server.settings import Settings as Settings
 from server.store.records import AuditRecord as AuditRecord
 from server.store.records import ConversationDetail as ConversationDetail

@@ -20,7 +20,6 @@ from server.chat.types import Suggestion
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
-from server.runs.commands import CommandRunner
 from server.settings import Settings
 from server.store import Database, Runner
 from server.tracing import Tracing
@@ -55,7 +54,6 @@ class ServiceCore:
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.mark = runner
         self.runner = JobRunner(database, runner)
-        self.commands = CommandRunner(settings, runner)
         self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.engine = self._engine(self.models, settings)

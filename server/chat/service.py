@@ -371,7 +371,6 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
             await asyncio.wait(forgetting)
             if warming is not None:
                 await asyncio.wait({warming})
-            await asyncio.to_thread(core.commands.close)
             await asyncio.to_thread(core.runner.close)
             await asyncio.gather(*(keeper.close() for keeper in core.keepers))
             await asyncio.to_thread(core.opened.close)

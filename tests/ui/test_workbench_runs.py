@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stand_in_command import stand_in
+from text.progress import progress_reporter, track_progress
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -176,41 +176,27 @@ def written_runs(home: Path) -> None:
     packaged = packaged_folder()
     assert packaged is not None
     shutil.copytree(packaged, home / "rewriters" / "good")
-    stage = home / "rewriters" / "good" / "stages" / "pairs"
-    stage.mkdir(parents=True)
-    (stage / "log.json").write_text(json.dumps([{"step": n, "loss": 9 / n} for n in range(1, 9)]))
     change = {"group": HOSTILE, "level": "passage", "measure": "AP", "questions": 9, "before": 0.5, "after": 0.625}
     (home / "adapt" / "good").mkdir(parents=True)
     (home / "adapt" / "good" / "state.json").write_text(json.dumps({"done": {"evaluate": {"changes": [change]}}}))
 
 
-def test_a_run_is_started_stopped_resumed_compared_promoted_and_rolled_back(
-    bench: Page, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(monkeypatch)
+def test_a_run_is_watched_compared_promoted_and_rolled_back(bench: Page, site: Site) -> None:
     page, home = bench, site.service.settings.home
     written_runs(home)
     page.goto("/workbench/runs")
     page.click("[data-part=start] summary")
-    page.select_option("[data-part=command]", "synth")
-    page.fill("[name=windows]", "1")
-    page.fill("[name=name]", "tried")
-    page.click("[data-part=go]")
-    page.wait_for_selector("[data-part=detail] progress[value='20']")
-    page.get_by_role("button", name="Stop", exact=True).click()
-    page.wait_for_selector("[data-part=detail] .state:has-text('stopped')")
-    page.reload()
-    page.get_by_role("button", name="Resume").click()
-    page.wait_for_selector("[data-part=detail] .state:has-text('done')")
-    page.get_by_text("Log", exact=True).click()
-    assert "Stopped." in page.inner_text("[data-log]")
-    assert page.locator("[data-part=detail] figure polyline").count() == 2
-    page.get_by_text("Command", exact=True).click()
-    assert "--windows=1" in page.inner_text("[data-part=detail] pre >> nth=0")
+    page.wait_for_selector("[data-part=commands] pre:has-text('anaphora synth')")
+    with track_progress(home / "synth" / "tried"):
+        progress_reporter()(f"pairs {HOSTILE}", 20, 40)
+        page.click("[data-run='synth/tried']")
+        page.wait_for_selector("[data-part=detail] progress[value='20']")
+        progress_reporter()("pairs", 30, 40)
+        page.wait_for_selector("[data-part=detail] progress[value='30']")
+    page.wait_for_selector("[data-part=detail] .state:has-text('unfinished')")
 
     page.click("[data-run='rewriters/good']")
     page.locator("[data-part=detail]", has_text=HOSTILE).wait_for()
-    page.wait_for_selector("[data-part=detail] figure polyline")
     assert HOSTILE in page.inner_text("[data-part=detail]")
     is_accessible(page)
     page.get_by_role("button", name="Promote").press("Enter")

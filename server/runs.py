@@ -124,7 +124,7 @@ def _checker(kind: RunKind) -> Callable[[Path], None]:
 
 def _summary(home: Path, group: RunGroup, folder: Path) -> dict[str, Any]:
     progress, finished = read_progress(folder), _is_finished(group, folder)
-    trained = TRAINED.get(group)  # type: ignore[call-overload]  # the other groups have none
+    trained = TRAINED.get(group)  # type: ignore[arg-type]  # the other groups have none
     promoted = trained is not None and runs.promoted_run(home, trained) == folder.name
     return {
         "group": group,

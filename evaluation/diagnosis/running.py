@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 KIND = "diagnosis"
 FAILURES = "failures.jsonl"
-STARTED = {"command.json", "command.log"}
-"""What a server keeps of a command that it starts, in the folder of its run."""
 AWAY = 3
 """After so many turns in a row that ended in an error nothing more is asked."""
 
@@ -69,7 +67,7 @@ def open_diagnosis(folder: Path, plan: DiagnosisPlan) -> RunWriter:
                 f"{folder} holds a diagnosis of another file, collection, model or settings, or the documents have "
                 "changed since: name another folder with --out."
             )
-    elif folder.exists() and any(not one.name.startswith("command.") for one in folder.iterdir()):
+    elif folder.exists() and any(folder.iterdir()):
         raise EvaluationError(f"{folder} holds something else; name a new folder with --out.")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(plan))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.eventually import eventually
 from text.progress import progress_reporter, track_progress
 
 if TYPE_CHECKING:
@@ -85,12 +85,13 @@ def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(be
     added.get_by_role("button", name="Delete").click()
     page.goto("/workbench/health")  # who leaves has not undone it
     page.goto("/workbench/documents")
-    until = time.monotonic() + 60
-    while page.locator("[data-part=list] tr", has_text="uploads/note").count() or not row.count():
-        assert time.monotonic() < until
-        page.wait_for_timeout(200)
+
+    def deleted() -> bool:
         page.reload()
         row.wait_for()
+        return page.locator("[data-part=list] tr", has_text="uploads/note").count() == 0
+
+    eventually(deleted)
     page.click("[data-part=reindex]")
     page.wait_for_selector("[data-part=jobs] p:has-text('reindex: done')")
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.shared.console import recorded
 from cli.shared.options import Cpu, overriding
 from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
 from text.files import write_text
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.adaptation.workflow import AdaptationResult
@@ -96,7 +96,7 @@ def adapt(
         reviewed,
     )
     tools = _Tools(state, settings, plan.documents, cpu, threads)
-    with recorded(settings.home / "adapt" / name):
+    with track_progress(settings.home / "adapt" / name):
         result = Adaptation(settings.home, plan, tools).run(promoting=promote)
     if result is None:
         return

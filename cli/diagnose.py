@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.console import recorded
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.answering import AnsweredTurn
@@ -67,8 +67,7 @@ def diagnose(
     judging = state.settings(overriding(llm__model=judge)) if judge else None
     if judging is not None:
         fetch_models(judging, state, encoder=False, reranker=False, llm=True)
-    with recorded(out):
-        run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
+    run = asyncio.run(_run(state, settings, judging, golds, gold.stem, out))
     rows = failures(run)
     state.out.print(headline(run, rows))
     if rows:
@@ -99,7 +98,7 @@ async def _run(
         writer, bar = open_diagnosis(out, plan), partial(progress, state.err)
         places = GoldIndex(collection)
         at_once = 1 if answering == "none" else min(settings.llm.parallel, settings.server.concurrent_turns)
-        with ExitStack() as stack:
+        with track_progress(out), ExitStack() as stack:
             turns = ServiceTurns(opened.seen_by(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
             stack.callback(turns.close)
             asked = await ask_all(golds, turns, writer, plan, at_once, bar)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from cli.shared.console import recorded
 from cli.shared.options import Exclude, Include, overriding
 from cli.shared.state import InputError, State, state_of
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from index.documents import Document
@@ -121,7 +121,7 @@ def make(
         return
     folder = Folder(out.expanduser().absolute())
     batches: BatchAsker | None = None
-    with recorded(folder.path), ExitStack() as stack:
+    with track_progress(folder.path), ExitStack() as stack:
         if batch:
             name = model or settings.llm.asked_name
             if not name:

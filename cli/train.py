@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.shared.console import recorded
 from cli.shared.options import Cpu
 from cli.shared.state import InputError, State, state_of
 
@@ -47,7 +46,7 @@ def train(
     from rewriter.training import read_recipe
     from rewriter.training import train as train_run
     from rewriter.training.recipe import family
-    from server.runs import KINDS
+    from server.runs import TRAINED
     from server.runs import promote as make_serve
 
     home = state.settings().home
@@ -61,17 +60,16 @@ def train(
         changes["lora"] = {} if lora else None
     chosen = with_fetched_base(state, read_recipe(recipe, changes))
     kind = family(chosen.model.family).kind
-    if promote and kind not in KINDS.values():
+    if promote and kind not in TRAINED.values():
         raise InputError(f"No chat asks a {kind.what}, so that it would serve nothing: leave out --promote.")
     folder = run_folder(home, run, kind)
-    with recorded(folder):
-        train_run(
-            chosen,
-            data,
-            folder,
-            machine=machine_of(state, cpu, threads),
-            callback=lambda text: state.err.print(f"{run}: {text}"),
-        )
+    train_run(
+        chosen,
+        data,
+        folder,
+        machine=machine_of(state, cpu, threads),
+        callback=lambda text: state.err.print(f"{run}: {text}"),
+    )
     state.out.print(str(folder), soft_wrap=True)
     if promote:
         make_serve(home, run, kind)

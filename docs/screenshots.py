@@ -9,7 +9,6 @@ that is thrown away. Needs chromium and `pip install -e '.[dev]'`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import socket
@@ -154,11 +153,8 @@ def take(browser: Browser, address: str) -> None:
     page.close()
 
 
-def workbench(browser: Browser, address: str, home: Path) -> None:
-    """The pages of documents, runs and health; what runs is a diagnosis of two questions about this documentation."""
-    (home / "gold").mkdir()
-    asked = [{"question": QUESTION, "answer": "127.0.0.1"}, {"question": "What is a moose?", "answer": None}]
-    (home / "gold" / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked), "utf-8")
+def workbench(browser: Browser, address: str) -> None:
+    """Take pictures of the pages of documents and health."""
     context = browser.new_context(viewport={"width": WIDE["width"], "height": WIDE["height"]}, color_scheme="light")
     page = context.new_page()
     for tab, ready in (("documents", "[data-part=list] tbody tr"), ("health", "figure svg")):
@@ -166,13 +162,6 @@ def workbench(browser: Browser, address: str, home: Path) -> None:
         page.wait_for_selector(ready)
         page.wait_for_timeout(600)
         keep(page, f"workbench-{tab}")
-    page.goto(f"{address}/workbench/runs")
-    page.click("[data-part=start] summary")
-    page.select_option("[data-part=command]", "diagnose")
-    page.click("[data-part=go]")
-    page.wait_for_selector("[data-part=detail] .state:has-text('done')", timeout=ANSWERING)
-    page.wait_for_timeout(600)
-    keep(page, "workbench-runs")
     context.close()
 
 
@@ -220,7 +209,7 @@ def main() -> None:
             if arguments.only != "workbench":
                 take(browser, address)
             if arguments.only != "chat":
-                workbench(browser, address, home)
+                workbench(browser, address)
                 review(browser, address)
             browser.close()
 

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,11 +134,3 @@ def open_database(place: Path | str) -> Iterator[Callable[[], Database]]:
     yield one_more
     for database in opened:
         database.close()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Until it holds; fails after so long."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testing.openai_server import FakeOpenAIServer
+from tests.eventually import eventually
 
 if TYPE_CHECKING:
     import httpx
@@ -180,13 +180,8 @@ class Running:
 
     def finished(self, job_id: str) -> Any:
         """The job once it has finished."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            job = self.call(self.service.job(job_id))
-            if job.finished:
-                return job
-            time.sleep(0.02)
-        raise AssertionError(f"job {job_id} does not finish")
+        eventually(lambda: self.call(self.service.job(job_id)).finished, seconds=120)
+        return self.call(self.service.job(job_id))
 
 
 Serve = Callable[["Settings"], Running]

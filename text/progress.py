@@ -1,111 +1,144 @@
-"""Write the progress of a command into its folder, as `progress.json`, for other processes to read.
+"""Progress of a long command, written to `progress.json` in the folder of its run so that a page can show it.
 
-A command opens `recording(folder)` once; whatever runs inside it calls `report`. The workbench reads the file and never
-starts a command or parses its log.
+The command holds a lock on `progress.lock` while it works. The operating system releases the lock however the process
+ends, so a file that says "running" beside a free lock belongs to a command that was killed.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import shlex
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from text.files import write_text
+from text.files import write_json
 
-FILE = "progress.json"
-EVERY_SECONDS = 0.5
-"""Least time between two writes of the same stage."""
+PROGRESS = "progress.json"
+LOCK = "progress.lock"
+WRITE_SECONDS = 1.0
+"""Shortest time between two writes of the same stage."""
+COMMAND_CHARS = 2000
 
-ProgressState: TypeAlias = Literal["running", "done", "failed", "stopped"]
+ProgressStatus: TypeAlias = Literal["running", "done", "failed", "stopped"]
+Report: TypeAlias = Callable[[str, int, int], None]
+"""Takes the stage, the items done and the items there are (0: unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a command is: `done` of `total` (0: not known) in a stage. `updated` is in seconds since the epoch."""
+class RunProgress:
+    """Progress of a run. `rate` is items a second in this stage; times are seconds since 1970."""
 
-    state: ProgressState
     command: str
+    started: float
+    updated: float
+    status: ProgressStatus = "running"
     stage: str = ""
     done: int = 0
     total: int = 0
+    rate: float = 0.0
     error: str = ""
-    started: float = 0.0
-    updated: float = 0.0
-    pid: int = 0
-
-    @property
-    def alive(self) -> bool:
-        """Whether the command still runs, as far as this machine knows its process."""
-        if self.state != "running":
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-        return True
 
 
-class _Recorder:
-    def __init__(self, folder: Path, command: str) -> None:
-        self._folder = folder
-        self._progress = Progress("running", command, started=time.time(), pid=os.getpid())
+class _ProgressFile:
+    """The file of one run; may be used from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        now = time.time()
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:COMMAND_CHARS]
+        self._path = folder / PROGRESS
+        self._lock = threading.Lock()
+        self._progress = RunProgress(command, now, now)
         self._written = 0.0
+        self._stage_began = time.monotonic()
+        self._done_before = 0
+        self._write()
 
-    def update(self, *, now: bool = False, **changes: object) -> None:
-        stage = self._progress.stage
-        self._progress = Progress(**{**asdict(self._progress), **changes, "updated": time.time()})
-        ended = self._progress.total and self._progress.done >= self._progress.total
-        if not (now or ended) and stage == self._progress.stage and time.monotonic() - self._written < EVERY_SECONDS:
-            return
+    def report(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        with self._lock:
+            new_stage = stage != self._progress.stage
+            if new_stage:
+                self._stage_began, self._done_before = now, done
+            seconds = now - self._stage_began
+            rate = (done - self._done_before) / seconds if seconds > 0 else 0.0
+            self._progress = replace(self._progress, stage=stage, done=done, total=total, rate=round(rate, 3))
+            if new_stage or done == total or now - self._written >= WRITE_SECONDS:
+                self._write()
+
+    def end(self, status: ProgressStatus, error: str = "") -> None:
+        with self._lock:
+            self._progress = replace(self._progress, status=status, error=error)
+            self._write()
+
+    def _write(self) -> None:
         self._written = time.monotonic()
-        # A disk that is full stops no command because of this file.
+        self._progress = replace(self._progress, updated=time.time())
+        # A run goes on without its progress; a full disk ends it elsewhere, with a better message.
         with suppress(OSError):
-            write_text(self._folder / FILE, json.dumps(asdict(self._progress)))
+            write_json(self._path, asdict(self._progress))
 
 
-_CURRENT: ContextVar[_Recorder | None] = ContextVar("progress", default=None)
+_ACTIVE: ContextVar[tuple[_ProgressFile, ...]] = ContextVar("active_progress", default=())
 
 
 @contextmanager
-def recording(folder: Path, command: str) -> Iterator[None]:
-    """Record the progress of what runs inside into `folder`, which is made if need be."""
+def track_progress(folder: Path) -> Iterator[None]:
+    """Keep `folder/progress.json` up to date while the block runs, with the outcome at its end.
+
+    Blocks may be nested: a report then goes to every open file. Where another process tracks this folder already,
+    nothing is written. Raises OSError where the folder cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
-    recorder = _Recorder(folder, command)
-    recorder.update(now=True)
-    token = _CURRENT.set(recorder)
+    lock = FileLock(folder / LOCK)
     try:
+        lock.acquire(timeout=0)
+    except Timeout:
         yield
-    except KeyboardInterrupt:
-        recorder.update(now=True, state="stopped")
-        raise
-    except BaseException as error:
-        ended = getattr(error, "exit_code", None) == 0
-        recorder.update(now=True, state="done" if ended else "failed", error="" if ended else str(error)[:500])
-        raise
-    else:
-        recorder.update(now=True, state="done")
-    finally:
-        _CURRENT.reset(token)
-
-
-def report(stage: str, done: int, total: int) -> None:
-    """Tell how far the current command is; does nothing outside `recording`. Cheap enough to call for each item."""
-    if recorder := _CURRENT.get():
-        recorder.update(stage=stage, done=done, total=total)
-
-
-def read_progress(folder: Path) -> Progress | None:
-    """Return the progress recorded in a folder, or None if there is none or it cannot be read."""
+        return
     try:
-        row = json.loads((folder / FILE).read_text("utf-8"))
-        return Progress(**{name: row[name] for name in Progress.__dataclass_fields__ if name in row})
-    except (OSError, ValueError, TypeError, KeyError):
+        file = _ProgressFile(folder)
+        token = _ACTIVE.set((*_ACTIVE.get(), file))
+        try:
+            yield
+        except KeyboardInterrupt:
+            file.end("stopped")
+            raise
+        except Exception as error:
+            file.end("failed", str(error) or type(error).__name__)
+            raise
+        else:
+            file.end("done")
+        finally:
+            _ACTIVE.reset(token)
+    finally:
+        lock.release()
+
+
+def progress_reporter() -> Report:
+    """Return a callback that reports to every file open here; it may be called from other threads."""
+    files = _ACTIVE.get()
+
+    def report(stage: str, done: int, total: int) -> None:
+        for file in files:
+            file.report(stage, done, total)
+
+    return report
+
+
+def read_progress(folder: Path) -> RunProgress | None:
+    """Return the progress of the run in `folder`, or None where there is no readable file."""
+    try:
+        row = json.loads((folder / PROGRESS).read_text("utf-8"))
+        names = {field.name for field in fields(RunProgress)}
+        return RunProgress(**{name: value for name, value in row.items() if name in names})
+    except (OSError, ValueError, TypeError, AttributeError):
         return None

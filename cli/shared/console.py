@@ -7,18 +7,15 @@ one thing is the command's own matter (`text.sanitize.showable_line`).
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Container, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
-from text.progress import recording, report
+from text.progress import progress_reporter
 from text.sanitize import is_showable, showable
 
 if TYPE_CHECKING:
@@ -63,11 +60,6 @@ REPORT_EVERY = 10
 """Lines of progress where there is no terminal: one each time this share in percent is done."""
 
 
-def recorded(folder: Path) -> AbstractContextManager[None]:
-    """Record the progress of this command into a folder, with the command line to resume it."""
-    return recording(folder, shlex.join(("anaphora", *sys.argv[1:])))
-
-
 class Draw(Protocol):
     """Tells how far something is; a `total` of 0 is not known yet."""
 
@@ -108,7 +100,6 @@ def bars(console: Console) -> Iterator[Draw | None]:
         tasks: dict[str, TaskID] = {}
 
         def draw(what: str, done: int, total: int, note: str = "") -> None:
-            report(what, done, total)
             if what not in tasks:
                 tasks[what] = drawn.add_task(what, total=None, note=note)
             drawn.update(tasks[what], completed=done, total=total or None, note=note)
@@ -120,6 +111,7 @@ def bars(console: Console) -> Iterator[Draw | None]:
 def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], None]]:
     """A callback for each finished question; a bar on a terminal, else a line every ten percent."""
     done, reported = 0, 0
+    report = progress_reporter()
     with bars(console) as draw:
         if draw is not None:
             draw(doing, 0, total)
@@ -141,13 +133,19 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """A callback told what is being done, how much is done and how much there is: a line, or a bar, each."""
     reported = ""
+    report = progress_reporter()
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal reported
-        report(what, done, total)
         if what != reported:
             reported = what
             console.print(f"{what}: {total}")
 
     with bars(console) as draw:
-        yield draw or tell
+        show = draw or tell
+
+        def tell_both(what: str, done: int, total: int) -> None:
+            report(what, done, total)
+            show(what, done, total)
+
+        yield tell_both

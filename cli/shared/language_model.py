@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cli.shared.console import bars
 from cli.shared.state import State
+from text.progress import progress_reporter
 from text.sanitize import showable_line
 
 if TYPE_CHECKING:
@@ -166,9 +167,11 @@ def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
     """A callback that draws a bar for each step: items, failures, tokens, rate, time left; lines off a terminal."""
     rates: dict[str, _TaskRate] = {}
     percents: dict[str, int] = {}
+    report = progress_reporter()
     with bars(state.err) as draw:
 
         def told(now: TaskProgress) -> None:
+            report(now.step, now.done, now.total)
             rate = rates.setdefault(now.step, _TaskRate(now.done))
             failed = f"{now.failed} failed, " if now.failed else ""
             note = f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens, {rate.cost(now)}"

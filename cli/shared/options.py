@@ -129,13 +129,13 @@ def measured_run(
     by: GroupedBy | None = None,
 ) -> Iterator[RunWriter]:
     """A run to write into. When all is measured it is finished and shown, and its gates are checked."""
-    from cli.shared.console import recorded
     from evaluation.reports import tables
     from evaluation.reports.runs import check, create_run, parse_gate
+    from text.progress import track_progress
 
     gates = [parse_gate(gate) for gate in fail_under or ()]
     writer = create_run(runs_folder(settings, out), kind, name, resume=resume)
-    with recorded(writer.folder):
+    with track_progress(writer.folder):
         yield writer
         run = writer.finish(settings)
     state.out.print(tables.summary(run), soft_wrap=True)

@@ -29,7 +29,6 @@ from evaluation.reports.runs import EvaluationRun, RunWriter
 from evaluation.sets.base import EvalSet
 from evaluation.sets.dialogs import JudgedQuestion
 from text.files import write_json
-from text.progress import FILE
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 KIND = "diagnosis"
 FAILURES = "failures.jsonl"
-STARTED = {"command.json", "command.log"}
-"""What a server keeps of a command that it starts, in the folder of its run."""
 AWAY = 3
 """After so many turns in a row that ended in an error nothing more is asked."""
 
@@ -68,7 +65,7 @@ def open_diagnosis(folder: Path, plan: DiagnosisPlan) -> RunWriter:
                 f"{folder} holds a diagnosis of another file, collection, model or settings, or the documents have "
                 "changed since: name another folder with --out."
             )
-    elif folder.exists() and any(file.name != FILE for file in folder.iterdir()):
+    elif folder.exists() and any(folder.iterdir()):
         raise EvaluationError(f"{folder} holds something else; name a new folder with --out.")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(plan))

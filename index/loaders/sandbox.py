@@ -87,7 +87,7 @@ class ParserPool:
     Closing it, or leaving its `with`, ends them.
     """
 
-    def __init__(self, limits: Limits = Limits()  # noqa: B008  (frozen)) -> None:
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  (frozen)
         self.limits = limits
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -159,7 +159,12 @@ class OpenTerms(Protocol):
         """
 
 
-_BUILT_IN = {"exact": "ExactStore", "quantised": "QuantisedStore", "chroma": "ChromaStore", "milvus": "MilvusStore"}
+_BUILT_IN = {
+    "exact": "exact:ExactStore",
+    "quantised": "exact:QuantisedStore",
+    "chroma": "chroma:ChromaStore",
+    "milvus": "milvus:MilvusStore",
+}
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 
@@ -186,7 +191,7 @@ def load_store(spec: StoreSpec) -> VectorStore:
     """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
     store: VectorStore
     if spec.name in _BUILT_IN:
-        made = getattr(import_module(f"index.stores.{spec.name}"), _BUILT_IN[spec.name])
+        made = resolve_name(f"index.stores.{_BUILT_IN[spec.name]}")
         store = made(spec.url) if spec.name in ("chroma", "milvus") else made()
         return store
     try:

@@ -16,7 +16,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from rewriter.training.recipe import Recipe, Trainable, family
 from rewriter.training.stages import Machine, Mixture, run_stage
 from text.files import replacing
 from text.modules import need_extra
+from text.progress import track_progress
 
 FIRST_PROCESS_SECONDS = 1800.0
 """Longest wait for a file that the first of several processes writes."""
@@ -70,7 +71,10 @@ def train(
         callback = _silent
         _awaited(folder / TOKENIZER)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder) if first else nullcontext():
+    with ExitStack() as stack:
+        if first:
+            stack.enter_context(_alone(folder))
+            stack.enter_context(track_progress(folder))
         _stages(recipe, Mixture(recipe, root), folder, first, machine, callback)
     return folder
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rewriter.errors import ExampleError, RecipeError, TrainingError
 from rewriter.load import sha256
 from rewriter.training.recipe import DataPart, Features, Recipe, Trainable, TrainingExample, family
-from text.progress import report
+from text.progress import progress_reporter
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -214,7 +214,7 @@ def run_stage(
         disable_tqdm=not machine.bars,
         log_level="error",
     )
-    callbacks: list[Any] = [_watching(callback)]
+    callbacks: list[Any] = [_watching(stage.name, callback)]
     if arguments.process_index == 0:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -321,21 +321,23 @@ def _trainer_class() -> type[Trainer]:
     return SeededTrainer
 
 
-def _watching(callback: Callable[[str], None]) -> Any:
+def _watching(stage: str, callback: Callable[[str], None]) -> Any:
     from transformers import TrainerCallback
+
+    report = progress_reporter()
 
     class Watching(TrainerCallback):
         """Tells the log in words, and ends a run whose loss is no number any more."""
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             logs = logs or {}
+            report(stage, state.global_step, state.max_steps)
             for key in ("loss", "eval_loss"):
                 if key in logs and not float(logs[key]) < float("inf"):
                     raise TrainingError(
                         f"The loss is {logs[key]} at step {state.global_step}. Lower the stage's `learning_rate`."
                     )
             if "loss" in logs:
-                report("training", state.global_step, state.max_steps)
                 callback(f"step {state.global_step}/{state.max_steps}: loss {float(logs['loss']):.3f}")
             elif "eval_loss" in logs:
                 callback(f"step {state.global_step}/{state.max_steps}: dev loss {float(logs['eval_loss']):.3f}")

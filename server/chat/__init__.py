@@ -48,7 +48,6 @@ from server.chat.types import TurnRequest as TurnRequest
 from server.chat.types import WhySentenceView as WhySentenceView
 from server.chat.types import WhyView as WhyView
 from server.replay import ReplayChanges as ReplayChanges
-from server.runs import RunCurve as RunCurve
 from server.runs import RunDetail as RunDetail
 from server.runs import RunGroup as RunGroup
 from server.runs import RunSummary as RunSummary

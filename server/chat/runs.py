@@ -1,34 +1,38 @@
-"""Runs of the home: list, show, delete and promote them. They belong to the server, not to one group."""
+"""The part of the service that shows runs and decides which serves: the server's own business, not one group's."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 
 from rewriter.errors import RunError
 from server import runs
 from server.chat.acting import Acting, acting
-from server.chat.errors import Conflict, NotFound, Unavailable
-from server.runs import FOLDERS, RunDetail, RunGroup, RunReader, RunSummary, TrainedGroup
-from server.store.runners import is_held
+from server.chat.errors import Conflict, NotFound
+from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
 
 
 class RunMixin(Acting):
-    """Runs of the home, for operators: a run may read any document, and a promoted one serves everybody."""
+    """Runs of the home, for operators of every group: they read any document, and what they make serves everybody."""
 
     @acting("server")
     async def runs(self) -> list[RunSummary]:
         """Return every run of the home, the newest first."""
-        return await asyncio.to_thread(RunReader(self.core.settings.home).listing)
+        return await asyncio.to_thread(runs.list_runs, self.core.settings.home)
+
+    @acting("server")
+    async def run_commands(self) -> dict[RunGroup, str]:
+        """Return the command that starts a run of each group in a terminal."""
+        home = str(self.core.settings.home.absolute())
+        return {group: command.replace("{home}", home) for group, command in COMMANDS.items()}
 
     @acting("server")
     async def run(self, group: RunGroup, name: str) -> RunDetail:
-        """Return a run with its figures, curves and tables. Raises NotFound."""
-        detail = await asyncio.to_thread(RunReader(self.core.settings.home).detail, group, name)
-        if detail is None:
+        """Return a run with its figures and tables. Raises NotFound."""
+        run = await asyncio.to_thread(runs.read_run, self.core.settings.home, group, name)
+        if run is None:
             raise NotFound(f"There is no run {name[:80]!r} of {group}.", code="run_not_found")
-        return detail
+        return run
 
     @acting("server")
     async def run_folder(self, group: RunGroup, name: str) -> Path:
@@ -37,36 +41,20 @@ class RunMixin(Acting):
         return self.core.settings.home / FOLDERS[group] / name
 
     @acting("server")
-    async def delete_run(self, group: RunGroup, name: str) -> None:
-        """Delete a run with all its files. Raises NotFound, and Conflict while it runs or serves."""
-        run, folder = await self.run(group, name), await self.run_folder(group, name)
-        if run.promoted or run.state == "running" or await asyncio.to_thread(is_held, folder / "training.lock"):
-            doing = "serves" if run.promoted else "is running"
-            raise Conflict(f"{name} {doing}; nothing of it was deleted.", code="run_in_use")
-        await self.account("run.delete", f"{group}/{name}")
-        try:
-            await asyncio.to_thread(shutil.rmtree, folder)
-        except OSError as error:
-            raise Unavailable(f"{name} could not be deleted: {error.strerror or error}.") from error
-
-    @acting("server")
     async def promote_run(self, group: TrainedGroup, name: str) -> str:
-        """Make a trained run serve. Return the name of the one it replaces. Raises NotFound, Conflict."""
+        """Make a trained run serve and return the name of the one it replaces. Raises NotFound, Conflict."""
         await self.run(group, name)
         await self.account("run.promote", f"{group}/{name}")
-        return await self._promotion(group, name)
+        try:
+            return await asyncio.to_thread(runs.promote, self.core.settings.home, name, TRAINED[group])
+        except RunError as error:
+            raise Conflict(str(error), code="cannot_serve") from error
 
     @acting("server")
     async def roll_back(self, group: TrainedGroup) -> str:
-        """Undo the last promotion. Return the name of what serves again. Raises Conflict."""
+        """Bring back what served before the last promotion and return its name. Raises Conflict."""
         await self.account("run.rollback", group)
-        return await self._promotion(group, "")
-
-    async def _promotion(self, group: TrainedGroup, name: str) -> str:
-        kind, home = runs.KINDS[group], self.core.settings.home
         try:
-            if name:
-                return await asyncio.to_thread(runs.promote, home, name, kind)
-            return await asyncio.to_thread(runs.rollback, home, kind)
+            return await asyncio.to_thread(runs.rollback, self.core.settings.home, TRAINED[group])
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error

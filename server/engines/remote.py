@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from server.settings.llm import ServedBy
-
 import secrets
 import threading
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ from urllib.parse import urlsplit
 
 from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, openai_chat_model, request_timeout
 from server.settings import LLMSettings, Settings
+from server.settings.llm import ServedBy
 
 if TYPE_CHECKING:
     import httpx

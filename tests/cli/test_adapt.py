@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
+from index.loaders import scan
 from rewriter.examples import read_examples
 from synth.dialogs.lists import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder
@@ -66,7 +67,7 @@ def dialogs(documents: Path, tmp_path: Path) -> Path:
     folder = Folder(tmp_path / "synth")
     propositions: list[Proposition] = []
     lines: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-    pages = {document.id: document for file in folder([documents]) for document in file.documents}
+    pages = {document.id: document for file in scan([documents]) for document in file.documents}
     for number, thing in enumerate(THINGS):
         name = f"{thing.replace(' ', '-')}.md"
         asked = (

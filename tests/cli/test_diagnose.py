@@ -212,8 +212,6 @@ def test_a_model_that_is_away_ends_the_run_and_keeps_it(
     diagnose: Diagnose, llm: FakeOpenAIServer, tmp_path: Path
 ) -> None:
     rows = [LEAVE | {"id": str(n)} for n in range(5)]
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report" / "command.log").write_text("as a server starts it")
     llm.status = 500
     diagnose(*rows, model=llm.url, code=3)
     llm.status = 200

@@ -73,7 +73,6 @@ def test_recipes_are_listed(tmp_path: Path) -> None:
         (("train", "t5-small-data", "--data", "nowhere"), "There is no folder nowhere"),
         (("train", "t5-small-data", "--name", "../x"), "cannot name a run"),
         (("train", "t5-small-data", "--base", "config:vast"), "There is no file"),
-        (("train", "reader", "--promote"), "No chat asks a reader"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:

@@ -55,7 +55,6 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
         # Nor that a sentence has words.
         "POST /v1/why": [positive_data_acceptance],
         # Nor which fields a command has, and what they may be here.
-        "POST /v1/runs": [positive_data_acceptance],
         # Nor which options a kind of source has.
         "POST /v1/sources": [positive_data_acceptance],
         # 503 is what it says while something is loading.

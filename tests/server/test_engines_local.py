@@ -21,6 +21,7 @@ from server.engines import EngineFailed, LocalEngine, NoEngine, open_engine, sup
 from server.engines.job import EngineJob
 from server.registry import ModelNotFetched, resolve
 from server.settings import LLMSettings, Settings
+from tests.eventually import eventually
 
 STORY = "Write a long story about a cat."
 
@@ -43,16 +44,6 @@ async def pieces(engine: LocalEngine, prompt: str, **options: object) -> AsyncIt
     async for chunk in engine.chat_model().astream(prompt, **options):
         if chunk.content:
             yield str(chunk.content)
-
-
-def wait_until(condition: object, seconds: float = 60.0) -> bool:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def alive(pid: int) -> bool:
@@ -146,7 +137,7 @@ def test_a_blocking_request_waits_for_the_restart_too(engine: LocalEngine) -> No
     before = engine.pid
     assert before is not None
     os.kill(before, signal.SIGKILL)
-    assert wait_until(lambda: engine.pid != before)
+    eventually(lambda: engine.pid != before)
     assert engine.chat_model().invoke("Say hello.", max_tokens=4).content
     assert engine.healthy()
 
@@ -189,7 +180,7 @@ def test_it_ends_with_its_parent_even_by_kill_9(model: str, tmp_path: Path) -> N
     assert alive(int(pid))
     parent.kill()
     parent.communicate()
-    assert wait_until(lambda: not alive(int(pid)), 30)
+    eventually(lambda: not alive(int(pid)), seconds=30)
     # The next engine of this user tidies up after it.
     with open_engine(Settings(home=tmp_path, llm=LLMSettings(model=model))):
         assert not Path(folder).exists()
@@ -216,11 +207,11 @@ def test_it_is_given_up_after_repeated_deaths(model: str, tmp_path: Path, monkey
         chat_model = engine.chat_model()
         killed = set[int]()
         for _ in range(supervisor.DEATHS):
-            assert wait_until(lambda: engine.pid not in {None, *killed} and engine.healthy())
+            eventually(lambda: engine.pid not in {None, *killed} and engine.healthy())
             assert engine.pid is not None
             killed.add(engine.pid)
             os.kill(engine.pid, signal.SIGKILL)
-        assert wait_until(lambda: engine._running is not None and engine._running.supervisor.status == "failed")
+        eventually(lambda: engine._running is not None and engine._running.supervisor.status == "failed")
         assert not engine.healthy()
         with pytest.raises(openai.APIConnectionError) as caught:
             chat_model.invoke("Say hello.")

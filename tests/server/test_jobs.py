@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from index.errors import IndexingCancelled
 from server.jobs import UNSTORED, JobProgress, JobRunner
 from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job
-from tests.databases import wait_until
+from tests.eventually import eventually
 from tests.rows import ALL, MINE
 
 
@@ -38,13 +37,13 @@ def files(_: JobProgress) -> list[FileResult]:
 
 
 def finished(runner: JobRunner, job: Job) -> Job:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        found = runner.find(job.id, ALL)
-        if found is not None and found.finished:
-            return found
-        time.sleep(0.005)
-    raise AssertionError("the job does not finish")
+    def ended() -> Job | None:
+        stored = runner.find(job.id, ALL)
+        return stored if stored is not None and stored.finished else None
+
+    ended_job = eventually(ended)
+    assert ended_job is not None
+    return ended_job
 
 
 def job_threads() -> list[str]:
@@ -103,8 +102,7 @@ def test_servers_take_turns_at_a_collection_and_cancel_each_other_s_jobs(
         return []
 
     first = runner.submit("index", "a", endless, MINE)
-    while not order:
-        time.sleep(0.005)
+    eventually(lambda: order)
     second, never = other.submit("index", "a", quick, MINE), other.submit("index", "b", quick, MINE)
     finished(other, never)
     assert order == ["first", "second"], "another collection does not wait"
@@ -160,4 +158,4 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
     assert finished(runner, made[-1]).state == "done"
     assert runner.listing(ALL)[0].state == "done"
     # The last one has ended a moment before the oldest is forgotten.
-    wait_until(lambda: len(runner._tasks) == UNSTORED)
+    eventually(lambda: len(runner._tasks) == UNSTORED)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from cli import app
 from evaluation.sets.beir import own_questions
+from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
 from tests.databases import on_either
 from tests.server.test_api_conversations import ask, begin
@@ -119,5 +120,5 @@ def test_reviewed_turns_are_pairs_and_an_evaluation_set(
     assert chosen.quotes[approved.id][0].document == "leave.md"
     assert (unanswerable.answerability, unanswerable.answer) == ("unanswerable", "Yes, to 555-0199.")
     assert unanswerable.kind == "ellipsis"
-    checked = CliRunner().invoke(app, ["--home", str(home), "eval", "check", str(out), "--collection", "docs"])
+    checked = CliRunner().invoke(orconvqa, ["--home", str(home), "check", str(out), "--collection", "docs"])
     assert checked.exit_code == 0, checked.output

@@ -11,6 +11,7 @@ import pytest
 from server.settings import Settings
 from server.store import jobs
 from server.store.records import Job
+from tests.eventually import eventually
 from tests.rows import MINE
 from tests.several import fleet
 
@@ -63,13 +64,12 @@ def test_what_a_server_that_ended_had_begun_on_collections_is_gone_on_with(
             job = Job(id=f"{kind}-1", kind=kind, collection=collection, state=state, created=now, updated=now)  # type: ignore[arg-type]
             core.database.write_blocking(lambda c, job=job: jobs.add(c, job, "another-server", MINE))
         with running.client() as client:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                states = {(job["kind"], job["state"]) for job in client.get("/v1/jobs").json()["data"]}
-                if {("upload", "done"), ("reindex", "done")} <= states:
-                    break
-                time.sleep(0.05)
-            assert {("upload", "interrupted"), ("reindex", "interrupted")} <= states
+
+            def states() -> set[tuple[str, str]]:
+                return {(job["kind"], job["state"]) for job in client.get("/v1/jobs").json()["data"]}
+
+            eventually(lambda: {("upload", "done"), ("reindex", "done")} <= states())
+            assert {("upload", "interrupted"), ("reindex", "interrupted")} <= states()
             found = client.get("/v1/collections/box/documents").json()["data"]
             assert [one["id"] for one in found] == ["uploads/fax.md"]
             assert client.get("/v1/collections/docs/documents/new.md").status_code == 200

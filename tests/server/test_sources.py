@@ -20,7 +20,7 @@ from server.mcp_tools import AskTool
 from server.sources import keep_fresh
 from server.store import erasing
 from server.store.records import Job
-from tests.databases import wait_until
+from tests.eventually import eventually
 from tests.serving import MakeSettings, Running, Serve
 from tests.web_servers import FakeSite
 
@@ -164,7 +164,7 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
 
     running.call(follow(), 120)
     # The documents are there a moment before it is noted when they are read again.
-    wait_until(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
+    eventually(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
     with running.client() as client:
         while client.delete("/v1/collections/other").status_code != 204:
             time.sleep(0.05)

@@ -1,14 +1,17 @@
-// Runs of the home: watched, compared and promoted. The address names the open run.
+// Runs of the home: listed with their progress, shown, promoted. The open one stands in the address.
 const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", eval: "evaluation", diagnose: "diagnosis" };
 const TRAINED = ["rewriters", "rerankers"];
-let runs = [], before = "", opened = "", asked = 0;
+let runs = [], before = "", opened = "", latest = 0;
 const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
 const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);
-const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(); watch(); return answer; };
+const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(); return answer; };
+const copyable = (label, text) => bench.element("div", null, { class: "tools", "data-key": label },
+  bench.element("pre", text, { tabindex: 0, "aria-label": label }),
+  bench.button(`Copy ${label}`, async () => { await navigator.clipboard.writeText(text); anaphora.toast("Copied."); }));
 
 const state = (run) => {
-  const box = bench.element("span", run.state, { class: `state${run.state === "failed" ? " bad" : ""}` });
-  if (run.state === "running") box.append(" ", bench.element("progress", null, { "aria-label": run.stage || run.name, max: run.total || null, value: run.total ? run.done : null }), ` ${run.stage} ${run.total ? `${run.done.toLocaleString()} of ${run.total.toLocaleString()}` : ""}`);
+  const box = bench.element("span", run.state, { class: `state${run.state === "failed" ? " bad" : ""}` }), now = run.progress;
+  if (run.state === "running" && now.stage) box.append(" ", bench.element("progress", null, { "aria-label": now.stage, max: now.total || null, value: now.total ? now.done : null }), ` ${now.stage} ${now.total ? `${now.done.toLocaleString()} of ${now.total.toLocaleString()}` : ""}${now.rate ? `, ${now.rate.toLocaleString(undefined, { maximumFractionDigits: 1 })}/s` : ""}`);
   if (run.promoted) box.append(" · serves");
   return box;
 };
@@ -18,7 +21,7 @@ function list() {
     bench.element("a", run.name, { href: `#${run.group}/${encodeURIComponent(run.name)}`, "data-run": `${run.group}/${run.name}` }),
     WORDS[run.group], state(run), bench.when(run.started),
   ]);
-  bench.redraw(bench.part("list"), ...(rows.length ? [bench.table(["Run", "Kind", "State", "Begun"], rows, { label: "Runs", keys: runs.map((run) => `${run.group}/${run.name}`) })] : []));
+  bench.redraw(bench.part("list"), ...(rows.length ? [bench.table(["Run", "Kind", "State", "Started"], rows, { label: "Runs", keys: runs.map((run) => `${run.group}/${run.name}`) })] : []));
   bench.redraw(bench.part("back"), ...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
     bench.button(`Roll back the ${WORDS[group]}`, async () => {
       if (!confirm(`Bring back the ${WORDS[group]} that served before?`)) return;
@@ -27,59 +30,46 @@ function list() {
     })));
 }
 
-const figures = (run) => bench.table(["Figure", ""], Object.entries(run.figures), { numbers: [1], label: "Figures" });
-const plots = (found) => bench.element("div", null, { class: "plots", "data-key": "plots" }, ...[...new Set(found.map((one) => one.name.split(": ")[0]))].map((stage) =>
-  bench.plot(`Loss by step, ${stage}`, found.filter((one) => one.name.startsWith(`${stage}: `)).map((one) => ({ ...one, name: one.name.slice(stage.length + 2) })))));
 function acts(run) {
-  const box = bench.element("div", null, { class: "acts", "data-key": `${run.group}/${run.name}` }), path = address(run.group, run.name);
-  const add = (text, act, more) => box.append(bench.button(text, act, more));
-  if (run.promotable) add("Promote", async () => {
+  const box = bench.element("div", null, { class: "acts", "data-key": `${run.group}/${run.name}` });
+  if (run.promotable) box.append(bench.button("Promote", async () => {
     if (!confirm(`Let ${run.name} serve? Its figures stand below.`)) return;
-    const answer = await post(`${path}/promote`);
+    const answer = await post(`${address(run.group, run.name)}/promote`);
     if (answer) anaphora.toast(`${run.name} serves now, in place of ${answer.said.instead_of}.`);
-  }, { class: "button primary" });
-  if (run.report) box.append(bench.element("a", "Report", { class: "button", href: `/workbench/reports/${run.group}/${encodeURIComponent(run.name)}${before && run.group === "eval" ? `?before=${encodeURIComponent(before)}` : ""}` }));
-  if (run.state !== "running" && !run.promoted) add("Delete", async () => {
-    if (!confirm(`Delete ${run.name} with all its files?`)) return;
-    if (await bench.tried("DELETE", path)) { location.hash = ""; watch(); }
-  });
-  const others = runs.filter((one) => one.group === run.group && one.name !== run.name);
-  if (others.length) box.append(bench.element("label", "Beside ", {}, bench.element("select", null, { class: "field", onchange: (event) => { before = event.target.value; detail(); } },
-    bench.element("option", "nothing", { value: "" }), ...others.map((one) => bench.element("option", `${one.name}${one.promoted ? " (serves)" : ""}`, { value: one.name, selected: one.name === before })))));
+  }, { class: "button primary" }));
+  if (!run.report) return box;
+  box.append(bench.element("a", "Report", { class: "button", href: `/workbench/reports/${run.group}/${encodeURIComponent(run.name)}${before && run.group === "eval" ? `?before=${encodeURIComponent(before)}` : ""}` }));
+  const others = run.group === "eval" ? runs.filter((other) => other.group === "eval" && other.report && other.name !== run.name) : [];
+  if (others.length) box.append(bench.element("label", "Compare with ", {}, bench.element("select", null, { class: "field", onchange: (event) => { before = event.target.value; detail(); } },
+    bench.element("option", "nothing", { value: "" }), ...others.map((other) => bench.element("option", other.name, { value: other.name, selected: other.name === before })))));
   return box;
 }
 async function detail() {
-  const [group, name] = chosen(), box = bench.part("detail"), mine = ++asked;
+  const [group, name] = chosen(), box = bench.part("detail"), request = ++latest;
   if (!name) { opened = ""; box.replaceChildren(); return; }
-  if (opened !== `${group}/${name}`) {
-    opened = `${group}/${name}`;
-    // Who promotes compares with what serves.
-    before = (TRAINED.includes(group) && runs.find((run) => run.group === group && run.promoted && run.name !== name)?.name) || "";
-  }
-  const [answer, other] = await Promise.all([name, before].map((one) => (one ? bench.tried("GET", address(group, one)) : null)));
-  if (!answer || mine !== asked) return; // another one was opened
-  const run = answer.said, beside = other?.said;
-  const fold = (title, ...children) => bench.element("details", null, { "data-key": title, "data-keep": "open" }, bench.element("summary", title), ...children);
-  const curves = [...run.curves, ...(beside ? beside.curves.map((one) => ({ ...one, name: `${one.name} of ${before}` })) : [])];
+  if (opened !== `${group}/${name}`) { opened = `${group}/${name}`; before = ""; }
+  const answer = await bench.tried("GET", address(group, name));
+  if (!answer || request !== latest) return; // another one was opened
+  const run = answer.said, figures = Object.entries(run.figures);
   bench.redraw(box, bench.element("div", null, { class: "card" },
-    bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · begun ${bench.when(run.started)}`),
-    run.problem ? bench.element("p", run.problem, { class: "bad" }) : null,
+    bench.element("h1", run.name), bench.element("p", null, {}, `${WORDS[run.group]} · `, state(run), ` · started ${bench.when(run.started)}`),
+    run.progress?.error ? bench.element("p", run.progress.error, { class: "bad" }) : null,
     acts(run),
-    ...run.tables.map((one) => bench.element("div", null, { "data-key": one.title }, bench.element("h2", one.title), bench.table(one.head, one.rows, { label: one.title }))),
-    curves.length ? plots(curves) : null,
-    beside ? bench.table(["Figure", beside.name, run.name], [...new Set([...Object.keys(beside.figures), ...Object.keys(run.figures)])].map((one) => [one, beside.figures[one] ?? "", run.figures[one] ?? ""]), { numbers: [1, 2], label: "Figures of both" }) : !Object.keys(run.figures).length ? null : run.promotable ? figures(run) : fold("Figures", figures(run)),
-    run.command ? fold("Command", bench.element("pre", run.command, { tabindex: 0 })) : null));
+    ...run.tables.map((table) => bench.element("div", null, { "data-key": table.title }, bench.element("h2", table.title), bench.table(table.head, table.rows, { label: table.title }))),
+    figures.length ? bench.table(["Figure", ""], figures, { numbers: [1], label: "Figures" }) : null,
+    run.progress ? copyable("the command of this run", run.progress.command) : null));
 }
 async function fresh() {
   const answer = await bench.tried("GET", "/v1/runs");
-  runs = answer?.said.data || runs;
+  if (!answer) return;
+  runs = answer.said.data;
+  if (!bench.part("commands").children.length) bench.part("commands").append(...Object.entries(answer.said.commands).map(([group, command]) => copyable(`the command of a ${WORDS[group]}`, command)));
   list();
 }
-const watch = bench.every(async () => {
-  const was = runs.some((run) => run.state === "running");
+bench.every(async () => {
+  const running = (some) => some.some((run) => run.state === "running"), was = running(runs);
   await fresh();
-  const running = runs.some((run) => run.state === "running");
-  if (running || was || `${chosen().join("/")}` !== opened) await detail();
-  return running ? 1500 : 10000;
+  if (was || running(runs) || chosen().join("/") !== opened) await detail();
+  return running(runs) ? 1500 : 10000;
 });
 addEventListener("hashchange", () => { detail(); });

@@ -1,4 +1,4 @@
-"""Runs of synth, train, adapt, eval and diagnose: list, show, delete, promote."""
+"""Runs of synth, training, adaptation, evaluation and diagnosis: listed, shown, promoted. A terminal starts them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Runs"])
 
-Group = Annotated[RunGroup, Path(description="What the run makes.")]
-Trained = Annotated[TrainedGroup, Path(description="What was trained.")]
 RunName = Annotated[str, Path(description="The run's name.", pattern=NAME_PATTERN, max_length=NAME_CHARS)]
 
 
 class RunList(BaseModel):
-    """Runs, those begun last first."""
+    """Runs, the newest first, and the command of each group that starts one in a terminal."""
 
     data: list[RunSummary]
+    commands: dict[RunGroup, str]
 
 
 class Promotion(BaseModel):
@@ -33,29 +32,23 @@ class Promotion(BaseModel):
 
 @router.get("/v1/runs", summary="List runs")
 async def list_runs(service: Service) -> RunList:
-    """Every run of the home, those begun in a terminal too."""
-    return RunList(data=await service.runs())
+    """Every run of the home with its progress, and the commands that start further ones."""
+    return RunList(data=await service.runs(), commands=await service.run_commands())
 
 
-@router.get("/v1/runs/{group}/{name}", summary="Watch a run")
-async def show_run(group: Group, name: RunName, service: Service) -> RunDetail:
-    """How far it is, with its curves, figures and tables."""
+@router.get("/v1/runs/{group}/{name}", summary="Show a run")
+async def show_run(group: RunGroup, name: RunName, service: Service) -> RunDetail:
+    """Its progress, figures and tables."""
     return await service.run(group, name)
 
 
-@router.delete("/v1/runs/{group}/{name}", status_code=204, summary="Delete a run")
-async def delete_run(group: Group, name: RunName, service: Service) -> None:
-    """Delete its folder; one that runs or serves stays."""
-    await service.delete_run(group, name)
-
-
 @router.post("/v1/runs/{group}/{name}/promote", summary="Promote a run")
-async def promote_run(group: Trained, name: RunName, service: Service) -> Promotion:
+async def promote_run(group: TrainedGroup, name: RunName, service: Service) -> Promotion:
     """Make a trained run serve, once it was opened and asked; a rewriter from the next turn on."""
     return Promotion(serves=name, instead_of=await service.promote_run(group, name))
 
 
 @router.post("/v1/runs/{group}/rollback", summary="Undo the last promotion")
-async def roll_back(group: Trained, service: Service) -> Promotion:
+async def roll_back(group: TrainedGroup, service: Service) -> Promotion:
     """Bring back what served before."""
     return Promotion(serves=await service.roll_back(group))

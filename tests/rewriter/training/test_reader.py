@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from papers.document_reading.reader import load_reader
+from papers.document_reading.reader import READERS, load_reader
 from papers.document_reading.reading import trained_readings
 from rewriter.examples import RewriteExample, write_examples
-from papers.document_reading.reader import READERS
 from rewriter.protocol import Message
 from rewriter.runs import list_runs
 from rewriter.training.recipe import Recipe

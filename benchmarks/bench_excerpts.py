@@ -23,8 +23,7 @@ from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
 from server.registry import resolve
-from server.rerankers import open_reranker
-from server.rewriters import open_rewriter
+from server.rewriters import open_reranker, open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence
 from server.turn.evidence import HEADER_TOKENS, excerpts, select_evidence

@@ -27,7 +27,7 @@ from index.indexer import index_paths
 from index.rerank import Reranker
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite
 from server.registry import resolve
-from server.rerankers import open_reranker
+from server.rewriters import open_reranker
 from server.settings import LegsSettings, LegWeights, Settings
 from server.turn.search import TurnSearch
 

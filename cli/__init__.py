@@ -20,11 +20,10 @@ from cli.adapt import adapt
 from cli.ask import ask
 from cli.backup import backup, move, restore
 from cli.calibrate import calibrate
+from cli.config import doctor
 from cli.diagnose import diagnose
-from cli.doctor import doctor
 from cli.index import index
-from cli.mcp import mcp
-from cli.search import search
+from cli.search import mcp, search
 from cli.serve import serve
 from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State

@@ -70,8 +70,7 @@ def move(context: typer.Context) -> None:
     """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
     from server.audit_log import write_down
     from server.store.errors import StoreError
-    from server.store.home import hold_home
-    from server.store.moving import copy_database
+    from server.store.home import copy_database, hold_home
 
     state = state_of(context)
     settings = state.settings()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cli.shared.error_handler import ExitCode, describe
 from cli.shared.state import state_of
 
 app = typer.Typer(help="Show the settings in force and where each comes from.", invoke_without_command=True)
@@ -72,3 +73,25 @@ def openapi_text() -> str:
     from server.api.app import description
 
     return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def doctor(context: typer.Context) -> None:
+    """Check the installation and say what to do about each problem."""
+    from rich.text import Text
+
+    from server.installation import check_installation
+
+    state = state_of(context)
+    settings = state.settings()
+    looks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "bold red")}
+    failed = False
+    for finding in check_installation(settings, describe):
+        failed = failed or finding.level == "fail"
+        sign, style = looks[finding.level]
+        shown = Text(f"{sign} ", style=style)
+        shown.append(f"{finding.what}: ", style="bold").append(finding.message)
+        if finding.remedy:
+            shown.append(f"\n  → {finding.remedy}", style=style)
+        state.out.print(shown)
+    if failed:
+        raise typer.Exit(ExitCode.UNEXPECTED)

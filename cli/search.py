@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.shared.options import Queries, Rewriting, Searched, Where, overriding
-from cli.shared.state import state_of
+from cli.shared.options import Answering, Queries, Rewriting, Searched, Where, overriding
+from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
+    from server.settings import Settings
 
 
 def search(
@@ -76,3 +79,37 @@ def search(
             style="yellow",
         )
     state.err.print(f"Wrote {run}: {len(lines)} questions, {level} level.")
+
+
+def mcp(
+    context: typer.Context,
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection used by default.")] = "",
+    model: Answering = "",
+) -> None:
+    """Offer search, ask and open_source to an agent (MCP on stdio); with ANAPHORA_KEY it acts as that key."""
+    from cli.shared.resources import fetch_models
+
+    state = state_of(context)
+    settings = state.settings(overriding(collection=collection, llm__model=model))
+    fetch_models(settings, state, llm=True)
+    asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    from mcp.server.stdio import stdio_server
+
+    from server.audit_log import at_terminal
+    from server.chat import open_service
+    from server.mcp_tools import make_server
+    from server.store import keys
+
+    async with open_service(settings) as opened:
+        secret, service = os.environ.get("ANAPHORA_KEY", ""), opened.seen_by(at_terminal())
+        if secret:
+            key = await opened.core.database.read(keys.check, secret)
+            if key is None:
+                raise InputError("ANAPHORA_KEY is no key of this home, or has expired; `anaphora keys` lists them.")
+            service = opened.seen_by(key.principal)
+        server = make_server(lambda _: service)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())

@@ -2,7 +2,7 @@
 
 `<home>/rewriters/<run>/` holds the runs and `promoted.json` beside them the names of the one that serves and of those
 that did before it; `<home>/rerankers/` the same for cross-encoders. Only this module writes it; `server.rewriters`
-reads it, and a running server within a turn; `server.rerankers` reads it when a server starts.
+reads it, and a running server within a turn; `server.rewriters` reads it when a server starts.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there, and are what was fetched."""
     from server.registry import registered_models, remembered
     from server.registry.fetching import sha256
-    from server.rerankers import chosen_reranker
+    from server.rewriters import chosen_reranker
 
     known = {**registered_models(), **remembered(settings.home)}
     wanted = [("embedding model", settings.index.encoder)]

@@ -1,33 +1,245 @@
 """Playing a recorded turn again: what is asked the same comes from the record, what is asked anew is done.
 
-What a turn asks stands behind the stand-ins of `server.recorded`, so a change runs on exactly as far as it changes
+What a turn asks stands behind the stand-ins of `server.replay`, so a change runs on exactly as far as it changes
 anything. What decides in between (evidence, refusal, prompt, citations) is cheap and done again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from index.query import Hit, Passage, Where
-from rewriter.protocol import Conversation, Message
-from server.recorded import RecordedModels, RecordedSearch, ReplayError, history_of, passages_of, step_of
+from index.documents import Document
+from index.query import Hit, Passage, Query, Where
+from rewriter.protocol import Conversation, Message, Rewrite, Term
 from server.settings import LegsSettings, Settings
-from server.store.records import Trace
+from server.store.records import Trace, TraceStep
 from server.turn.events import Event, EvidenceEvent
-from server.turn.models import TurnModels
+from server.turn.models import AnswerStyle, TurnModels
 from server.turn.prompt import PromptMessage, TurnPrompt
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence
 from text.asking import QuestionContext
-from text.recorder import current
+from text.recorder import current, plain
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk, BaseMessage
+
     from index.rerank import Reranker
+
+
+class ReplayError(Exception):
+    """A record from which a turn cannot be played again, or a change that cannot be made."""
+
+
+def step_of(trace: Trace, name: str, asked: object = None) -> TraceStep | None:
+    """The first step of that name, or the one that was given just that."""
+    return next((step for step in steps_of(trace.steps, name) if asked is None or plain(asked) == step.inputs), None)
+
+
+def steps_of(steps: Sequence[TraceStep], name: str) -> Iterator[TraceStep]:
+    """Every step of that name that went well, those of parts too."""
+    for step in steps:
+        if step.name == name and not step.error:
+            yield step
+        yield from steps_of(step.calls, name)
+
+
+def history_of(rewrite: TraceStep | None) -> list[dict[str, Any]]:
+    found: Any = rewrite.inputs.get("history", []) if rewrite else []
+    return list(found)
+
+
+def passages_of(step: TraceStep) -> list[dict[str, Any]]:
+    found: Any = step.outputs["passages"]
+    return list(found)
+
+
+class RecordedModels:
+    """What stands in for the models of one replay; a `ModelSource`."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        rewrite: str,
+        another_model: bool,
+        reranker: Callable[[], Reranker | None],
+        models: Callable[[], Awaitable[TurnModels]],
+    ) -> None:
+        self.trace, self.reranker, self.models = trace, reranker, models
+        self._rewrite, self._another_model = rewrite, another_model
+
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
+        """The stand-ins; another model is at work at once."""
+        name, model = self.trace.engine, None
+        if self._another_model:
+            now = await self.models()
+            name, model = now.name, now.chat_model
+        elif name != "none":
+            model = cast("BaseChatModel", _RecordedModel(self))
+        reranker = _RecordedReranker(self) if self.trace.attributes.get("reranker") else None
+        style: AnswerStyle = "full" if self.trace.attributes.get("style") == "full" else "short"
+        return TurnModels(_RecordedRewriter(self.trace, self._rewrite), reranker, model, name, style)
+
+    async def of_search(self, group: str = "") -> TurnModels:
+        """The same."""
+        return await self.of_turn()
+
+
+class _RecordedRewriter:
+    """Gives the rewrite of then, or the one that is tried."""
+
+    def __init__(self, trace: Trace, another: str) -> None:
+        self._trace, self._another = trace, another
+        step = step_of(trace, "rewrite")
+        self.name = str(step.attributes["rewriter"]) if step else "none"
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        if self._another and question == self._trace.question:
+            return Rewrite(self._another, "rewrite", confidence=1.0)
+        current().label(replayed="record")
+        given: Mapping[str, Any] = self._step(conversation, question).outputs
+        return Rewrite(
+            given["text"],
+            given["decision"],
+            given["confidence"],
+            tuple(given["alternatives"]),
+            reason=given["reason"],
+            expansion=tuple(Term(**one) for one in given["expansion"]),
+            needs_history=given["needs_history"],
+        )
+
+    def _step(self, conversation: Conversation, question: str) -> TraceStep:
+        """What this question was rewritten to; parts of one are rewritten too."""
+        asked = {"question": question, "history": conversation.messages}
+        step = step_of(self._trace, "rewrite", asked) or step_of(self._trace, "rewrite")
+        assert step is not None
+        return step
+
+
+class RecordedSearch:
+    """A collection that finds what it found then, where it is asked the same and still has those passages."""
+
+    def __init__(self, trace: Trace, collection: Searchable) -> None:
+        self._trace, self._collection = trace, collection
+        self.version = collection.version
+
+    def search(
+        self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
+    ) -> list[Hit]:
+        asked = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
+        if (step := step_of(self._trace, "search", asked)) is not None:
+            hits = self._recorded(passages_of(step))
+            if hits is not None:
+                current().label(replayed="record")
+                return hits
+        return self._collection.search(queries, k=k, where=where, depth=depth, rrf_k=rrf_k)
+
+    def _recorded(self, told: Sequence[Mapping[str, Any]]) -> list[Hit] | None:
+        """The hits of then; None where the collection no longer has one of their passages."""
+        known = {
+            one.id: one
+            for document in dict.fromkeys(hit["document_id"] for hit in told)
+            for one in self.passages(document)
+        }
+        if any(hit["id"] not in known for hit in told):
+            return None
+        return [Hit(known[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in told]
+
+    def passages(self, document_id: str) -> list[Passage]:
+        """The passages of a document; none where it is gone."""
+        found: list[Passage] = cast("Any", self._collection).passages(document_id)
+        return found
+
+    def documents(self) -> Sequence[Any]:
+        """The documents that are there now."""
+        found: Sequence[Any] = cast("Any", self._collection).documents()
+        return found
+
+    def document(self, document_id: str) -> Document:
+        return self._collection.document(document_id)
+
+
+class _RecordedReranker:
+    """A cross-encoder that orders as it did then, where it is given the same."""
+
+    def __init__(self, stands: RecordedModels) -> None:
+        self._stands = stands
+        known = stands.trace.attributes
+        self.reads_conversations = bool(known.get("reads_conversations"))
+        self.name = str(known["reranker"])
+
+    def rerank(
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        seconds: float,
+        top: int = 20,
+        weight: float = 1.0,
+        context: QuestionContext | None = None,
+    ) -> list[Hit]:
+        told = {"question": question, "weight": weight, "top": top, "context": context}
+        step, given = step_of(self._stands.trace, "rerank", told), [hit.passage.id for hit in hits]
+        searches = steps_of(self._stands.trace.steps, "search")
+        read = any([one["id"] for one in passages_of(search)] == given for search in searches)
+        if step is not None and read:
+            current().label(replayed="record")
+            known = {hit.passage.id: hit.passage for hit in hits}
+            return [Hit(known[one["id"]], one["score"], one["ranks"], one["relevance"]) for one in passages_of(step)]
+        real = self._stands.reranker()
+        if real is None:
+            raise ReplayError("A cross-encoder is asked something else than then, and there is none now.")
+        return real.rerank(question, hits, seconds, top=top, weight=weight, context=context)
+
+
+class _RecordedModel:
+    """A model that says what it said then, in the same pieces, where it is sent the same."""
+
+    def __init__(self, stands: RecordedModels) -> None:
+        self._stands = stands
+
+    async def astream(self, messages: Sequence[BaseMessage], **options: Any) -> AsyncIterator[AIMessageChunk]:
+        from langchain_core.messages import AIMessageChunk
+        from langchain_core.messages.ai import UsageMetadata
+
+        asked = [str(one.content) for one in messages]
+        steps = steps_of(self._stands.trace.steps, "generate")
+        step = next((one for one in steps if prompt_texts(one.prompt) == asked), None)
+        if step is None:
+            real = (await self._stands.models()).chat_model
+            if real is None:
+                raise ReplayError("The model is asked something else than then, and none is there: name one (--model).")
+            async for chunk in real.astream(list(messages), **options):
+                yield chunk
+            return
+        known: Mapping[str, Any] = step.attributes
+        told = {name: known[name] for name in ("parameters", "mean_logprob", "logprobs") if name in known}
+        current().label(replayed="record")
+        current().record(**told)
+        said: Mapping[str, Any] = step.outputs
+        text, pieces = said["text"], said["pieces"]
+        read, written = known["prompt_tokens"], known["completion_tokens"]
+        cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+        ended = {"finish_reason": known.get("finish_reason", "")}
+        for n, length in enumerate(pieces, start=1):
+            last = n == len(pieces)
+            yield AIMessageChunk(
+                content=text[:length], response_metadata=ended if last else {}, usage_metadata=cost if last else None
+            )
+            text = text[length:]
+
+
+def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The messages of a recorded prompt: its parts joined."""
+    found: dict[int, str] = {}
+    for part in parts:
+        found[part["message"]] = found.get(part["message"], "") + str(part.get("literal", part.get("value", "")))
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)

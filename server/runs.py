@@ -111,13 +111,13 @@ def rollback(home: Path, kind: RunKind) -> str:
 
 def default(kind: RunKind) -> str:
     """Return the name of what serves where nothing was promoted."""
-    from server.rerankers import DEFAULT
+    from server.rewriters import DEFAULT
 
     return DEFAULT if kind == RERANKERS else "the packaged default"
 
 
 def _checker(kind: RunKind) -> Callable[[Path], None]:
-    from server.rerankers import check as check_reranker
+    from server.rewriters import check as check_reranker
 
     return check_reranker if kind == RERANKERS else runs.check
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.chat.errors import ChatError
+from server.chat.error_mapping import ChatError
 
 if TYPE_CHECKING:
     from server.chat.service import ChatService

@@ -17,16 +17,14 @@ from starlette.types import Scope
 
 from server.chat import ChatService, Principal
 from text.translation import LANGUAGES, speak, spoken, wanted, words
-from ui.calls import Answer, answered
+from ui.calls import Answer, LiveTurns, answered
 from ui.chat import Picture, ask
+from ui.conversations import add_shared
 from ui.gate import PageGate
-from ui.live import LiveTurns
-from ui.reports import add_reports
-from ui.sharing import add_shared
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
 from ui.widget import add_widget
-from ui.workbench import add_workbench
+from ui.workbench import add_reports, add_workbench
 
 TABS = 200
 """Streams that may run through Gradio's queue at once; the service's own limits are the narrower ones."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, TurnRequest
 from text.translation import gettext
-from ui.live import LiveTurns, Tab
+from ui.calls import LiveTurns, Tab
 from ui.turns import TurnView
 
 _log = logging.getLogger(__name__)

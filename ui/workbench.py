@@ -8,14 +8,16 @@ further tab is also named in `tests/server/test_access_walk.py`.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI, Request
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from server.chat import Action, ChatService
+from server.chat import Action, ChatService, RunGroup, Unavailable
 from ui.templates import page, static
 
 if TYPE_CHECKING:
@@ -67,3 +69,38 @@ def _page(service: ChatService, tab: Tab) -> Callable[[Request], Awaitable[HTMLR
         )
 
     return shown
+
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def add_reports(app: FastAPI, service: ChatService) -> None:
+    """Put `/workbench/reports/GROUP/NAME` on the app, with `?before=NAME` for two evaluations."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/workbench/reports/{group}/{name}")
+    async def report(group: RunGroup, name: str, request: Request, before: str = "") -> HTMLResponse:
+        acting = service.seen_by(request.scope["state"]["principal"])
+        folder = await acting.run_folder(group, name)
+        compared = await acting.run_folder(group, before) if before else None
+        page = await asyncio.to_thread(_report, folder, compared)
+        return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"})
+
+    app.include_router(router)
+
+
+def _report(folder: Path, before: Path | None) -> str:
+    from evaluation.errors import EvaluationError
+    from evaluation.reports.page import html
+    from evaluation.reports.runs import read_run
+    from evaluation.reports.tables import compare
+    from text.modules import MissingExtra
+
+    written = folder / "report.html"
+    try:
+        if before is None and written.is_file():
+            return written.read_text("utf-8")
+        run = read_run(folder)
+        return html(run, compare(read_run(before), run) if before else None)
+    except (EvaluationError, MissingExtra) as error:
+        raise Unavailable(str(error), code="no_report") from error

@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-UNAVAILABLE = "server.chat.errors.Unavailable"
+UNAVAILABLE = "server.chat.error_mapping.Unavailable"
 
 # By full name, so that telling errors apart imports none of the rooms they come from.
 KNOWN_ERRORS = {
@@ -70,11 +70,11 @@ KNOWN_ERRORS = {
     "evaluation.errors.EvaluationError": ExitCode.BAD_INPUT,
     "rewriter.errors.RunError": ExitCode.MODEL,
     "rewriter.errors.RewriterError": ExitCode.BAD_INPUT,
-    "server.chat.errors.NotFound": ExitCode.NOT_FOUND,
-    "server.chat.errors.Conflict": ExitCode.BUSY,
-    "server.chat.errors.TooManyRequests": ExitCode.BUSY,
+    "server.chat.error_mapping.NotFound": ExitCode.NOT_FOUND,
+    "server.chat.error_mapping.Conflict": ExitCode.BUSY,
+    "server.chat.error_mapping.TooManyRequests": ExitCode.BUSY,
     UNAVAILABLE: ExitCode.MODEL,
-    "server.chat.errors.ChatError": ExitCode.BAD_INPUT,
+    "server.chat.error_mapping.ChatError": ExitCode.BAD_INPUT,
 }
 """Exit code of each error class that is told to a person in one line; a class stands for those below it."""
 

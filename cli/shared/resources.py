@@ -37,7 +37,7 @@ def fetch_models(
     Raises FetchError or DiskFull when a model cannot be fetched, UnknownModel for a language model that is none.
     """
     from server.registry import ensure, hub_model, progress_bar, registered_models
-    from server.rerankers import chosen_reranker
+    from server.rewriters import chosen_reranker
 
     if llm:
         for model in (settings.llm.model, *settings.llm.choices.values()):

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from rewriter.errors import TrainingError
 from rewriter.load import RERANKERS
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
-from rewriter.reranking.model import RankingModel, batch
 from rewriter.reranking.rows import PairReader, RankedGroup, RerankerModelPart, RerankExample, RerankFeatures, read_rows
 from rewriter.training.recipe import Recipe, Stage, Texts
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
 
+    from rewriter.reranking.model import RankingModel
     from rewriter.reranking.rows import RankedGroup
 
 
@@ -138,6 +138,8 @@ class RerankerFamily:
         if part.frozen:
             for module in (body.embeddings, *body.encoder.layer[: part.frozen]):
                 module.requires_grad_(False)
+        from rewriter.reranking.model import RankingModel
+
         model = RankingModel(encoder, label=part.label, scale=part.scale)
         return RerankerTraining(model, part, PairReader(folder / TOKENIZER, part.asking), recipe.seed)
 
@@ -192,6 +194,8 @@ class RerankerTraining:
 
     def collate(self, items: Sequence[RankedGroup]) -> dict[str, Any]:
         """As `rewriter.reranking.training.batch`."""
+
+        from rewriter.reranking.model import batch
 
         return batch(items)
 

@@ -7,17 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rewriter.errors import RunError
 from rewriter.terms.reading import TYPES, Reading
-
-if TYPE_CHECKING:
-    pass
-
 
 MODEL = "model.onnx"
 

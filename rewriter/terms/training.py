@@ -19,14 +19,15 @@ from rewriter.gate import RewriteGate, fit
 from rewriter.load import REWRITERS
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer
 from rewriter.protocol import Message
-from rewriter.terms.model import WEIGHTS, TermModelPart, restore, two_heads
 from rewriter.terms.reading import ConversationReader, Reading
+from rewriter.terms.restoring import WEIGHTS, TermModelPart, restore, two_heads
 from rewriter.terms.scoring import MODEL, TermScorer
 from rewriter.training.recipe import Recipe, Stage, Texts
 from text.words import stems
 
 if TYPE_CHECKING:
-    from rewriter.terms.model import TermModel, TermModelPart
+    from rewriter.terms.model import TermModel
+    from rewriter.terms.restoring import TermModelPart
 
 
 Floats = npt.NDArray[np.float64]

@@ -18,13 +18,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
-from server.api.chat_completions.router import router as chat_completions
 from server.api.door import RequestLimit, door
 from server.api.links import add_links
 from server.api.mcp_endpoint import PATH as MCP_PATH
 from server.api.mcp_endpoint import McpEndpoint
 from server.api.mounted import MountedErrors
 from server.api.routes import ROUTERS, health
+from server.api.routes.chat_completions import router as chat_completions
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.settings import Settings

@@ -9,12 +9,15 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.door.headers import is_api
+from server.api.door.origins import is_api
 from server.api.errors import error_response
 
 log = logging.getLogger(__name__)
 
+
 _KEPT = ("allow", "connection", "retry-after", "www-authenticate")
+
+
 _FAILED = "The page's server failed to do this; its log says why."
 
 

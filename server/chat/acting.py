@@ -14,8 +14,16 @@ from sqlalchemy import Connection
 from server.access import Action, Principal, Whose, policy
 from server.audit_log import Circumstances, entry, note
 from server.chat.collections import checked_name
-from server.chat.errors import Forbidden, NotFound
-from server.chat.translated import MAX_QUERY_CHARS, clean, found_or_missing, in_thread, no_collection, store_errors
+from server.chat.error_mapping import (
+    MAX_QUERY_CHARS,
+    Forbidden,
+    NotFound,
+    clean,
+    found_or_missing,
+    in_thread,
+    no_collection,
+    store_errors,
+)
 from server.chat.types import CollectionSummary
 from server.store import audit, grants, turns
 from server.store.records import StoredTurn

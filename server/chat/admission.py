@@ -6,8 +6,9 @@ import asyncio
 import math
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 
-from server.chat.errors import LimitReached, QueueFull
+from server.chat.error_mapping import LimitReached, QueueFull
 from server.metrics import Metrics
 
 
@@ -95,3 +96,34 @@ class Admission:
         now, then = (self.busy, self.idle) if self._running or self._waiting else (self.idle, self.busy)
         now.set()
         then.clear()
+
+
+BESIDE = 4
+"""Requests at once to a model behind an address."""
+
+
+class Patience:
+    """Runs requests one at a time between the turns, or a few at once beside them where the model is `remote`."""
+
+    def __init__(self, admission: Admission, *, remote: bool) -> None:
+        self._admission = admission
+        self._remote = remote
+        self._places = asyncio.Semaphore(BESIDE if remote else 1)
+
+    async def __call__(self, call: Callable[[], Awaitable[str]]) -> str:
+        """What `call` gives in the end; it may be begun more than once."""
+        async with self._places:
+            if self._remote:
+                return await call()
+            while True:
+                await self._admission.idle.wait()
+                asked = asyncio.ensure_future(call())
+                entered = asyncio.ensure_future(self._admission.busy.wait())
+                try:
+                    await asyncio.wait({asked, entered}, return_when=asyncio.FIRST_COMPLETED)
+                    if asked.done():
+                        return asked.result()
+                finally:
+                    entered.cancel()
+                    asked.cancel()
+                    await asyncio.wait({asked, entered})

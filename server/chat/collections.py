@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
-from server.chat.errors import InvalidRequest
+from server.chat.error_mapping import InvalidRequest
 from server.chat.models import Models
 from server.chat.types import CollectionSummary
 from server.settings import Settings

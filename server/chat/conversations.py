@@ -11,15 +11,16 @@ from sqlalchemy import Connection
 from server.access import Principal, policy
 from server.chat.acting import Acting, acting
 from server.chat.collections import checked_name
-from server.chat.errors import InvalidRequest, NotFound
-from server.chat.translated import MAX_QUERY_CHARS, clean, found_or_missing
-from server.store import conversations, export, feedback, turns
+from server.chat.error_mapping import MAX_QUERY_CHARS, Forbidden, InvalidRequest, NotFound, clean, found_or_missing
+from server.chat.types import NewShare
+from server.store import conversations, export, feedback, shares, turns
 from server.store.records import (
     ConversationDetail,
     ConversationSummary,
     Feedback,
     FeedbackRecord,
     Rating,
+    Share,
     StoredTurn,
 )
 
@@ -165,3 +166,51 @@ class ConversationMixin(Acting):
             owner = await self._read(turns.owner, turn_id, self.principal)
             if owner not in (None, self.principal.id):
                 self.note(did, turn_id)
+
+
+DAY = 86_400.0
+
+
+class SharingMixin(ConversationMixin):
+    """Links to conversations: given, listed, taken back, opened."""
+
+    @acting("change")
+    async def share_conversation(self, conversation_id: str, days: int = 0) -> NewShare:
+        """A link by which anybody may read the conversation for so many days, at most and by default
+        `server.share_days`. Raises NotFound, Forbidden, InvalidRequest."""
+        most = self.core.settings.server.share_days
+        if not most:
+            raise Forbidden("Sharing is off; an operator may allow it with server.share_days.")
+        if days < 0 or days > most:
+            raise InvalidRequest(f"A link may last {most} days at most.", param="days")
+        key = await self.demand_change(conversation_id)
+        await self.account("conversation.share", key)
+        made, secret = await self._write(shares.give, key, self.principal, (days or most) * DAY)
+        return NewShare(**made.model_dump(), path=f"/shared/{secret}")
+
+    @acting("change")
+    async def shares(self, conversation_id: str) -> list[Share]:
+        """The links to a conversation that have not expired. Raises NotFound."""
+        return await self._read(shares.listing, await self.demand_change(conversation_id))
+
+    @acting("change")
+    async def take_back_share(self, conversation_id: str, share_id: str) -> None:
+        """Make a link useless. Raises NotFound."""
+        share, key = clean(share_id, MAX_QUERY_CHARS, "share_id"), await self.demand_change(conversation_id)
+        await self.account("conversation.unshare", key)
+        found_or_missing(await self._write(shares.take_back, key, share), "share", share_id)
+
+    @acting("ready")
+    async def shared(self, secret: str) -> tuple[str, str]:
+        """The title of a link's conversation, and all of it as Markdown, as whoever gave the link may read it now.
+        Raises NotFound for any other reason."""
+        found = None
+        if self.core.settings.server.share_days:
+            found = await self._read(shares.find, secret)
+        key, giver = found_or_missing(found, "shared conversation", "of this link")
+        detail = await self._read(conversations.detail, key, giver)
+        read = found_or_missing(detail, "shared conversation", "of this link")
+        self.note("conversation.opened", key, collection=read.collection)
+        # What the giver thought of answers is not for others.
+        turns = tuple(turn.model_copy(update={"feedback": None}) for turn in read.messages)
+        return read.title, export.as_markdown(read.model_copy(update={"messages": turns}))

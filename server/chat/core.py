@@ -9,15 +9,14 @@ import asyncio
 import logging
 
 from index.errors import IndexingError
-from server.chat.admission import Admission
+from server.chat.admission import Admission, Patience
 from server.chat.collections import Collections
+from server.chat.documents import Uploads
 from server.chat.limits import PrincipalLimits
 from server.chat.models import ChosenModels, ServiceModels
-from server.chat.patience import Patience
 from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.types import Suggestion
-from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
 from server.settings import Settings

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from server.access import DIAGNOSIS, LOCAL, Principal
-from server.chat.errors import LimitReached
+from server.chat.error_mapping import LimitReached
 from server.settings import LimitedRole, LimitsSettings
 from text.modules import need_extra
 

@@ -11,7 +11,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING
 
 from index.errors import IndexingError
-from server.chat.errors import Unavailable
+from server.chat.error_mapping import Unavailable
 from server.engines import RemoteEngine
 from server.rewriters import RewriterKeeper
 from server.settings import Settings
@@ -63,7 +63,7 @@ class Models:
             return None
         with self._reranker_lock:
             if self._reranker is None:
-                from server.rerankers import open_reranker
+                from server.rewriters import open_reranker
 
                 self._reranker = open_reranker(self._settings)
             return self._reranker

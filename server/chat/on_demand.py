@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from server.chat.acting import Acting
 from server.chat.collections import checked_name
-from server.chat.errors import NotFound, Unavailable
+from server.chat.error_mapping import NotFound, Unavailable, in_thread
 from server.chat.models import salted
-from server.chat.translated import in_thread
 from server.chat.turns import CHARS_PER_TOKEN
 from server.evidence.asking import QuoteAsker
 from server.store import standalone

@@ -16,8 +16,7 @@ from index.loaders.reading import read_bytes
 from index.loaders.sandbox import PageMissing, PagePicture, shared_pool
 from index.passages import boxes_of
 from server.chat.acting import Acting, acting
-from server.chat.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from server.chat.translated import MAX_ID_CHARS, clean, in_thread
+from server.chat.error_mapping import MAX_ID_CHARS, Conflict, InvalidRequest, NotFound, Unavailable, clean, in_thread
 from server.turn.events import PageBox
 
 LEAST_WIDTH, MOST_WIDTH = 100, 2000

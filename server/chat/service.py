@@ -21,21 +21,25 @@ from index.query import Where
 from rewriter.protocol import Message
 from server.access import LOCAL, Principal, Whose
 from server.chat.acting import acting
+from server.chat.administration import AuditMixin, GrantMixin, JobMixin, RunMixin, StatisticsMixin
 from server.chat.admission import Ticket
-from server.chat.auditing import AuditMixin
+from server.chat.conversations import SharingMixin
 from server.chat.core import ServiceCore
-from server.chat.errors import ChatError, InvalidRequest, NotFound, Unavailable
-from server.chat.grants import GrantMixin
-from server.chat.jobs import JobMixin
+from server.chat.error_mapping import (
+    ChatError,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+    clean,
+    in_thread,
+    index_errors,
+    store_errors,
+)
 from server.chat.pictures import PictureMixin
-from server.chat.reviewing import ReviewMixin
-from server.chat.runs import RunMixin
-from server.chat.sharing import SharingMixin
+from server.chat.reviews import ReviewMixin
 from server.chat.sources import SourceMixin
 from server.chat.standalone import StandaloneMixin
-from server.chat.statistics import StatisticsMixin
-from server.chat.suggesting import SuggestionMixin
-from server.chat.translated import clean, in_thread, index_errors, store_errors
+from server.chat.suggestions import SuggestionMixin
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
 from server.chat.why import WhyMixin

@@ -20,8 +20,7 @@ from index.sources import Item, Kept, Mirror, Source, SyncReport, mirrors, open_
 from server.access import Whose
 from server.chat.acting import acting
 from server.chat.documents import DocumentMixin, making_a_job
-from server.chat.errors import Conflict, InvalidRequest, NotFound, TooLarge
-from server.chat.translated import clean
+from server.chat.error_mapping import Conflict, InvalidRequest, NotFound, TooLarge, clean
 from server.jobs import JobProgress
 from server.store import uploads
 from server.store.records import FileResult, Job

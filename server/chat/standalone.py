@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.chat.acting import acting
-from server.chat.errors import InvalidRequest
+from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, clean, in_thread
 from server.chat.on_demand import OnDemand
-from server.chat.translated import MAX_ID_CHARS, clean, in_thread
 from server.chat.types import StandaloneQuestion, StandaloneView
 from server.evidence.asking import AskingFailed
 from server.evidence.source import SourceQuote, quote_of

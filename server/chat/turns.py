@@ -21,7 +21,7 @@ from rewriter.protocol import Conversation
 from server.access import Principal, Whose
 from server.audit_log import entry
 from server.chat.admission import Ticket
-from server.chat.errors import ChatError, Unavailable
+from server.chat.error_mapping import ChatError, Unavailable
 from server.chat.types import TurnRequest
 from server.store import StoreError, audit, conversations, turns
 from server.store.audit import AuditEntry

@@ -9,9 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from server.chat.acting import acting
-from server.chat.errors import InvalidRequest, NotFound
+from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, NotFound, clean, in_thread
 from server.chat.on_demand import OnDemand
-from server.chat.translated import MAX_ID_CHARS, clean, in_thread
 from server.chat.types import WhyPlace, WhySentenceView, WhyView
 from server.evidence.contexts import Citance, without_markers
 from server.evidence.source import lead, paragraph, sentences_of

@@ -9,7 +9,7 @@ import httpx
 
 from server.engines.streaming import StreamingChatOpenAI
 from server.settings import LLMSettings
-from server.settings.llm import ServedBy
+from server.settings.groups import ServedBy
 from text.recorder import trace_headers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, openai_chat_model, request_timeout
 from server.settings import LLMSettings, Settings
-from server.settings.llm import ServedBy
+from server.settings.groups import ServedBy
 
 if TYPE_CHECKING:
     import httpx

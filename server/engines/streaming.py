@@ -22,7 +22,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, APIError, APITimeoutError
 
-from server.settings.llm import ServedBy
+from server.settings.groups import ServedBy
 from text.recorder import current
 
 if TYPE_CHECKING:

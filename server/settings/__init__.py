@@ -22,13 +22,13 @@ from pydantic_settings import (
 )
 
 from server.access.settings import OidcSettings, ProxySettings, is_loopback
-from server.settings.answer import AnswerSettings as AnswerSettings
-from server.settings.group import SettingsGroup
-from server.settings.llm import SERVERS as SERVERS
-from server.settings.llm import LLMSettings as LLMSettings
-from server.settings.retrieval import LegsSettings as LegsSettings
-from server.settings.retrieval import LegWeights as LegWeights
-from server.settings.retrieval import RetrievalSettings as RetrievalSettings
+from server.settings.groups import SERVERS as SERVERS
+from server.settings.groups import AnswerSettings as AnswerSettings
+from server.settings.groups import LegsSettings as LegsSettings
+from server.settings.groups import LegWeights as LegWeights
+from server.settings.groups import LLMSettings as LLMSettings
+from server.settings.groups import RetrievalSettings as RetrievalSettings
+from server.settings.groups import SettingsGroup
 from text.languages import AUTO, ENGLISH, NAMES
 
 if TYPE_CHECKING:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import regex
-
-if TYPE_CHECKING:
-    pass
-
 
 _FENCE = regex.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", regex.DOTALL)
 

@@ -10,7 +10,7 @@ import pytest
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, Scores, chances, load_reranker
-from server.rerankers import open_reranker
+from server.rewriters import open_reranker
 from server.settings import RetrievalSettings, Settings
 from text.asking import QuestionContext
 

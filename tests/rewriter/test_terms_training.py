@@ -17,8 +17,8 @@ from rewriter.errors import ExampleError, RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter, write_description
 from rewriter.protocol import Conversation, Message
-from rewriter.terms.model import TermModelPart
 from rewriter.terms.reading import ConversationReader
+from rewriter.terms.restoring import TermModelPart
 from rewriter.terms.training import Labelled, label, lengthened, shifted
 from rewriter.training import Recipe, export, read_recipe, train
 from rewriter.training.recipe import read_adapting

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from index.loaders.sandbox import PagePicture
-from server.chat.admission import Admission
-from server.chat.patience import Patience
+from server.chat.admission import Admission, Patience
 from server.chat.pictures import PictureMixin
 from server.metrics import Metrics
 from testing.openai_server import FakeOpenAIServer

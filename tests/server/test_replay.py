@@ -9,8 +9,7 @@ import pytest
 
 from index.query import Passage
 from rewriter import Conversation, PassThroughRewriter
-from server.recorded import ReplayError
-from server.replay import ReplayChanges, replay
+from server.replay import ReplayChanges, ReplayError, replay
 from server.settings import LegsSettings, LegWeights, RetrievalSettings, Settings
 from server.store.records import Trace
 from server.traces import calls, differences, grafted, restored

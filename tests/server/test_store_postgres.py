@@ -13,11 +13,11 @@ from sqlalchemy.exc import IntegrityError
 from server.access import LOCAL
 from server.api.door import guard
 from server.chat import open_service
-from server.chat.errors import Unavailable
+from server.chat.error_mapping import Unavailable
 from server.settings import Settings
 from server.store import Database, StoreError, audit, conversations, erasing, keys, turns
 from server.store.audit import AuditEntry
-from server.store.moving import copy_database
+from server.store.home import copy_database
 from server.store.postgres import dump_command
 from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from server.rerankers import open_reranker
+from server.rewriters import open_reranker
 from server.settings import RetrievalSettings, Settings
 from server.turn.evidence import Read, best_sentences, fits
 from server.turn.search import TurnSearch

@@ -14,7 +14,7 @@ from index.version import CollectionFolder
 from rewriter.errors import RunError
 from rewriter.runs import run_folder
 from server.chat.collections import checked_name
-from server.chat.errors import InvalidRequest
+from server.chat.error_mapping import InvalidRequest
 from text.names import NAME_CHARS, NAME_PATTERN, NAME_RULE, is_name
 
 FIELD = TypeAdapter[str](Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_CHARS)])

@@ -46,7 +46,7 @@ from server.chat import (
     WhySentenceView,
     WhyView,
 )
-from server.chat.headings import pick
+from server.chat.suggestions import pick
 
 
 @dataclass

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from server.chat import ConversationSummary, FileResult, Job, Principal, TurnRequest
-from server.chat.headings import pick, question_about
+from server.chat.suggestions import pick, question_about
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import answered
-from ui.conversations import grouped
-from ui.uploads import shown
+from ui.conversations import grouped, shown
 
 
 @pytest.fixture

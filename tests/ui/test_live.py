@@ -10,8 +10,8 @@ import pytest
 
 from server.chat import ChatError, ChatService, LimitReached, QueueFull
 from tests.ui.fake_service import Answer, FakeService, Text
+from ui.calls import PACE, LiveTurns
 from ui.chat import Picture, ask
-from ui.live import PACE, LiveTurns
 
 TAB = "local", "tab"
 STREAM = "stream-0001"

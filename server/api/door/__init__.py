@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
 
-from server.api.door.bodies import BodyLimit
-from server.api.door.guard import KeyGuard
-from server.api.door.headers import SecurityHeaders
-from server.api.door.origins import OriginGuard
+from server.api.door.guard import KeyGuard, RequestLimit
+from server.api.door.origins import BodyLimit, OriginGuard, SecurityHeaders
 from server.api.door.proxy import ProxyHeaders, client_address
-from server.api.door.quotas import RequestLimit
 
 if TYPE_CHECKING:
     from server.settings import Settings

@@ -4,24 +4,70 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal
-from server.access.people import NotAdmitted
+from server.access.principals import NotAdmitted
 from server.access.settings import OidcSettings
-from server.api.door.headers import is_api
-from server.api.door.key_lookup import KeyLookup
 from server.api.door.oidc import OidcProvider
+from server.api.door.origins import is_api
 from server.api.door.proxy import client_address
 from server.api.door.sign_in import COOKIE, SignIn
-from server.api.errors import error_response
+from server.api.door.throttle import KeyLookup
+from server.api.errors import chat_error_response, error_response
+from server.chat import LimitReached
+from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, Standing
 from server.store import Database, StoreError, keys, sessions
+
+
+def limit_headers(standings: Sequence[Standing]) -> dict[str, str]:
+    """How limits stand: `RateLimit` as the IETF's draft has it, and the names that OpenAI's clients know."""
+    if not standings:
+        return {}
+    headers = {
+        "RateLimit-Policy": ", ".join(f'"{one.name}";q={one.limit};w={WINDOW_SECONDS}' for one in standings),
+        "RateLimit": ", ".join(f'"{one.name}";r={one.remaining};t={one.seconds}' for one in standings),
+    }
+    for one in standings:
+        headers[f"X-RateLimit-Limit-{one.name.title()}"] = str(one.limit)
+        headers[f"X-RateLimit-Remaining-{one.name.title()}"] = str(one.remaining)
+        headers[f"X-RateLimit-Reset-{one.name.title()}"] = f"{one.seconds}s"
+    return headers
+
+
+class RequestLimit:
+    """Counts requests of the principal that the door found, and answers 429 to one too many."""
+
+    def __init__(self, app: ASGIApp, limits: PrincipalLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, principal = scope.get("path", ""), scope.get("state", {}).get("principal")
+        if scope["type"] != "http" or principal is None or not path.startswith("/v1/"):
+            await self._app(scope, receive, send)
+            return
+        refusal: Response | None = None
+        try:
+            await self._limits.request(principal)
+        except LimitReached as error:
+            refusal = chat_error_response(error)
+        headers = limit_headers(await self._limits.standings(principal))
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(headers)
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, with_headers if headers else send)
+
 
 log = logging.getLogger(__name__)
 

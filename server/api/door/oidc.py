@@ -18,21 +18,24 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.access.people import NotAdmitted, person
-from server.access.principals import Principal
+from server.access.principals import NotAdmitted, Principal, person
 from server.access.settings import OidcSettings, is_loopback
 from text.sanitize import showable_line
 
 log = logging.getLogger(__name__)
 
+
 LEEWAY_SECONDS = 60
 """How far the clocks of the provider and of this server may be apart."""
+
 
 PROVIDER_SECONDS = 10.0
 """How long the provider may take for one answer."""
 
+
 DISCOVERY_SECONDS = 3600.0
 """After this the provider is asked for its addresses and keys again."""
+
 
 ALGORITHMS = frozenset(f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in ("256", "384", "512")) | {
     "EdDSA",
@@ -40,10 +43,13 @@ ALGORITHMS = frozenset(f"{family}{bits}" for family in ("RS", "PS", "ES") for bi
 }
 """Signatures with a key that only the provider has: neither `none` nor a secret that is shared."""
 
+
 RETRY_SECONDS = 2.0
 """So long after it failed the provider is not asked about itself again."""
 
+
 _DOWN = "The sign-in service does not answer now. Try again later."
+
 
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint")
 

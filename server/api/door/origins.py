@@ -7,11 +7,12 @@ of another origin may change or read anything: it may only link here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access.settings import is_loopback
 from server.api.errors import error_response
@@ -74,3 +75,121 @@ def _hostname(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+PLAIN_BYTES = 8 << 20
+"""Longest body that is no upload: it is held in memory."""
+
+UPLOAD_OVERHEAD = 64 << 10
+"""What a multipart form may add to the file it carries."""
+
+
+class _TooLong(HTTPException):
+    """Raised where a body is read: FastAPI lets an HTTPException of a middleware through."""
+
+
+class BodyLimit:
+    """Answers 413 to a body above the limit: before reading it where its length is told, else while reading."""
+
+    def __init__(self, app: ASGIApp, upload_bytes: int) -> None:
+        self._app = app
+        self._upload_bytes = upload_bytes + UPLOAD_OVERHEAD
+        self._plain_bytes = min(PLAIN_BYTES, self._upload_bytes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        is_upload = headers.get("content-type", "").lower().startswith("multipart/")
+        limit = self._upload_bytes if is_upload else self._plain_bytes
+        message = f"The request body may have {limit >> 20} MiB at most."
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
+            await error_response(413, message, headers={"Connection": "close"})(scope, receive, send)
+            return
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            part = await receive()
+            if part["type"] == "http.request":
+                read += len(part.get("body", b""))
+                if read > limit:
+                    raise _TooLong(413, message, {"Connection": "close"})
+            return part
+
+        try:
+            await self._app(scope, counted, send)
+        except _TooLong:
+            # It was read by another middleware, where nobody turns exceptions into responses.
+            await error_response(413, message, headers={"Connection": "close"})(scope, receive, send)
+
+
+API_PREFIXES = ("/v1/", "/mcp", "/health", "/ready", "/metrics", "/openapi.json")
+
+_COMMON = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+_AGAINST_FRAMES = ("X-Frame-Options", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy")
+
+API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+
+# Gradio builds functions from strings and writes its configuration into inline scripts; images and forms,
+# which documents and models may smuggle in, go nowhere but here. Its page has a <base> of its own.
+PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; media-src 'self' blob:; "
+    "worker-src 'self' blob:; frame-src 'none'; object-src 'none'; base-uri 'self'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+
+LOGIN_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+def is_api(path: str) -> bool:
+    """Whether a path belongs to the API rather than to the page."""
+    return path.startswith(API_PREFIXES)
+
+
+class SecurityHeaders:
+    """Adds the headers that tell a browser what not to do; a response may have its own instead."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        headers: Mapping[str, str] = _of(path)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = MutableHeaders(scope=message)
+                for name, value in headers.items():
+                    own.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def _of(path: str) -> dict[str, str]:
+    if is_api(path):
+        return {**_COMMON, "Content-Security-Policy": API_POLICY, "Cache-Control": "no-store"}
+    if path.startswith("/login"):
+        # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
+        return {**_COMMON, "Content-Security-Policy": LOGIN_POLICY, "Referrer-Policy": "same-origin"}
+    if path == "/widget":
+        # Shown in frames of the sites that its own policy names.
+        return {name: value for name, value in _COMMON.items() if name not in _AGAINST_FRAMES}
+    return {**_COMMON, "Content-Security-Policy": PAGE_POLICY}

@@ -12,11 +12,12 @@ import re
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.access.people import NotAdmitted, person
-from server.access.principals import Principal
+from server.access.principals import NotAdmitted, Principal, person
 from server.access.settings import ProxySettings
 
 _TAKEN = (b"forwarded", b"x-real-ip", b"x-gradio-server")
+
+
 _TAKEN_PREFIX = b"x-forwarded-"
 
 

@@ -9,18 +9,27 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from server.access import Principal
+from server.audit_log import note
+from server.store import Database, keys
+from server.store.keys import ApiKey
+
 if TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.strategies import RateLimiter
 
+
 PER_ADDRESS = "10/minute; 40/hour; 200/day"
 """Wrong tries of one address; who goes on waits a minute, then an hour, then a day."""
+
 
 IN_ALL = "300/minute"
 """Wrong tries that are remembered by address, which bounds the memory this takes; further ones are refused at once."""
 
+
 KNOWN = 1024
 """Addresses whose keys were right lately: these keys are looked at however often others there were wrong."""
+
 
 NETWORK_BITS = 64
 """What one customer has of the addresses of IP version 6."""
@@ -84,3 +93,34 @@ def _network(address: str) -> str:
 
 def _digest(address: str, secret: str) -> bytes:
     return hashlib.sha256(f"{address} {secret}".encode("utf-8", "replace")).digest()
+
+
+class KeyLookup:
+    """One for all ways in, so that an address has as many tries by all of them together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._throttle = LoginThrottle()
+
+    async def find(self, address: str, secret: str) -> tuple[ApiKey | None, int]:
+        """The key that an address shows, if it is one; and in how many seconds it may show the next after too many
+        wrong ones. Raises StoreError."""
+        if wait := self._throttle.wait(address, secret):
+            return None, wait
+        key = await self._database.read(keys.check, secret)
+        if key is None:
+            return None, self.wrong(address, "key.refuse")
+        self._throttle.right(address, secret)
+        return key, 0
+
+    def wait(self, address: str) -> int:
+        """In how many seconds an address may try again."""
+        return self._throttle.wait(address)
+
+    def wrong(self, address: str, action: str) -> int:
+        """Count that somebody was refused; seconds to wait where there are too many, of whom the log tells nothing."""
+        # Tries that came together were all let through to here.
+        wait = self._throttle.wait(address) or self._throttle.wrong(address)
+        if not wait:
+            note(self._database, Principal("", "nobody", "reader", frozenset(), address), action, outcome="refused")
+        return wait

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from index.query import Where
 from server.api.dependencies import Service, StrictBody
-from server.api.disconnect import while_connected
+from server.api.sse import while_connected
 from server.chat import Message, SearchResult
 
 router = APIRouter(tags=["Search"])

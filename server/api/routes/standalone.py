@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from server.api.dependencies import Service, StrictBody
-from server.api.disconnect import while_connected
+from server.api.sse import while_connected
 from server.chat import StandaloneView
 
 router = APIRouter(tags=["Evidence"])

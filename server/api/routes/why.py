@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from server.api.dependencies import Service, StrictBody
-from server.api.disconnect import while_connected
+from server.api.sse import while_connected
 from server.chat import WhyView
 from server.evidence.contexts import Citance
 

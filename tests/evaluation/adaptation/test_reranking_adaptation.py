@@ -19,7 +19,7 @@ from index.query import Hit
 from rewriter.load import RERANKERS, write_description
 from rewriter.protocol import PassThroughRewriter, Rewriter
 from rewriter.reranking.rows import read_rows
-from server.rerankers import chosen_reranker
+from server.rewriters import chosen_reranker
 from server.settings import Settings
 from server.turn.search import TurnSearch
 from synth.dialogs.lists import Dialog, DialogMessage, dialog_line

@@ -24,7 +24,7 @@ from rewriter.reranking.training import from_onnx, pretrained, write_onnx
 from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, export, train
 from rewriter.training.recipe import Recipe
-from server.rerankers import check, chosen_reranker
+from server.rewriters import check, chosen_reranker
 from server.settings import Settings
 from text.asking import AskingLengths, QuestionContext, asking
 

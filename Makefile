@@ -64,7 +64,7 @@ describe: $(VENV)/.installed ## Write docs/operate/configuration.md and docs/ope
 	@$(BIN)/anaphora config openapi
 
 messages: $(VENV)/.installed-dev ## Bring the translations' catalogues up to date with the code; new messages are empty there
-	@$(BIN)/pybabel -q extract -F pyproject.toml -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui
+	@$(BIN)/pybabel -q extract -F pyproject.toml -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui plugins
 	@$(BIN)/pybabel -q update -D anaphora -d text/locale -i text/locale/anaphora.pot -w 120 --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date
 	@rm text/locale/anaphora.pot
 
@@ -82,10 +82,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Setting up $(VENV): about a minute, 0.9 GB"
+	@rm -rf *.egg-info
 	@$(PIP) --quiet -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Setting up $(VENV) with what the tests need: a minute or two, some two gigabytes"
+	@rm -rf *.egg-info
 	@$(PIP) --quiet -e '.[dev]'
 	@touch $(VENV)/.installed $@

@@ -96,10 +96,22 @@ app.add_typer(erase.app, name="erase")
 app.command()(doctor)
 
 
+def add_plugin_commands() -> None:
+    """Add the commands of the installed plugins."""
+    from pkgutil import resolve_name
+
+    from server.plugins import installed_plugins
+
+    for plugin in installed_plugins().values():
+        for name, place in plugin.commands.items():
+            app.add_typer(resolve_name(place), name=name)
+
+
 def main() -> None:
     """Entry point of the console script."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(SafeFormatter())
+    add_plugin_commands()
     app(prog_name="anaphora")
 
 

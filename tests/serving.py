@@ -111,10 +111,11 @@ def load_once(model_home: Path) -> Callable[[Callable[..., Any]], Callable[..., 
 def shared_models(load_once: Callable[[Callable[..., Any]], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every server and command of this process has the same encoder and packaged rewriter: each takes 0.1 s to load."""
     from index import encoders
+    from rewriter import load
     from server import rewriters
 
     monkeypatch.setattr(encoders, "load_encoder", load_once(encoders.load_encoder))
-    monkeypatch.setattr(rewriters, "load_rewriter", load_once(rewriters.load_rewriter))
+    monkeypatch.setattr(rewriters, "load_rewriter", load_once(load.load_rewriter))
 
 
 @pytest.fixture

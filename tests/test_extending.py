@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from conftest import Declare
 from rewriter.errors import RunError
 from rewriter.protocol import Conversation, Message
 from server.engines import EngineError, open_engine
 from server.installation import check_llm
 from server.rewriters import open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings
-from tests.conftest import Declare
 from tests.serving import MakeSettings, Serve
 
 ENGINE = """

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from starlette.types import Scope
 
 from server.chat import ChatService, Principal
+from server.plugins import parts
 from text.translation import LANGUAGES, speak, spoken, wanted, words
 from ui.calls import Answer, LiveTurns, answered
 from ui.chat import Picture, ask
@@ -23,7 +24,6 @@ from ui.conversations import add_shared
 from ui.gate import PageGate
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
-from ui.widget import add_widget
 from ui.workbench import add_reports, add_workbench
 
 TABS = 200
@@ -140,7 +140,8 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     add_traces(app, service)
     app.add_api_route("/locale.js", _locale, include_in_schema=False)
     add_shared(app, service)
-    add_widget(app, service)
+    for add_page in parts("pages"):
+        add_page(app, service)
     add_workbench(app, service)
     add_reports(app, service)
     mounted: FastAPI = gr.mount_gradio_app(

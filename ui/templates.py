@@ -58,13 +58,22 @@ def _environment() -> Environment:
     return environment
 
 
-def render(name: str, **values: Any) -> Markup:
-    """The template `pages/<name>` with `values`."""
-    return Markup(_environment().get_template(name).render(**values))
+def render(name: str | Path, **values: Any) -> Markup:
+    """Render the template `pages/<name>`, or the file of a plugin, with `values`."""
+    environment = _environment()
+    template = (
+        environment.get_template(name) if isinstance(name, str) else environment.from_string(name.read_text("utf-8"))
+    )
+    return Markup(template.render(**values))
 
 
 def page(
-    name: str, allowed: Mapping[str, str], *, status: int = 200, headers: Mapping[str, str] = NO_STORE, **values: Any
+    name: str | Path,
+    allowed: Mapping[str, str],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] = NO_STORE,
+    **values: Any,
 ) -> HTMLResponse:
     """A template that is a page of its own: it runs the script and the style in it, by their `nonce`, and nothing else.
 

@@ -55,8 +55,15 @@ class Effective:
 
 def leaves(kind: type[Settings]) -> Iterator[SettingRow]:
     """Every setting in the order of its definition, groups opened."""
+    from server.plugins import installed_plugins
+
     for name, field in kind.model_fields.items():
-        yield from _leaves((name,), field, field.get_default(call_default_factory=True), "")
+        if name != "plugins":
+            yield from _leaves((name,), field, field.get_default(call_default_factory=True), "")
+            continue
+        for plugin in installed_plugins().values():
+            if plugin.settings is not None:
+                yield from _leaves((name, plugin.name), FieldInfo(), plugin.settings(), "")
 
 
 def _leaves(path: tuple[str, ...], field: FieldInfo, default: object, about: str) -> Iterator[SettingRow]:

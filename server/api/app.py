@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import errors
 from server.api.door import RequestLimit, door
-from server.api.links import add_links
 from server.api.mcp_endpoint import PATH as MCP_PATH
 from server.api.mcp_endpoint import McpEndpoint
 from server.api.mounted import MountedErrors
@@ -27,6 +26,7 @@ from server.api.routes import ROUTERS, health
 from server.api.routes.chat_completions import router as chat_completions
 from server.chat import ChatService
 from server.metrics import Metrics
+from server.plugins import parts
 from server.settings import Settings
 from server.tracing import Tracing
 from text.translation import speak, wanted
@@ -83,7 +83,7 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         **more,
     )
     errors.install(app)
-    for router in (chat_completions, *ROUTERS):
+    for router in (chat_completions, *ROUTERS, *parts("routers")):
         app.include_router(router, responses=errors.ERRORS)
     app.include_router(health.router)
     _describe(app, with_keys=with_keys)
@@ -96,7 +96,6 @@ def _describe(app: FastAPI, *, with_keys: bool) -> None:
 
     def described() -> dict[str, Any]:
         schema = describe()
-        add_links(schema)
         if not with_keys:
             return schema
         schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from server.api.connections import bounded
 from server.settings import ServerSettings, Settings
 from server.store import Database, keys
 
@@ -88,7 +87,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=bounded(settings),
+                limit_concurrency=settings.connections,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from index.stores import StoreSpec
 
 
+Group = TypeVar("Group", bound=SettingsGroup)
+
+
 def default_home() -> Path:
     """The folder of collections, models and the database when nothing else is said."""
     return Path(os.environ.get("ANAPHORA_HOME") or user_data_path("anaphora"))
 
 
-_ORIGIN = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
@@ -184,22 +186,7 @@ class ServerSettings(SettingsGroup):
     concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
     queue_length: int = Field(32, ge=0, description="Turns that may wait; one more is told 429 with Retry-After.")
     turn_seconds: float = Field(360.0, gt=0, description="Longest turn, waiting left out, in seconds.")
-    connections: int = Field(500, ge=1, description="Connections at once; one more is told 503 with Retry-After.")
-    header_seconds: float = Field(
-        15.0,
-        gt=0,
-        description="Longest wait for a request's headers, in seconds; then 408, and the end.",
-    )
-    body_seconds: float = Field(
-        30.0, gt=0, description="The same for its body, which has one more second for each 4 kB that have arrived."
-    )
-    write_seconds: float = Field(
-        60.0, gt=0, description="A client that takes in nothing of its answer for so long is let go, in seconds."
-    )
-    widget_origins: tuple[str, ...] = Field(
-        (),
-        description="Web sites that may show the chat widget, as origins: `https://www.example.org`; empty: none.",
-    )
+    connections: int = Field(500, ge=1, description="Connections at once; one more gets 503.")
     share_days: int = Field(
         0,
         ge=0,
@@ -213,14 +200,6 @@ class ServerSettings(SettingsGroup):
         "them only this machine's are answered, and a key or signing in is always needed. Empty answers to this "
         "machine's names where it listens on loopback, else to any.",
     )
-
-    @field_validator("widget_origins")
-    @classmethod
-    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in origins:
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin} is no origin: write it as https://www.example.org, without a path")
-        return origins
 
     @field_validator("trusted_hosts")
     @classmethod
@@ -349,6 +328,22 @@ class Settings(BaseSettings):
     audit: AuditSettings = AuditSettings()
     sources: SourcesSettings = SourcesSettings()
     database: DatabaseSettings = DatabaseSettings()
+    plugins: dict[str, Any] = Field(
+        default={},
+        validate_default=True,
+        description="Settings of plugins, one table each: see the page of the plugin.",
+    )
+
+    @field_validator("plugins")
+    @classmethod
+    def _plugins(cls, tables: dict[str, Any]) -> dict[str, Any]:
+        from server.plugins import parse_settings
+
+        return dict(parse_settings(tables))
+
+    def of(self, kind: type[Group]) -> Group:
+        """Return the settings of a plugin by their class; the defaults if the plugin is not installed."""
+        return next((group for group in self.plugins.values() if isinstance(group, kind)), None) or kind()
 
     @property
     def database_at(self) -> Path | str:

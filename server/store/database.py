@@ -50,9 +50,8 @@ class Database:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
         try:
-            with self.kind.opened() as revision, self.kind.writing.begin() as connection:
-                _migrate(connection, revision, self.kind.name)
-                self.kind.stamped(connection)
+            with self.kind.opened(), self.kind.writing.begin() as connection:
+                _migrate(connection, self.kind.name)
         except (sqlite3.Error, DBAPIError) as error:
             self.close()
             raise StoreError(self.kind.unopened(_cause(error))) from error
@@ -168,18 +167,16 @@ def _cause(error: Exception) -> BaseException:
     return (error.orig or error) if isinstance(error, DBAPIError) else error
 
 
-def _migrate(connection: Connection, revision: str, name: str) -> None:
-    """Make the tables, or change them as the revisions since say; `revision` is one that is not written down yet."""
+def _migrate(connection: Connection, name: str) -> None:
+    """Make the tables, or apply the revisions that they lack."""
     known = _revisions()
     if not inspect(connection).has_table(_VERSION.name):
         connection.exec_driver_sql(f"CREATE TABLE {_VERSION.name} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        if not revision:
-            METADATA.create_all(connection, checkfirst=False)
-            made = (MIGRATIONS / f"{connection.dialect.name}.sql").read_text("utf-8")
-            for statement in made.split(";\n\n"):
-                connection.exec_driver_sql(statement)
-            revision = known[-1]
-        connection.execute(insert(_VERSION), {"version_num": revision})
+        METADATA.create_all(connection, checkfirst=False)
+        statements = (MIGRATIONS / f"{connection.dialect.name}.sql").read_text("utf-8")
+        for statement in statements.split(";\n\n"):
+            connection.exec_driver_sql(statement)
+        connection.execute(insert(_VERSION), {"version_num": known[-1]})
     if _demand_known(connection, name) != known[-1]:
         from alembic import command
         from alembic.config import Config

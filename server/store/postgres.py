@@ -66,12 +66,9 @@ class PostgresServer:
         return engine
 
     @contextmanager
-    def opened(self) -> Iterator[str]:
-        """While its tables are made or changed; the writers' lock keeps others from that."""
-        yield ""
-
-    def stamped(self, connection: Connection) -> None:
-        """Nothing more is to be noted."""
+    def opened(self) -> Iterator[None]:
+        """Do nothing: the writers' lock keeps others from making or changing tables."""
+        yield
 
     def write_nothing(self, connection: Connection) -> None:
         """What only a server that takes writes answers."""

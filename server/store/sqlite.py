@@ -24,9 +24,6 @@ log = logging.getLogger(__name__)
 BUSY_SECONDS = 10.0
 """How long a write waits for another process (a terminal command beside the server)."""
 
-ALEMBIC = 11
-"""`user_version` of a file whose schema Alembic keeps; before that, the number of the last script that it ran."""
-
 
 class SqliteFile:
     """How to open, set up and compact a file, and what its errors mean."""
@@ -39,8 +36,8 @@ class SqliteFile:
         self.reading = _engine(named, "BEGIN", readers, how)
 
     @contextmanager
-    def opened(self) -> Iterator[str]:
-        """While its tables are made or changed; yields the revision of a file that only scripts have kept so far."""
+    def opened(self) -> Iterator[None]:
+        """Hold the file while its tables are made or changed."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             if not self.path.stat().st_size:
@@ -50,10 +47,9 @@ class SqliteFile:
         with FileLock(self.path.with_name(self.path.name + ".lock")):
             with self.raw() as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
-                found = _run_scripts(connection, self.path)
                 # A table that is made anew under its old name must not take what refers to it along.
                 connection.execute("PRAGMA foreign_keys = OFF")
-            yield found
+            yield
             with self.raw() as connection:
                 connection.execute("PRAGMA foreign_keys = ON")
 
@@ -67,13 +63,9 @@ class SqliteFile:
         finally:
             pooled.close()
 
-    def stamped(self, connection: Connection) -> None:
-        """From here on Alembic keeps the schema; an older Anaphora says that it is too old."""
-        connection.exec_driver_sql(f"PRAGMA user_version = {ALEMBIC}")
-
     def write_nothing(self, connection: Connection) -> None:
-        """Write what is there already: some kB, without waiting for the disk."""
-        self.stamped(connection)
+        """Write a value that is there already: some kB, without waiting for the disk."""
+        connection.exec_driver_sql("PRAGMA user_version = 1")
 
     def compact(self) -> str:
         """Write the file anew without what was deleted, and empty its journal. What keeps deleted words, if anything.
@@ -142,25 +134,6 @@ def find_damage(path: Path) -> str:
     except sqlite3.Error as error:
         return str(error)
     return "" if found == "ok" else found[:200]
-
-
-def scripts() -> list[tuple[int, str]]:
-    """What made and changed the tables before Alembic did, by number; frozen."""
-    folder = Path(__file__).parent / "migrations" / "scripts"
-    return [(int(file.name[:4]), file.read_text("utf-8")) for file in sorted(folder.glob("*.sql"))]
-
-
-def _run_scripts(connection: sqlite3.Connection, path: Path) -> str:
-    """Bring a file that Alembic does not keep yet to the last script's state; its revision, empty of a new file."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > ALEMBIC:
-        raise StoreError(newer(str(path)))
-    if version == 0:
-        return ""
-    for number, script in scripts():
-        if number > version:
-            connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
-    return f"{ALEMBIC - 1:04}"
 
 
 def newer(name: str) -> str:

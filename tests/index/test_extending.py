@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import Declare
 from index.collection import Collection
 from index.errors import LoadError
 from index.indexer import index_paths
@@ -14,7 +15,6 @@ from index.loaders import load, suffixes, walk
 from index.query import Query
 from index.stores import StoreSpec
 from testing.encoder import WordEncoder
-from tests.conftest import Declare
 
 STORE = '''
 import numpy as np

@@ -149,7 +149,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             retrieval={"rerank": "never", "answerable": 0.0},
             rewriter={"kind": "none"},
             llm={"model": llm.url},
-            server={"share_days": 7, "widget_origins": ["https://www.example.org"]},
+            server={"share_days": 7},
+            plugins={"widget": {"origins": ["https://www.example.org"]}},
         )
         running = _start(settings)
         try:

@@ -255,15 +255,19 @@ def test_what_is_no_backup_changes_nothing(home: Path, tmp_path: Path) -> None:
 
 def test_a_backup_of_a_newer_version_or_with_a_damaged_database_changes_nothing(home: Path, tmp_path: Path) -> None:
     before = files(home)
-    for name, change in {"newer": "PRAGMA user_version = 999", "damaged": None}.items():
+    for name, change in {"newer": "UPDATE alembic_version SET version_num = '9999'", "damaged": None}.items():
         other, file = tmp_path / name, tmp_path / f"{name}.tar"
         shutil.copytree(home, other)
         connection = sqlite3.connect(other / "anaphora.db")
         connection.execute(change or "PRAGMA user_version")
+        connection.commit()
         connection.close()
+        if change is not None:
+            with pytest.raises(StoreError, match="newer Anaphora"):
+                back_up(other, file)
+            continue
         back_up(other, file)
-        if change is None:
-            file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREATE TBALE"))
+        file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREATE TBALE"))
         with pytest.raises(StoreError):
             restore(home, file)
         assert files(home) == before

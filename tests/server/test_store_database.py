@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -18,7 +17,7 @@ import pytest
 from sqlalchemy import Connection, update
 
 from server.access import Principal
-from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, sqlite, turns
+from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
 from server.store.records import FileResult, Job, JobKind
 from server.store.schema import KEYS
 from tests.rows import ALL, MINE
@@ -142,7 +141,8 @@ def test_a_newer_or_damaged_file_is_refused_with_a_remedy(tmp_path: Path) -> Non
     path = tmp_path / "anaphora.db"
     Database(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 999")
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.commit()
     connection.close()
     with pytest.raises(StoreError, match="newer Anaphora"):
         Database(path)
@@ -284,81 +284,6 @@ def test_sources_are_remembered_in_order_without_doubles(place: Path | str) -> N
     database.write_blocking(lambda c: jobs.forget_sources(c, "docs"))
     assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == []
     database.close()
-
-
-def test_what_older_versions_wrote_is_kept_and_seen_by_operators(tmp_path: Path) -> None:
-    path = tmp_path / "anaphora.db"
-    scripts = [script for number, script in sqlite.scripts() if number <= 2]
-    assert len(scripts) == 2
-    with closing(sqlite3.connect(path)) as old:
-        for script in scripts:
-            old.executescript(script)
-        old.executescript("""
-            PRAGMA user_version = 2;
-            INSERT INTO keys (id, name, hash, created) VALUES ('12345678', 'old', 'x', 1.0);
-            INSERT INTO sessions (hash, key_id, expires) VALUES ('y', '12345678', 9e12);
-            INSERT INTO conversations (id, title, collection, created, updated) VALUES ('c', 'old', 'docs', 1.0, 1.0);
-            INSERT INTO turns (id, conversation_id, collection, question, status, answer, created, runner)
-                VALUES ('t', 'c', 'docs', 'How long?', 'answered', 'Ten weeks.', 1.0, 'r');
-            INSERT INTO feedback VALUES ('t', 'up', '', '', 1.0);
-            INSERT INTO jobs (id, kind, collection, state, created, updated, runner)
-                VALUES ('j', 'index', 'docs', 'done', 1.0, 1.0, 'r');
-        """)
-    database = Database(path)
-    try:
-        (key,) = database.read_blocking(keys.listing)
-        assert (key.role, key.groups, key.expires) == ("operator", {"*"}, None)
-        found = database.read_blocking(lambda c: conversations.detail(c, "c", key.principal))
-        assert found is not None
-        assert [turn.answer for turn in found.messages] == ["Ten weeks."]
-        assert not found.own
-        assert database.read_blocking(lambda c: jobs.find(c, "j", ALL)) is not None
-        agent = Principal("key:a", "a", "agent", frozenset({"default"}))
-        reader = Principal("key:r", "r", "reader", frozenset({"default"}))
-        stranger = Principal("key:s", "s", "operator", frozenset({"other"}))
-        assert database.read_blocking(lambda c: turns.find(c, "t", agent)) is not None
-        for nobody in (reader, stranger):
-            turn = database.read_blocking(lambda c, by=nobody: turns.find(c, "t", by))  # type: ignore[misc]
-            found_by_words = database.read_blocking(
-                lambda c, by=nobody: conversations.search(c, "How", 9, 0, by)  # type: ignore[misc]
-            )
-            assert (turn, found_by_words) == (None, [])
-    finally:
-        database.close()
-
-
-def test_what_was_replaced_before_there_were_versions_is_a_version(tmp_path: Path) -> None:
-    path = tmp_path / "anaphora.db"
-    rows = [  # Asked, then asked again, then gone on with, then edited: (id, question, replaced).
-        ("a", "one?", 0), ("b", "two?", 1), ("b2", "two?", 1), ("c", "three?", 1), ("e", "two, edited?", 0),
-        ("f", "four?", 0),
-    ]  # fmt: skip
-    with closing(sqlite3.connect(path)) as old:
-        for number, script in sqlite.scripts():
-            if number <= 6:
-                old.executescript(script)
-        old.executescript(
-            "PRAGMA user_version = 6; INSERT INTO conversations (id, title, collection, created, updated) "
-            "VALUES ('x', 'old', 'docs', 1.0, 1.0);"
-        )
-        old.executemany(
-            "INSERT INTO turns (id, conversation_id, collection, question, status, answer, created, runner) "
-            "VALUES (?, 'x', 'docs', ?, 'answered', 'yes', 1.0, 'r')",
-            [row[:2] for row in rows],
-        )
-        old.executemany("UPDATE turns SET replaced = 1 WHERE id = ?", [row[:1] for row in rows if row[2]])
-        old.commit()
-    database = Database(path)
-    try:
-        shown = [("a", None, ("a",)), ("e", "a", ("b", "b2", "e")), ("f", "e", ("f",))]
-        found = database.read_blocking(lambda c: turns.of_conversation(c, "x", ALL))
-        assert [(turn.id, turn.parent, turn.versions) for turn in found] == shown
-        database.write_blocking(lambda c: turns.show(c, "x", "b2", ALL))
-        found = database.read_blocking(lambda c: turns.of_conversation(c, "x", ALL))
-        assert [turn.id for turn in found] == ["a", "b2", "c"]
-        assert len(database.read_blocking(lambda c: conversations.search(c, "three", 5, 0, ALL))) == 1
-    finally:
-        database.close()
 
 
 def test_a_read_sees_one_state_whatever_is_written_meanwhile(place: Path | str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import Declare
+from conftest import Declare
 from text.modules import PluginError, load_plugin, plugins
 
 

@@ -30,7 +30,9 @@ def messages() -> list[Message]:
     methods = [(pattern, one["method"]) for pattern, one in patterns]
     options = {pattern: {"newstyle_gettext": "true"} for pattern, one in patterns if "newstyle_gettext" in one}
     found = [
-        entry[2] for room in ("server", "ui") for entry in extract_from_dir(ROOT / room, methods, options, KEYWORDS)
+        entry[2]
+        for room in ("server", "ui", "plugins")
+        for entry in extract_from_dir(ROOT / room, methods, options, KEYWORDS)
     ]
     return list(dict.fromkeys(found))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,17 +17,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
     from tests.ui.site import Site
-
-CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 DESCALING = """# Kettle care
 
@@ -146,19 +134,6 @@ def answer(request: dict[str, Any]) -> list[str]:
 
     text = next((text for key, text in ANSWERS.items() if key in question), "<cannot_answer>")
     return re.findall(r"\S+\s*", re.sub(r"\[\[(.+?)\]\]", number, text))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, headless. Gone with its module: while it lives, its thread has a running event loop."""
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed; the page cannot be looked at")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

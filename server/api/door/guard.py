@@ -24,6 +24,7 @@ from server.api.door.throttle import KeyLookup
 from server.api.errors import chat_error_response, error_response
 from server.chat import LimitReached
 from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, Standing
+from server.plugins import paths
 from server.store import Database, StoreError, keys, sessions
 
 
@@ -71,8 +72,8 @@ class RequestLimit:
 
 log = logging.getLogger(__name__)
 
-OPEN_PATHS = frozenset({"/health", "/ready", "/widget.js", "/widget"})
-"""What may be asked for without a key: whether the server lives, and the widget, which holds nothing."""
+OPEN_PATHS = frozenset({"/health", "/ready"})
+"""Paths that need no key, beside the public ones of plugins."""
 
 SHARED = "/shared/"
 """Below it are links whose secret is all that is asked for."""
@@ -103,7 +104,7 @@ class KeyGuard:
             await self._app(scope, receive, send)
             return
         answer: Response | None = None
-        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(SHARED)
+        is_open = scope["path"] in OPEN_PATHS | paths("public_paths") or scope["path"].startswith(SHARED)
         state = scope.setdefault("state", {})
         state["principal"] = NOBODY
         try:

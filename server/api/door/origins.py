@@ -16,9 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access.settings import is_loopback
 from server.api.errors import error_response
-
-WIDGET_SCRIPT = "/widget.js"
-"""What pages of other origins load: it holds nothing, and is not there unless the settings name some."""
+from server.plugins import paths
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _PORTS = {"http": ":80", "https": ":443"}
@@ -59,7 +57,7 @@ class OriginGuard:
         origin = headers.get("origin")
         scheme = str(scope["scheme"]).replace("ws", "http")
         foreign = origin is not None and origin.lower() != f"{scheme}://{host.lower().removesuffix(_PORTS[scheme])}"
-        if headers.get("sec-fetch-site") == "cross-site" and scope["path"] != WIDGET_SCRIPT:
+        if headers.get("sec-fetch-site") == "cross-site" and scope["path"] not in paths("shared_paths"):
             linked = scope.get("method") in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
             foreign = foreign or scope["type"] != "http" or not linked
         if not foreign:
@@ -189,7 +187,7 @@ def _of(path: str) -> dict[str, str]:
     if path.startswith("/login"):
         # Without a referrer a browser says of a form that its origin is "null", which is nobody's.
         return {**_COMMON, "Content-Security-Policy": LOGIN_POLICY, "Referrer-Policy": "same-origin"}
-    if path == "/widget":
+    if path in paths("framed_paths"):
         # Shown in frames of the sites that its own policy names.
         return {name: value for name, value in _COMMON.items() if name not in _AGAINST_FRAMES}
     return {**_COMMON, "Content-Security-Policy": PAGE_POLICY}

@@ -15,13 +15,12 @@ from server.api.routes import (
     standalone,
     statistics,
     why,
-    widget,
 )
 
 ROUTERS = [
     module.router
     for module in (
-        *(models, search, conversations, standalone, why, widget, feedback, reviews, collections),
+        *(models, search, conversations, standalone, why, feedback, reviews, collections),
         *(jobs, runs, sources, statistics, keys, audit),
     )
 ]

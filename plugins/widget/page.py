@@ -1,23 +1,32 @@
-"""The chat of a web site: one script tag puts a button on a page, which opens our own small page in a frame.
+"""The script that a web site loads, and the page in its frame.
 
-What the site's page can reach is the frame and nothing in it; which sites may show it is a setting. The key that the
-tag holds is public, so a reader's is the only one taken. Off until sites are named.
+The site's page can reach the frame and nothing in it. The key in the script tag is public, so only a reader's is taken.
+Both paths are absent until the settings name a site.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from plugins.widget import WidgetSettings
 from server.chat import ChatService
 from text.translation import spoken, words
-from ui.templates import page, static
+from ui.templates import page
+
+FOLDER = Path(__file__).parent
+
+
+def _text(name: str) -> str:
+    return (FOLDER / name).read_text("utf-8")
 
 
 def add_widget(app: FastAPI, service: ChatService) -> None:
-    """Put `/widget.js` and `/widget` on the app, where the settings name sites."""
-    origins = service.settings.server.widget_origins
+    """Add `/widget.js` and `/widget` to the app, if the settings name sites."""
+    origins = service.settings.of(WidgetSettings).origins
     if not origins:
         return
     router = APIRouter(include_in_schema=False)
@@ -25,17 +34,17 @@ def add_widget(app: FastAPI, service: ChatService) -> None:
     @router.get("/widget.js")
     async def script() -> Response:
         headers = {"Cross-Origin-Resource-Policy": "cross-origin", "Cache-Control": "public, max-age=3600"}
-        return Response(static("widget.js"), media_type="text/javascript", headers=headers)
+        return Response(_text("widget.js"), media_type="text/javascript", headers=headers)
 
     @router.get("/widget")
     async def frame() -> HTMLResponse:
         return page(
-            "widget.html",
+            FOLDER / "widget.html",
             {"connect-src": "'self'", "frame-ancestors": " ".join(origins)},
             headers={},
-            style=Markup(static("widget.css")),
+            style=Markup(_text("widget.css")),
             words=words(spoken()),
-            script=Markup(static("widget_frame.js")),
+            script=Markup(_text("frame.js")),
         )
 
     app.include_router(router)

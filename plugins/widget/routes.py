@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from plugins.widget import WidgetSettings
 from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import turn_events
 from server.api.routes.search import HistoryMessage
@@ -31,8 +32,8 @@ class WidgetTurn(StrictBody):
 )
 async def ask(body: WidgetTurn, service: Service) -> Response:
     """Answer a question that is not kept; with a key of the role `reader` alone, and where sites are named."""
-    if not service.settings.server.widget_origins:
-        raise Forbidden("The widget is off; an operator names its sites with server.widget_origins.")
+    if not service.settings.of(WidgetSettings).origins:
+        raise Forbidden("The widget is off; an operator names its sites with plugins.widget.origins.")
     who = service.principal
     if who.role != "reader" or not who.id.startswith("key:"):
         raise Forbidden(

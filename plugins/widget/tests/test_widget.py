@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.settings import ServerSettings
+from plugins.widget import WidgetSettings
+from plugins.widget.page import add_widget
 from server.store import keys
 from testing.openai_server import FakeOpenAIServer
+from testing.plugin import PluginContract
 from tests.serving import MakeSettings, Running, Serve
-from ui.widget import add_widget
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -52,7 +53,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
 ) -> None:
     port, folder = web_site
     llm.pieces = (EVIL,)
-    running = serve(settings_for(llm.url, server={"widget_origins": [f"http://localhost:{port}"]}))
+    running = serve(settings_for(llm.url, plugins={"widget": {"origins": [f"http://localhost:{port}"]}}))
     add_widget(running.app, running.service)
     for role in ("reader", "operator"):
         (folder / f"{role}.html").write_text(
@@ -105,7 +106,13 @@ def test_without_sites_there_is_no_widget_and_an_origin_is_checked(
         assert client.get("/widget").status_code == client.get("/widget.js").status_code == 404
         refused = client.post("/v1/widget/turns", json={"question": "How long?"})
         assert refused.status_code == 403
-        assert "server.widget_origins" in refused.text
+        assert "plugins.widget.origins" in refused.text
     for wrong in ("*", "https://a.example/path", "a.example", "https://a.example; script-src *"):
         with pytest.raises(ValueError, match="is no origin"):
-            ServerSettings(widget_origins=(wrong,))
+            WidgetSettings(origins=(wrong,))
+
+
+class TestPlugin(PluginContract):
+    """The contract of every plugin."""
+
+    name = "widget"

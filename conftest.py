@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.engines import Engine
 
-pytest.register_assert_rewrite("testing.vector_store")
-pytest_plugins = ["tests.databases", "tests.door", "tests.parallel", "tests.serving", "tests.towns"]
+pytest.register_assert_rewrite("testing.vector_store", "testing.plugin")
+pytest_plugins = ["tests.browser", "tests.databases", "tests.door", "tests.parallel", "tests.serving", "tests.towns"]
 
 Declare = Callable[..., Path]
 
 MODELS = ("bge-small-en-v1.5", "all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parent
 # Read at import, before the environment is cleaned for the first test.
 TEST_HOME = Path(os.environ.get("ANAPHORA_TEST_HOME") or REPOSITORY / ".home").resolve()
 

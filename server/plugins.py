@@ -1,0 +1,109 @@
+"""Plugins: optional features, one folder each, found by entry point.
+
+A plugin declares a `Plugin` record in the group `anaphora.plugins`. The record names the parts by `module:object`, so
+that nothing heavy is imported before it is used. Deleting the folder and its entry point removes the feature.
+`testing.plugin.PluginContract` holds the tests that every plugin must pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from text.modules import PluginError, load_plugin, plugins
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+GROUP = "anaphora.plugins"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """The parts of a plugin; every part is optional.
+
+    `settings` becomes the table `[plugins.NAME]`. `routers` are FastAPI routers behind the server's own checks. `pages`
+    are functions `(app, service) -> None` that add routes of the page. `commands` are typer applications by name.
+    `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths`
+    set their own policy on who may frame them.
+
+        >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
+    """
+
+    name: str
+    summary: str
+    settings: type[BaseModel] | None = None
+    routers: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    public_paths: frozenset[str] = frozenset()
+    shared_paths: frozenset[str] = frozenset()
+    framed_paths: frozenset[str] = frozenset()
+
+
+@cache
+def installed_plugins() -> Mapping[str, Plugin]:
+    """Return the installed plugins by name, in alphabetical order.
+
+    Raises PluginError for an entry point that cannot be loaded or is no `Plugin` of that name.
+    """
+    found = {}
+    for name in sorted(plugins(GROUP)):
+        record = load_plugin(GROUP, name, kind="plugin")
+        if not isinstance(record, Plugin) or record.name != name:
+            raise PluginError(f"The plugin {name!r} declares no Plugin record of that name. Update or uninstall it.")
+        found[name] = record
+    return found
+
+
+def parts(kind: str) -> list[Any]:
+    """Return the loaded objects of one part ("routers" or "pages") of every plugin. Raises PluginError."""
+    objects = []
+    for plugin in installed_plugins().values():
+        for place in getattr(plugin, kind):
+            try:
+                objects.append(resolve_name(place))
+            except (ImportError, AttributeError) as error:
+                raise PluginError(
+                    f"The plugin {plugin.name!r} cannot load {place} ({error}). Update or uninstall it."
+                ) from error
+    return objects
+
+
+def paths(kind: str) -> frozenset[str]:
+    """Return the union of one set of paths ("public_paths", "shared_paths", "framed_paths") over all plugins."""
+    return frozenset().union(*(getattr(plugin, kind) for plugin in installed_plugins().values()))
+
+
+def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
+    """Return the settings of every installed plugin that has any, read from `tables` by plugin name.
+
+    Values from the environment are texts; those of lists and tables are read as JSON. Raises ValueError.
+    """
+    known = installed_plugins()
+    for name in tables:
+        if name not in known or known[name].settings is None:
+            listed = ", ".join(name for name, plugin in known.items() if plugin.settings) or "none"
+            raise ValueError(f"there is no plugin {name!r} with settings; there are: {listed}")
+    parsed = {}
+    for name, plugin in known.items():
+        if plugin.settings is not None:
+            table = tables.get(name, {})
+            parsed[name] = table if isinstance(table, plugin.settings) else plugin.settings(**_decoded(table))
+    return parsed
+
+
+def _decoded(table: Mapping[str, Any]) -> dict[str, Any]:
+    values = {}
+    for name, value in table.items():
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            try:
+                value = json.loads(value)
+            except ValueError as error:
+                raise ValueError(f"{name} is no JSON: {error}") from error
+        values[name] = value
+    return values

@@ -1,0 +1,74 @@
+"""The tests that every plugin must pass. Inherit them in the plugin's own tests:
+
+class TestHello(PluginContract):
+    name = "hello"
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+from server.plugins import GROUP, Plugin, installed_plugins
+from text import modules
+
+
+class PluginContract:
+    """Check a plugin's record and its folder, and that the product works without it."""
+
+    name: str
+    """The plugin's entry point."""
+
+    @pytest.fixture
+    def plugin(self) -> Plugin:
+        """The record under test."""
+        return installed_plugins()[self.name]
+
+    @pytest.fixture
+    def removed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Hide the plugin, as if its folder and entry point were deleted."""
+        others = {name: entry for name, entry in modules.plugins(GROUP).items() if name != self.name}
+        monkeypatch.setattr("server.plugins.plugins", lambda group: others)
+        installed_plugins.cache_clear()
+        yield
+        installed_plugins.cache_clear()
+
+    def test_every_part_of_the_record_can_be_loaded(self, plugin: Plugin) -> None:
+        assert plugin.summary.endswith(".")
+        for place in (*plugin.routers, *plugin.pages, *plugin.commands.values()):
+            assert resolve_name(place) is not None
+        assert plugin.shared_paths | plugin.framed_paths <= plugin.public_paths
+
+    def test_settings_have_defaults_and_descriptions(self, plugin: Plugin) -> None:
+        if plugin.settings is not None:
+            assert plugin.settings() is not None
+            assert all(field.description for field in plugin.settings.model_fields.values())
+
+    def test_the_folder_holds_a_page_and_tests(self) -> None:
+        folder = Path(str(resolve_name(f"plugins.{self.name}").__file__)).parent
+        assert (folder / "README.md").read_text("utf-8").startswith("# ")
+        assert list((folder / "tests").glob("test_*.py"))
+
+    def test_without_the_plugin_its_settings_are_refused_and_its_paths_are_gone(
+        self, removed: None, tmp_path: Path
+    ) -> None:
+        from server.api.app import description
+        from server.settings import Settings
+
+        assert self.name not in installed_plugins()
+        assert self.name not in Settings(home=tmp_path).plugins
+        with pytest.raises(ValueError, match="there is no plugin"):
+            Settings(home=tmp_path, plugins={self.name: {}})
+        assert not any(f"/{self.name}/" in path for path in description()["paths"])
+
+    def test_the_product_imports_nothing_of_it(self) -> None:
+        script = (
+            f"import sys; sys.modules['plugins.{self.name}'] = None\n"
+            "import server.api.app, server.chat.service, ui.app, cli, index, rewriter, synth, evaluation"
+        )
+        subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=120)

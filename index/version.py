@@ -40,7 +40,7 @@ from index.filters import Filters
 from index.lexical import Bm25s, LexicalIndex, NoTerms
 from index.query import Passage, Where
 from index.records import Records
-from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, load_store
+from index.stores import Mask, Neighbours, OpenTerms, StoreSpec, load_store
 from text.files import sync, write_text
 from text.languages import ENGLISH
 from text.names import NAME_RULE, is_name
@@ -101,16 +101,12 @@ def read_manifest(folder: Path) -> Manifest:
     text = path.read_bytes()
     try:
         values = json.loads(text)
-        written = values["format"]
-        if written == 1 and values["lexical"] == "bm25s":
-            values["store"] = StoreSpec("chroma", url) if (url := values.pop("chroma_url")) else EXACT
-            values["format"] = FORMAT
         manifest = Manifest.model_validate(values)
     except (ValueError, KeyError, TypeError) as error:
         raise CollectionCorrupt(f"{path} is not a manifest ({error}): index again") from error
     if manifest.format != FORMAT:
         raise CollectionCorrupt(
-            f"{folder} was written in format {written}, and this program reads format {FORMAT}: "
+            f"{folder} was written in format {manifest.format}, and this program reads format {FORMAT}: "
             "delete the collection and index again"
         )
     return manifest

@@ -195,7 +195,7 @@ def _has(values: Mapping[str, Any], path: tuple[str, ...]) -> bool:
 def _get(settings: BaseModel, path: tuple[str, ...]) -> object:
     value: object = settings
     for name in path:
-        value = getattr(value, name)
+        value = value[name] if isinstance(value, dict) else getattr(value, name)
     return value
 
 

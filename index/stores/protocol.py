@@ -162,8 +162,6 @@ class OpenTerms(Protocol):
 _BUILT_IN = {
     "exact": "exact:ExactStore",
     "quantised": "exact:QuantisedStore",
-    "chroma": "chroma:ChromaStore",
-    "milvus": "milvus:MilvusStore",
 }
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
@@ -192,7 +190,7 @@ def load_store(spec: StoreSpec) -> VectorStore:
     store: VectorStore
     if spec.name in _BUILT_IN:
         made = resolve_name(f"index.stores.{_BUILT_IN[spec.name]}")
-        store = made(spec.url) if spec.name in ("chroma", "milvus") else made()
+        store = made()
         return store
     try:
         store = load_plugin(GROUP, spec.name, kind="vector store", builtin=_BUILT_IN)(spec.url)

@@ -101,26 +101,16 @@ class IndexSettings(SettingsGroup):
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
         "passages is also the fastest; `quantised` compares their signs first, for a million; `chroma` asks a Chroma "
-        "server (extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other name is a store "
-        "that another package brings. Index again after changing it. Measurements: `docs/lab/benchmarks.md` and "
-        "`docs/lab/scale.md`.",
+        "server, or starts one (extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other "
+        "name is a store that another package brings. Index again after changing it. Measurements: "
+        "`docs/lab/benchmarks.md` and `docs/lab/scale.md`.",
     )
     store_url: str = Field(
         "",
         description="Address of the server of `chroma` or `milvus`, such as `http://localhost:19530`; without it "
-        "Milvus' files lie in the home folder. A Milvus server's token is read from the environment variable "
+        "the files lie in the home folder. A Milvus server's token is read from the environment variable "
         "`MILVUS_TOKEN`.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_kept(cls, values: Any) -> Any:
-        """Older settings named a BM25 engine, of which one is left, and the address of a Chroma server alone."""
-        if not isinstance(values, dict):
-            return values
-        kept = {key: value for key, value in values.items() if key != "lexical"}
-        older = kept.pop("chroma_url", "")
-        return {"store": "chroma", "store_url": older, **kept} if older else kept
 
     @field_validator("language")
     @classmethod

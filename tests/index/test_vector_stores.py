@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,24 +134,3 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path, documents: list[Docu
     ):
         index_documents(tmp_path, "docs", documents, words, store=StoreSpec("lance"))
     assert list_collections(tmp_path) == []
-
-
-def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
-        load_store(StoreSpec("chroma", "http://localhost:8000"))
-
-
-def test_chroma_without_a_server_says_what_to_take_instead(
-    tmp_path: Path, documents: list[Document], words: WordEncoder
-) -> None:
-    index_documents(tmp_path, "docs", documents, words)
-    version = next(CollectionFolder(tmp_path, "docs").sound()).folder
-    # As a program wrote it that ran Chroma itself.
-    manifest = (version / "manifest.json").read_text("utf-8").replace('"name": "exact"', '"name": "chroma"')
-    (version / "manifest.json").write_text(manifest, "utf-8")
-    with pytest.raises(StoreUnavailable, match=r"`index.store_url`.*`exact` or `quantised`.*index again"):
-        Collection.open(tmp_path, "docs", words, store=StoreSpec("chroma"))
-    report = index_documents(tmp_path, "docs", documents[:1], words)
-    assert report.embedded > 1, "its vectors cannot be brought over"
-    assert Collection.open(tmp_path, "docs", words).search([Query("fax", lexical=0.0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -10,16 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from index.collection import Collection, delete_collection
 from index.documents import Document
-from index.errors import CollectionMismatch, StorageError
+from index.errors import CollectionMismatch, StorageError, StoreUnavailable
 from index.indexer import delete_documents, index_documents
 from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
+from plugins.chroma.local_server import local_server, stop_servers
 from testing.encoder import WordEncoder
+from testing.plugin import PluginContract
 from testing.vector_store import VectorStoreContract
+from tests.eventually import eventually
 from tests.index.conftest import document
 
 
@@ -29,8 +34,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [Path(sys.executable).with_name("chroma"), "run", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--path", tmp_path_factory.mktemp("chroma")]
+    command = [str(Path(sys.executable).with_name("chroma")), "run", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--path", str(tmp_path_factory.mktemp("chroma"))]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         for _ in range(900):
@@ -93,3 +98,58 @@ def test_a_server_that_is_away_is_named(tmp_path: Path, documents: list[Document
     with pytest.raises(StorageError, match="see that the Chroma server runs"):
         index_documents(tmp_path, "docs", documents, words, store=StoreSpec("chroma", nowhere))
     assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"
+
+
+@pytest.fixture
+def stopped() -> Iterator[None]:
+    """End the servers that a test started."""
+    yield
+    stop_servers()
+
+
+class TestLocal(VectorStoreContract):
+    @pytest.fixture
+    def store(self, stopped: None) -> VectorStore:
+        return load_store(StoreSpec("chroma"))
+
+
+def test_without_an_address_a_server_is_started_found_by_others_and_started_anew(
+    tmp_path: Path, documents: list[Document], words: WordEncoder, stopped: None
+) -> None:
+    index_documents(tmp_path, "docs", documents, words, store=StoreSpec("chroma"))
+    url = local_server(tmp_path / "docs")
+    assert url.startswith("http://127.0.0.1:")
+    assert local_server(tmp_path / "docs") == url, "one server a collection"
+    collection = Collection.open(tmp_path, "docs", words, store=StoreSpec("chroma"))
+    assert collection.search([Query("fax", lexical=0.0)])
+    stop_servers()
+    assert collection.search([Query("fax", lexical=0.0)]), "a search starts the server that is gone"
+    assert local_server(tmp_path / "docs") != url
+
+
+def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    script = (
+        "import sys, json; from pathlib import Path; from plugins.chroma.local_server import local_server; "
+        "local_server(Path(sys.argv[1])); "
+        "print((Path(sys.argv[1]) / 'chroma' / 'server.json').read_text(), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = json.loads(parent.stdout.readline())["pid"]
+        assert psutil.pid_exists(child)
+        parent.kill()
+    eventually(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chromadb", None)
+    with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
+        load_store(StoreSpec("chroma", "http://localhost:8000"))
+
+
+class TestPlugin(PluginContract):
+    """The contract of every plugin."""
+
+    name = "chroma"

@@ -1,4 +1,4 @@
-"""Vectors on a Chroma server.
+"""Vectors on a Chroma server: the one at `index.store_url`, or one of our own over the collection's folder.
 
 Chroma holds ids and vectors, and nothing else holds the vectors then. A version's collection is never changed once the
 version serves, so any number of processes may read it.
@@ -7,7 +7,7 @@ version serves, so any number of processes may read it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ import numpy as np
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
 from index.stores.protocol import EngineFailures, Mask, Neighbours, Take
+from plugins.chroma.local_server import local_server
 from text.modules import need_extra
 
 if TYPE_CHECKING:
@@ -33,14 +34,9 @@ _BATCH = 1000
 
 
 class ChromaStore:
-    """A `VectorStore` on the server at `url`."""
+    """A `VectorStore` on the server at `url`, or on a local one if it is empty."""
 
     def __init__(self, url: str) -> None:
-        if not url:
-            raise StoreUnavailable(
-                "Chroma is used as a server, and `index.store_url` names none: name one, or set `index.store` to "
-                "`exact` or `quantised`, which keep vectors in the home folder, and index again"
-            )
         need_extra("chroma", "The vector store Chroma", "chromadb", error=StoreUnavailable)
         self._url = url
 
@@ -86,10 +82,11 @@ class OpenChroma:
         k = min(k, len(self._ids if allowed is None else allowed))
         if not len(vectors) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        with self._connection.failures.reading():
-            found = self._connection.collection.query(
+        found = self._connection.asked(
+            lambda collection: collection.query(
                 query_embeddings=vectors, n_results=k, ids=allowed, include=["distances"]
             )
+        )
         pairs = zip(found["ids"], found["distances"], strict=True)
         return [self._neighbours(names, distances) for names, distances in pairs]
 
@@ -104,8 +101,9 @@ class OpenChroma:
 
     def take(self, rows: Sequence[int]) -> Vectors:
         names = [self._ids[row] for row in rows]
-        with self._connection.failures.reading():
-            found = self._connection.collection.get(ids=list(dict.fromkeys(names)), include=["embeddings"])
+        found = self._connection.asked(
+            lambda collection: collection.get(ids=list(dict.fromkeys(names)), include=["embeddings"])
+        )
         place = {name: number for number, name in enumerate(found["ids"])}
         try:
             order = [place[name] for name in names]
@@ -123,10 +121,26 @@ class _Connection:
     collection: Any = None
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.where = url
-        self.failures = EngineFailures("Chroma", url, url, _raised, _answered)
+        self._folder = None if url else folder.parent
+        self.where = url or local_server(folder.parent)
+        self.failures = EngineFailures("Chroma", self.where, self.where, _raised, _answered)
         self.name = _name(folder)
         self._client: Client | None = None
+
+    def asked(self, ask: Callable[[Any], Any]) -> Any:
+        """Return the answer of the collection. A local server that went away with another process is started anew."""
+        try:
+            with self.failures.reading():
+                return ask(self.collection)
+        except StorageError:
+            if self._folder is None:
+                raise
+        self.close()
+        self._client, self.where = None, local_server(self._folder)
+        self.failures = EngineFailures("Chroma", self.where, self.where, _raised, _answered)
+        with self.failures.reading():
+            self.get()
+            return ask(self.collection)
 
     @property
     def client(self) -> Client:

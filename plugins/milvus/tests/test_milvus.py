@@ -20,10 +20,12 @@ from index.errors import CollectionMismatch, StorageError, StoreUnavailable
 from index.indexer import delete_documents, index_documents
 from index.lexical import Bm25s
 from index.query import Query
-from index.stores import StoreSpec, VectorStore, load_store, milvus
-from index.stores.milvus import MilvusStore, _filter
+from index.stores import StoreSpec, VectorStore, load_store
+from plugins.milvus import store as milvus
+from plugins.milvus.store import MilvusStore, _filter
 from server.settings import IndexSettings
 from testing.encoder import WordEncoder
+from testing.plugin import PluginContract
 from testing.vector_store import DIMENSION, VectorStoreContract, nearest, passages
 from tests.index.conftest import document
 from text.words import tokenize
@@ -174,10 +176,13 @@ def test_milvus_without_its_libraries_names_the_extra(monkeypatch: pytest.Monkey
 
 
 def test_the_address_of_a_server_goes_with_a_store_that_has_one() -> None:
-    older = IndexSettings.model_validate({"chroma_url": "http://chroma:8000"})
-    assert older.vectors == StoreSpec("chroma", "http://chroma:8000")
-    assert IndexSettings.model_validate({"chroma_url": "", "lexical": "bm25s"}).vectors == StoreSpec("exact")
     newer = IndexSettings.model_validate({"store": "milvus", "store_url": "http://milvus:19530"})
     assert newer.vectors == StoreSpec("milvus", "http://milvus:19530")
     with pytest.raises(ValidationError, match="store is exact"):
         IndexSettings.model_validate({"store_url": "http://milvus:19530"})
+
+
+class TestPlugin(PluginContract):
+    """The contract of every plugin."""
+
+    name = "milvus"

@@ -25,9 +25,8 @@ from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths
 from index.query import Query
 from papers.citation_summaries.measuring import auc
-from server.evidence.contexts import Citance
-from server.evidence.source import SourcePassage
-from server.evidence.why import WhyRanker, WhySource
+from plugins.evidence.explain import Citance, WhyRanker, WhySource
+from plugins.evidence.source import SourcePassage
 from server.registry import resolve
 from server.settings import Settings
 from server.turn.events import Evidence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from evaluation.batches.rewrites import InputLine
     from index.encoders import Encoder
-    from server.evidence.asking import QuoteAsker
+    from plugins.evidence.asking import QuoteAsker
     from server.settings import Settings
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def make_batch(
     if rows:
         state.err.print(f"{len(rows)} of {len(lines)} lines were finished before.")
     if len(rows) < len(lines):
-        from server.evidence.asking import QuoteAsker
+        from plugins.evidence.asking import QuoteAsker
 
         encoder = _encoder(state, settings, asked) if asked or encoding else None
         with progress(state.err, doing, len(lines) - len(rows)) as advance:

@@ -28,6 +28,7 @@ class Plugin:
 
     `settings` becomes the table `[plugins.NAME]`. `routers` are FastAPI routers behind the server's own checks. `pages`
     are functions `(app, service) -> None` that add routes of the page. `commands` are typer applications by name.
+    `page_calls` are async functions that the page's scripts may call by name: `(service, **members) -> {...}`.
     `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths`
     set their own policy on who may frame them.
 
@@ -40,6 +41,7 @@ class Plugin:
     routers: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    page_calls: Mapping[str, str] = field(default_factory=dict)
     public_paths: frozenset[str] = frozenset()
     shared_paths: frozenset[str] = frozenset()
     framed_paths: frozenset[str] = frozenset()
@@ -72,6 +74,11 @@ def parts(kind: str) -> list[Any]:
                     f"The plugin {plugin.name!r} cannot load {place} ({error}). Update or uninstall it."
                 ) from error
     return objects
+
+
+def page_calls() -> Mapping[str, str]:
+    """Return the page calls of all plugins, by name."""
+    return {name: place for plugin in installed_plugins().values() for name, place in plugin.page_calls.items()}
 
 
 def paths(kind: str) -> frozenset[str]:

@@ -21,7 +21,6 @@ ROOMS = {
         "evaluation",
         "server.settings",
         "server.turn",
-        "server.evidence",
         "synth",
         "index",
         "rewriter",

@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from starlette.types import Scope
 
 from server.chat import ChatService, Principal
-from server.plugins import parts
+from server.plugins import page_calls, parts
 from text.translation import LANGUAGES, speak, spoken, wanted, words
 from ui.calls import Answer, LiveTurns, answered
 from ui.chat import Picture, ask
@@ -90,7 +90,7 @@ def build(service: ChatService) -> gr.Blocks:
             js_on_load=static("panel.js"),
             apply_default_css=False,
             elem_id="panel",
-            server_functions=calls("read_document make_readable why_source why_linked"),
+            server_functions=calls(" ".join(("read_document", *page_calls()))),
         )
         chat.ask(
             answer,

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import cache
 from inspect import signature
+from pkgutil import resolve_name
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError, validate_call
@@ -26,9 +27,10 @@ from server.chat import (
     Rating,
     TurnRequest,
 )
+from server.plugins import page_calls
 from text.translation import gettext
 from ui.conversations import conversations_html, jobs_html
-from ui.sources import read, readable_html, why_html
+from ui.sources import read
 from ui.templates import render
 from ui.turns import TurnView
 
@@ -205,20 +207,6 @@ class Calls:
         """→ `{html}`."""
         return {"html": str(await read(self._service, collection, document, start, end, part))}
 
-    async def why_linked(
-        self, collection: str, document: str, text: Annotated[str, Field(max_length=6000)], at: int = 0
-    ) -> Answer:
-        """→ `{html}` of what a document says of the sentence that links to it."""
-        return {"html": str(why_html(await self._service.why_linked(collection, document, text, at)))}
-
-    async def make_readable(self, collection: str, document: str, start: int = 0, end: int = 0) -> Answer:
-        """→ `{html}` of the quote made readable away from its page."""
-        return {"html": str(readable_html(await self._service.standalone(collection, document, start, end)))}
-
-    async def why_source(self, turn: str, n: int, at: int = 0) -> Answer:
-        """→ `{html}` of the sentences that source `n` is cited for."""
-        return {"html": str(why_html(await self._service.why_of_turn(turn, n, at)))}
-
     async def rate(self, turn: str, rating: Rating | None, reason: str = "", comment: str = "") -> Answer:
         """→ `{}`; without a rating the old one is taken back."""
         if rating is None:
@@ -246,8 +234,8 @@ def _problem(collection: CollectionSummary) -> str:
 @cache
 def _checked(name: str) -> tuple[Callable[..., Awaitable[Answer]], frozenset[str]]:
     """The method of that name, which refuses what its parameters do not take, and their names."""
-    method = getattr(Calls, name)
-    return validate_call(method), frozenset(signature(method).parameters)
+    method = getattr(Calls, name, None) or resolve_name(page_calls()[name])
+    return validate_call(method, config={"arbitrary_types_allowed": True}), frozenset(signature(method).parameters)
 
 
 async def answered(service: ChatService, name: str, data: object, *, admit: bool = False) -> Answer:
@@ -257,7 +245,8 @@ async def answered(service: ChatService, name: str, data: object, *, admit: bool
             await service.admit()
         method, names = _checked(name)
         given = data.items() if isinstance(data, dict) else ()
-        return await method(Calls(service), **{key: value for key, value in given if key in names - {"self"}})
+        target = Calls(service) if hasattr(Calls, name) else service
+        return await method(target, **{key: value for key, value in given if key in names - {"self", "service"}})
     except ValidationError:
         return {"error": gettext("The page sent something this server does not understand; reload the page.")}
     except ChatError as error:

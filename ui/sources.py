@@ -26,8 +26,6 @@ from server.chat import (
     PageBox,
     Quotation,
     SectionView,
-    StandaloneView,
-    WhyView,
 )
 from text.sanitize import masked
 from text.translation import gettext, message
@@ -158,40 +156,6 @@ def _quotes(passage: Evidence, found: Sequence[CitationEvent | Quotation]) -> li
     """The places that are quoted of a passage, in reading order; the passage itself where none is."""
     places = sorted({(one.start, one.end) for one in found if one.end > one.start})[:QUOTES]
     return [QuotePlace(start, end) for start, end in places or [(passage.start, passage.end)]]
-
-
-def readable_html(made: StandaloneView) -> Markup:
-    """A quote made readable: what was added in brackets and underlined, what was removed struck through."""
-    parts, before = list[tuple[str, str, str]](), ""
-    for span in made.spans:
-        beside = before == "added" or (span.kind == "added" and parts and not parts[-1][2][-1:].isspace())
-        gap = " " if beside and (span.kind == "added" or span.text[:1].isalnum() or span.text[:1] in "([") else ""
-        parts.append((span.kind, gap, span.text))
-        before = span.kind
-    original = "".join(span.text for span in made.spans if span.kind != "added")
-    return render("readable.html", made=made, parts=parts, original=original)
-
-
-def why_html(found: WhyView) -> Markup:
-    """The sentences of a source that bear on a citing one, each with a way to its place."""
-    shown = [
-        (
-            masked(one.text),
-            [
-                QuotePlace(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
-                for at in one.places
-            ],
-        )
-        for one in found.shown
-    ]
-    return render(
-        "why.html",
-        found=found,
-        shown=shown,
-        citance=masked(found.citance),
-        lead=masked(found.lead),
-        lead_shown=any(one.text == found.lead for one in found.shown),
-    )
 
 
 def sources_html(

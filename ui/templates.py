@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from server.plugins import page_calls
 from text.translation import RIGHT_TO_LEFT, form, gettext, spoken
 
 FOLDER = Path(__file__).parent
@@ -53,7 +54,7 @@ def _environment() -> Environment:
         extensions=["jinja2.ext.i18n"],
     )
     environment.install_gettext_callables(gettext, form, newstyle=True)  # type: ignore[attr-defined]
-    environment.globals |= {"spoken": spoken, "direction": direction}
+    environment.globals |= {"spoken": spoken, "direction": direction, "has_call": lambda name: name in page_calls()}
     environment.filters |= {"duration": duration, "plural": plural, "number": "{:,}".format}
     return environment
 

@@ -10,10 +10,9 @@ from evaluation.batches.rewrites import InputLine
 from evaluation.errors import BadRow
 from evaluation.sets.base import json_rows, objects, optional, present, text
 from papers.citation_summaries.retelling import explain
-from server.evidence.asking import QuoteAsker
-from server.evidence.contexts import Citance
-from server.evidence.source import SourcePassage
-from server.evidence.why import WhyPlan, WhyRanker, WhySource
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.explain import Citance, WhyPlan, WhyRanker, WhySource
+from plugins.evidence.source import SourcePassage
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
@@ -30,7 +29,9 @@ class WhyAsked:
 def read_citances(path: Path) -> list[InputLine[WhyAsked]]:
     """The lines of a file. Raises MissingSet, BadRow."""
     found: dict[str, InputLine[WhyAsked]] = {}
-    for where, row in json_rows(present(path, "The file of citances", "docs/why.md describes its lines.")):
+    for where, row in json_rows(
+        present(path, "The file of citances", "plugins/evidence/README.md describes its lines.")
+    ):
         name = text(row, "id", where)
         if name in found:
             raise BadRow(f"{where}: the id {name!r} is there twice.")

@@ -14,9 +14,8 @@ from typing import Literal
 
 from evaluation.errors import BadRow
 from evaluation.sets.base import json_rows, names, present, text
-from server.evidence.contexts import Citance
-from server.evidence.source import SourcePassage
-from server.evidence.why import WhySource, source_of
+from plugins.evidence.explain import Citance, WhySource, source_of
+from plugins.evidence.source import SourcePassage
 
 SET = "scisumm"
 

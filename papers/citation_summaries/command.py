@@ -14,7 +14,9 @@ from papers.batches import make_batch
 
 def why(
     context: typer.Context,
-    source: Annotated[Path, typer.Option("--input", help="Citances, one JSON object a line (see docs/why.md).")],
+    source: Annotated[
+        Path, typer.Option("--input", help="Citances, one JSON object a line (see plugins/evidence/README.md).")
+    ],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the citances.")],
     units: Annotated[
         Literal["sentences", "paragraphs"],
@@ -29,8 +31,8 @@ def why(
     """
     from papers.citation_summaries.batch import read_citances, why_row
     from papers.citation_summaries.retelling import PROMPTS
-    from server.evidence.asking import prompts_version
-    from server.evidence.why import WhyPlan
+    from plugins.evidence.asking import prompts_version
+    from plugins.evidence.explain import WhyPlan
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from index.encoders import load_encoder
 from papers.citation_summaries.citances import CitanceCase, load_citances
-from server.evidence.why import WhyRanker
+from plugins.evidence.explain import WhyRanker
 from server.registry import resolve
 from server.settings import Settings
 

@@ -52,7 +52,7 @@ def why(
         measure_written,
     )
     from papers.decontextualization.snippets import SET, load_snippets
-    from server.evidence.asking import QuoteAsker
+    from plugins.evidence.asking import QuoteAsker
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

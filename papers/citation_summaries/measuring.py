@@ -26,11 +26,20 @@ from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
-from server.evidence.asking import QuoteAsker
-from server.evidence.contexts import Citance, WhyContext
-from server.evidence.guard import EvidenceTexts
-from server.evidence.source import SourcePassage
-from server.evidence.why import LEAD_NEAR, WhyFound, WhyPlan, WhyRanker, WhyRanking, WhySource, WhyUnits
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.explain import (
+    LEAD_NEAR,
+    Citance,
+    WhyContext,
+    WhyFound,
+    WhyPlan,
+    WhyRanker,
+    WhyRanking,
+    WhySource,
+    WhyUnits,
+)
+from plugins.evidence.guard import EvidenceTexts
+from plugins.evidence.source import SourcePassage
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

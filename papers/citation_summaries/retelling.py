@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import regex
 
-from server.evidence.asking import QuoteAsker
-from server.evidence.contexts import Citance
-from server.evidence.guard import EvidenceTexts, has_instruction, sentence_refused
-from server.evidence.source import SourcePassage, clipped
-from server.evidence.why import SENTENCES, WhyFound, WhyPlan, WhyRanker, WhySentence
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.explain import SENTENCES, Citance, WhyFound, WhyPlan, WhyRanker, WhySentence
+from plugins.evidence.guard import EvidenceTexts, has_instruction, sentence_refused
+from plugins.evidence.source import SourcePassage, clipped
 from text.sentences import sentence_spans
 from text.words import stems
 

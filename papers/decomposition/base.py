@@ -8,8 +8,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from plugins.evidence.asking import QuoteAsker
 from server.engines.base import EngineError
-from server.evidence.asking import QuoteAsker
 from server.turn.events import Evidence, StepEvent
 from server.turn.prompt import count_tokens
 from text.recorder import current

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from plugins.evidence.asking import QuoteAsker
 from server.engines.base import EngineError
-from server.evidence.asking import QuoteAsker
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

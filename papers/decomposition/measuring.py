@@ -26,8 +26,8 @@ from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import answered, unlikelihood
 from papers.decomposition.trials import SET, TrialQuestion
-from server.evidence.asking import QuoteAsker
-from server.evidence.source import numbered_texts
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.source import numbered_texts
 from server.turn.events import Evidence
 from text.recorder import Recording
 

@@ -11,7 +11,7 @@ from papers.decomposition.base import Recipe
 from papers.decomposition.demonstrations import demonstrations
 from papers.decomposition.selecting import baseline, perplexity, prune, rank
 from papers.decomposition.voting import vote
-from server.evidence.asking import QuoteAsker
+from plugins.evidence.asking import QuoteAsker
 from server.turn.question_parts import MOST, QuestionPart
 
 AT_ONCE = 8

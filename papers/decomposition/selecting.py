@@ -18,7 +18,7 @@ from papers.decomposition.base import (
     within_budget,
 )
 from papers.decomposition.forcing import perplexity as perplexity_of
-from server.evidence.asking import QuoteAsker
+from plugins.evidence.asking import QuoteAsker
 from server.turn.events import Evidence, StepEvent
 from text.translation import message
 

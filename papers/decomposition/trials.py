@@ -18,7 +18,7 @@ from evaluation.errors import EvaluationError
 from evaluation.sets.base import Question, json_rows, names, optional, present, text
 from papers.decomposition.base import Example
 from papers.decomposition.demonstrations import says_something
-from server.evidence.source import numbered_texts
+from plugins.evidence.source import numbered_texts
 from server.turn.events import Evidence
 
 SET = "ice_gold"

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 from evaluation.batches.rewrites import InputLine
 from evaluation.errors import BadRow
 from evaluation.sets.base import json_rows, objects, optional, present, text
-from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import QuoteAsker
-from server.evidence.source import SourcePassage, SourceQuote
-from server.evidence.standalone import StandalonePlan, make_standalone, passage_of
-from server.evidence.within import Within
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.decontextualize import QuoteAnswer, StandalonePlan, make_standalone, passage_of
+from plugins.evidence.source import SourcePassage, SourceQuote, Within
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 def read_quotes(path: Path) -> list[InputLine[SourceQuote]]:
     """The lines of a file. Raises MissingSet, BadRow."""
     found: dict[str, InputLine[SourceQuote]] = {}
-    for where, row in json_rows(present(path, "The file of quotes", "docs/standalone.md describes its lines.")):
+    for where, row in json_rows(present(path, "The file of quotes", "plugins/evidence/README.md describes its lines.")):
         name = text(row, "id", where)
         if name in found:
             raise BadRow(f"{where}: the id {name!r} is there twice.")

@@ -14,7 +14,9 @@ from papers.batches import make_batch
 
 def standalone(
     context: typer.Context,
-    source: Annotated[Path, typer.Option("--input", help="Quotes, one JSON object a line (see docs/standalone.md).")],
+    source: Annotated[
+        Path, typer.Option("--input", help="Quotes, one JSON object a line (see plugins/evidence/README.md).")
+    ],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the quotes.")],
     method: Annotated[
         Literal["insert", "prompted"],
@@ -28,7 +30,7 @@ def standalone(
     interruption the same command goes on.
     """
     from papers.decontextualization.batch import quote_row, read_quotes
-    from server.evidence.standalone import StandalonePlan
+    from plugins.evidence.decontextualize import StandalonePlan
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

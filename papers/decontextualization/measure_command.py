@@ -51,7 +51,7 @@ def standalone(
     from papers.decontextualization.measuring import RememberedAsker, make_all, measure, measure_retrieval
     from papers.decontextualization.measuring import arms as every_arm
     from papers.decontextualization.snippets import load_snippets
-    from server.evidence.within import Within
+    from plugins.evidence.source import Within
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

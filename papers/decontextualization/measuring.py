@@ -20,19 +20,17 @@ from evaluation.reports.runs import RunWriter
 from papers.decomposition.forcing import ForcingAsker
 from papers.decontextualization.snippets import SET, Snippet
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
-from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
-from server.evidence.source import SourcePassage
-from server.evidence.spans import kept, original
-from server.evidence.standalone import (
+from plugins.evidence.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
+from plugins.evidence.decontextualize import (
     RETRIEVED,
+    QuoteAnswer,
     StandaloneGiven,
     StandaloneMethod,
     StandalonePlan,
     StandaloneQuote,
     make_standalone,
 )
-from server.evidence.within import Within, WithinRanking
+from plugins.evidence.source import SourcePassage, Within, WithinRanking, kept, original
 from text.sentences import sentence_spans
 from text.words import stems
 

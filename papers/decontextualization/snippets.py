@@ -15,7 +15,7 @@ from typing import Any
 
 from evaluation.errors import BadRow
 from evaluation.sets.base import json_rows, optional, present, text
-from server.evidence.source import SourcePassage, SourceQuote
+from plugins.evidence.source import SourcePassage, SourceQuote
 
 SET = "qa_decontext"
 

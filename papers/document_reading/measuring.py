@@ -35,8 +35,8 @@ from papers.document_reading.reading import (
     quoted_reading,
     trained_readings,
 )
-from server.evidence.asking import QuoteAsker
-from server.evidence.within import Within
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.source import Within
 
 SHARES = (1, 5, 10, 20)
 """Percent of a document that is looked at."""

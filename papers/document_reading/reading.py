@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from server.evidence.asking import QuoteAsker
-from server.evidence.source import clipped, numbered_texts
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.source import clipped, numbered_texts
 from server.turn.answer import answer_kind, asks_whether
 from server.turn.events import AnswerKind
 from server.turn.evidence import Read, best_sentences

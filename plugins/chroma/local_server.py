@@ -110,9 +110,14 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the server over the folder and on the port of the command line, as long as the parent lives."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from chromadb.cli.cli import app
 
     sys.argv = ["chroma", "run", "--host", "127.0.0.1", "--port", sys.argv[2], "--path", sys.argv[1]]
     sys.exit(app())  # type: ignore[no-untyped-call]
+
+
+if __name__ == "__main__":
+    main()

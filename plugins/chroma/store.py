@@ -121,8 +121,8 @@ class _Connection:
     collection: Any = None
 
     def __init__(self, folder: Path, url: str) -> None:
-        self._folder = None if url else folder.parent
-        self.where = url or local_server(folder.parent)
+        self._folder = None if url else folder.parents[1]
+        self.where = url or local_server(folder.parents[1])
         self.failures = EngineFailures("Chroma", self.where, self.where, _raised, _answered)
         self.name = _name(folder)
         self._client: Client | None = None

@@ -39,14 +39,9 @@ from server.chat.types import PassagePage as PassagePage
 from server.chat.types import Readiness as Readiness
 from server.chat.types import SearchResult as SearchResult
 from server.chat.types import SectionView as SectionView
-from server.chat.types import SpanView as SpanView
-from server.chat.types import StandaloneQuestion as StandaloneQuestion
-from server.chat.types import StandaloneView as StandaloneView
 from server.chat.types import Statistics as Statistics
 from server.chat.types import Suggestion as Suggestion
 from server.chat.types import TurnRequest as TurnRequest
-from server.chat.types import WhySentenceView as WhySentenceView
-from server.chat.types import WhyView as WhyView
 from server.replay import ReplayChanges as ReplayChanges
 from server.runs import RunDetail as RunDetail
 from server.runs import RunGroup as RunGroup

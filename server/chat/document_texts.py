@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import regex
@@ -23,8 +24,18 @@ from server.chat.types import (
     PassagePage,
     ReferenceView,
 )
-from server.evidence.contexts import NAME, NAMES, YEAR
 from text.words import words
+
+if TYPE_CHECKING:
+    pass
+
+YEAR = r"(?:19|20)\d\d[a-z]?"
+
+
+NAME = r"\p{Lu}[\p{L}'’\-]+"
+
+
+NAMES = rf"{NAME}(?:(?:,? (?:and|&) |, ){NAME})*(?:,? et al\b\.?)?"
 
 _LINK = regex.compile(r"\]\(\s*<?([^)\s<>]{1,500})|^ {0,3}\[[^\]\n]+\]:\s*<?([^\s<>]{1,500})", regex.MULTILINE)
 _KINDS = (".md", ".mdx", ".rst", ".html", ".htm")

@@ -38,11 +38,9 @@ from server.chat.error_mapping import (
 from server.chat.pictures import PictureMixin
 from server.chat.reviews import ReviewMixin
 from server.chat.sources import SourceMixin
-from server.chat.standalone import StandaloneMixin
 from server.chat.suggestions import SuggestionMixin
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
-from server.chat.why import WhyMixin
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, audit, conversations, jobs, turns
 from server.store.records import ConversationSummary
@@ -115,8 +113,6 @@ class ChatService(
     ReviewMixin,
     SourceMixin,
     PictureMixin,
-    StandaloneMixin,
-    WhyMixin,
     SuggestionMixin,
     JobMixin,
     RunMixin,

@@ -21,8 +21,8 @@ from papers.citation_summaries.measuring import (
     setups,
 )
 from papers.decontextualization.snippets import GoldQuestion, Snippet
-from server.evidence.asking import QuoteAsker
-from server.evidence.source import SourcePassage, SourceQuote
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.source import SourcePassage, SourceQuote
 from server.settings import Settings
 from testing.chat_model import ScriptedChatModel
 from testing.encoder import WordEncoder

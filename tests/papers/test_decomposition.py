@@ -28,8 +28,8 @@ from papers.decomposition.measuring import demand_sign
 from papers.decomposition.registry import checked_recipe, recipes_of, told_parts
 from papers.decomposition.selecting import unlikelihood
 from papers.decomposition.voting import Vote, read_vote, verdict
+from plugins.evidence.asking import QuoteAsker
 from server.engines import RemoteEngine
-from server.evidence.asking import QuoteAsker
 from server.settings import Settings
 from server.turn.events import StepEvent
 from testing.chat_model import ScriptedChatModel

@@ -20,7 +20,7 @@ from papers.decomposition.base import NOT_MENTIONED, PACKAGE, RecipeTools
 from papers.decomposition.measuring import is_right, measure, run_recipes
 from papers.decomposition.trials import load_trials
 from papers.decontextualization.measuring import RememberedAsker
-from server.evidence.asking import SaidText
+from plugins.evidence.asking import SaidText
 from server.settings import Settings
 from testing.chat_model import ScriptedChatModel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluation.reports.runs import create_run, read_run
 from papers.decontextualization.measuring import BASELINES, arms, make_all, measure, measure_retrieval
 from papers.decontextualization.snippets import load_snippets
-from server.evidence.within import Within
+from plugins.evidence.source import Within
 from server.settings import Settings
 from testing.encoder import WordEncoder
 

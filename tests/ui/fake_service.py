@@ -36,15 +36,11 @@ from server.chat import (
     RewriteEvent,
     SectionView,
     Settings,
-    SpanView,
-    StandaloneView,
     StoredTurn,
     Suggestion,
     SupportEvent,
     TokenEvent,
     TurnRequest,
-    WhySentenceView,
-    WhyView,
 )
 from server.chat.suggestions import pick
 
@@ -326,26 +322,6 @@ class FakeService(ChatService):
             if text.id == document_id:
                 return text.document()
         raise NotFound("This document is not in the collection any more.")
-
-    async def standalone(
-        self, collection: str, document_id: str, start: int, end: int, method: str = "insert"
-    ) -> StandaloneView:
-        quote = (await self.document(collection, document_id)).text[start:end]
-        spans = (SpanView(kind="kept", text=quote), SpanView(kind="added", text="in <b>this</b> document"))
-        return StandaloneView(
-            document_id=document_id, start=start, end=end, text=f"{quote} [in <b>this</b> document]", spans=spans,
-            questions=(), model="none",
-        )  # fmt: skip
-
-    async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
-        shown = (
-            WhySentenceView(text="It opens <b>by itself</b>.", places=({"start": 16, "end": 30},)),
-            WhySentenceView(text="It is cheap.", places=({"start": 31, "end": 40},)),
-        )
-        return WhyView(
-            document_id="a.md", collection="docs", title="Steam", citance="The <i>valve</i> opens.", bears=n != 9,
-            lead="<script>alert(1)</script> A page about steam.", lead_first=n == 2, shown=shown if n != 9 else (),
-        )  # fmt: skip
 
     async def job(self, job_id: str) -> Job:
         self.looks += 1

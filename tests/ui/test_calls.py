@@ -47,25 +47,6 @@ def test_a_conversation_is_opened_with_its_turns_and_sources(service: FakeServic
     assert "<mark" in opened["turns"][0]["sources"]
 
 
-def test_a_quote_made_readable_is_escaped(service: FakeService) -> None:
-    html = call(service, "make_readable", {"collection": "docs", "document": "a.md", "start": 0, "end": 16})["html"]
-    assert "Hold the button. <ins>[in &lt;b&gt;this&lt;/b&gt; document]</ins>" in html
-    assert "<b>" not in html
-
-
-def test_why_a_source_is_cited_is_escaped_and_linked(service: FakeService) -> None:
-    found = call(service, "why_source", {"turn": "x", "n": 2})
-    html = found["html"]
-    assert html.index("&lt;script&gt;alert(1)&lt;/script&gt; A page") < html.index("&lt;b&gt;by itself")
-    assert "<b>" not in html
-    assert "<script" not in html
-    assert "<i>" not in html
-    assert 'data-start="16" data-end="30"' in html
-    assert "seem to say so" not in html
-    silent = call(service, "why_source", {"turn": "x", "n": 9})
-    assert "This source does not seem to say so." in silent["html"]
-
-
 @pytest.mark.parametrize(
     ("name", "data"),
     [

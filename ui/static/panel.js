@@ -47,7 +47,7 @@ async function read(place, onward) {
   anaphora.patch(reader, answer.html);
   readerPart("note").hidden = true;
   reader.querySelector('[data-action="reader-back"]').hidden = trail.length < 2;
-  reader.querySelectorAll(".reader-text .prose-text a.inside").forEach((link) => link.after(part("why-link").content.cloneNode(true)));
+  reader.querySelectorAll(".reader-text .prose-text a.inside").forEach((link) => part("why-link") && link.after(part("why-link").content.cloneNode(true)));
   if (!reader.open) reader.showModal();
   anaphora.reachable(reader);
   const mark = reader.querySelector("mark");

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import sys
@@ -130,14 +129,14 @@ def test_without_an_address_a_server_is_started_found_by_others_and_started_anew
 def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
         "import sys, json; from pathlib import Path; from plugins.chroma.local_server import local_server; "
-        "local_server(Path(sys.argv[1])); "
-        "print((Path(sys.argv[1]) / 'chroma' / 'server.json').read_text(), flush=True); sys.stdin.read()"
+        "folder = Path(sys.argv[1]); local_server(folder); "
+        "print(json.loads((folder / 'chroma' / 'server.json').read_text())['pid'], flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
-        child = json.loads(parent.stdout.readline())["pid"]
+        child = int(parent.stdout.readline())
         assert psutil.pid_exists(child)
         parent.kill()
     eventually(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)

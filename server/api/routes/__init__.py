@@ -12,15 +12,13 @@ from server.api.routes import (
     runs,
     search,
     sources,
-    standalone,
     statistics,
-    why,
 )
 
 ROUTERS = [
     module.router
     for module in (
-        *(models, search, conversations, standalone, why, feedback, reviews, collections),
+        *(models, search, conversations, feedback, reviews, collections),
         *(jobs, runs, sources, statistics, keys, audit),
     )
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.evidence.contexts import Citance, WhyContext, context, keywords, without_markers
+from plugins.evidence.explain import Citance, WhyContext, context, keywords, without_markers
 from testing.encoder import WordEncoder
 
 PARAGRAPH = (

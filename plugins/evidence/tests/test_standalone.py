@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from server.evidence.answering import QuoteAnswer
-from server.evidence.asking import AskingFailed, QuoteAsker
-from server.evidence.source import SourcePassage, SourceQuote
-from server.evidence.spans import original
-from server.evidence.standalone import StandaloneGiven, StandalonePlan, StandaloneQuote, make_standalone
-from server.evidence.within import Within
+from plugins.evidence.asking import AskingFailed, QuoteAsker
+from plugins.evidence.decontextualize import (
+    QuoteAnswer,
+    StandaloneGiven,
+    StandalonePlan,
+    StandaloneQuote,
+    make_standalone,
+)
+from plugins.evidence.source import SourcePassage, SourceQuote, Within, original
 
 QUOTE = SourceQuote(
     "However, we trained the second parser on NER data.",

@@ -163,19 +163,17 @@ def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
         running = serve(settings_for(llm.url))
         with prepared(running) as client, ThreadPoolExecutor(3) as beside:
             uploaded(running, client, bicycles())
-            why = {"citance": "The valve opens at 4 bar.", "document_id": "uploads/boilers.md"}
             asked = [
                 beside.submit(client.post, "/v1/standalone", json=place(client)),
-                beside.submit(client.post, "/v1/why", json=why),
                 beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf"),
             ]
-            until(lambda: sorted(begun) == ["asked", "asked", "drawn"], 60)
+            until(lambda: sorted(begun) == ["asked", "drawn"], 60)
             conversation = begin(client)
             with client.stream("POST", f"/v1/conversations/{conversation}/turns", json={"question": "Is it?"}) as turn:
                 assert any('"token"' in line for line in turn.iter_lines())
                 assert not any(one.done() for one in asked)
             written.set()
-            assert [one.result(60).status_code for one in asked] == [200, 200, 200]
+            assert [one.result(60).status_code for one in asked] == [200, 200]
 
 
 def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-PACKAGE = "server.evidence.prompts"
+PACKAGE = "plugins.evidence.prompts"
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 """Runs a request when it may run, and again where it had to be broken off."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server.evidence.rules import addition, anchor, find, insertions, long_forms, removals, shortened
-from server.evidence.source import SourcePassage, SourceQuote
-from server.evidence.spans import apply, bracketed
+from plugins.evidence.decontextualize import addition, anchor, find, insertions, long_forms, removals, shortened
+from plugins.evidence.source import SourcePassage, SourceQuote, apply, bracketed
 
 
 @pytest.mark.parametrize(

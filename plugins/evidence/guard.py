@@ -13,8 +13,7 @@ from difflib import SequenceMatcher
 
 import regex
 
-from server.evidence.source import numbered_texts
-from server.evidence.spans import Edit, QuoteSpan, apply, kept, original, untouchable
+from plugins.evidence.source import Edit, QuoteSpan, apply, kept, numbered_texts, original, untouchable
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sanitize import is_showable
 from text.sentences import sentence_spans

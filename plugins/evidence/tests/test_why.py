@@ -10,10 +10,9 @@ import pytest
 
 from index.documents import Document, Section
 from papers.citation_summaries.retelling import checked, explain
-from server.evidence.asking import QuoteAsker
-from server.evidence.contexts import Citance
-from server.evidence.source import SourcePassage, sentences_of
-from server.evidence.why import WhyPlan, WhyRanker, WhySource
+from plugins.evidence.asking import QuoteAsker
+from plugins.evidence.explain import Citance, WhyPlan, WhyRanker, WhySource
+from plugins.evidence.source import SourcePassage, sentences_of
 from testing.encoder import WordEncoder
 from text.words import negations, numbers
 

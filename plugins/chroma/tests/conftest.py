@@ -1,4 +1,4 @@
-"""Fixtures of the index's tests, for the stores that are plugins."""
+"""Fixtures of the index's tests."""
 
 from __future__ import annotations
 

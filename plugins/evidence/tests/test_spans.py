@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.evidence.spans import Edit, QuoteSpan, apply, bracketed, kept, original, place_behind, untouchable
+from plugins.evidence.source import Edit, QuoteSpan, apply, bracketed, kept, original, place_behind, untouchable
 
 
 @given(

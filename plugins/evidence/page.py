@@ -1,0 +1,70 @@
+"""Calls of the page: make a quote readable, and tell why a source is cited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from markupsafe import Markup
+from pydantic import Field
+
+from plugins.evidence.service import EvidenceService
+from plugins.evidence.views import StandaloneView, WhyView
+from server.chat import ChatService
+from text.sanitize import masked
+from ui.sources import QuotePlace, document_link
+from ui.templates import render
+
+Answer: TypeAlias = dict[str, Any]
+FOLDER = Path(__file__).parent
+
+
+async def make_readable(service: ChatService, collection: str, document: str, start: int = 0, end: int = 0) -> Answer:
+    """→ `{html}` of the quote made readable away from its page."""
+    return {"html": str(readable_html(await EvidenceService(service).standalone(collection, document, start, end)))}
+
+
+async def why_source(service: ChatService, turn: str, n: int, at: int = 0) -> Answer:
+    """→ `{html}` of the sentences that source `n` is cited for."""
+    return {"html": str(why_html(await EvidenceService(service).why_of_turn(turn, n, at)))}
+
+
+async def why_linked(
+    service: ChatService, collection: str, document: str, text: Annotated[str, Field(max_length=6000)], at: int = 0
+) -> Answer:
+    """→ `{html}` of the sentences of a document that bear on the sentence that links to it."""
+    return {"html": str(why_html(await EvidenceService(service).why_linked(collection, document, text, at)))}
+
+
+def readable_html(made: StandaloneView) -> Markup:
+    """A quote made readable: what was added in brackets and underlined, what was removed struck through."""
+    parts, before = list[tuple[str, str, str]](), ""
+    for span in made.spans:
+        beside = before == "added" or (span.kind == "added" and parts and not parts[-1][2][-1:].isspace())
+        gap = " " if beside and (span.kind == "added" or span.text[:1].isalnum() or span.text[:1] in "([") else ""
+        parts.append((span.kind, gap, span.text))
+        before = span.kind
+    original = "".join(span.text for span in made.spans if span.kind != "added")
+    return render(FOLDER / "readable.html", made=made, parts=parts, original=original)
+
+
+def why_html(found: WhyView) -> Markup:
+    """The sentences of a source that bear on a citing one, each with a way to its place."""
+    shown = [
+        (
+            masked(one.text),
+            [
+                QuotePlace(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
+                for at in one.places
+            ],
+        )
+        for one in found.shown
+    ]
+    return render(
+        FOLDER / "why.html",
+        found=found,
+        shown=shown,
+        citance=masked(found.citance),
+        lead=masked(found.lead),
+        lead_shown=any(one.text == found.lead for one in found.shown),
+    )

@@ -1,0 +1,304 @@
+"""What is made of evidence on demand has in common: it is kept, and a language model is asked with patience.
+
+What was made is found again by everything it depended on: the group by which the collection is reached, the
+collection's version, the place, the model, the prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from plugins.evidence.asking import AskingFailed, QuoteAsker
+from plugins.evidence.decontextualize import (
+    SNIPPET_CHARS,
+    StandaloneMethod,
+    StandalonePlan,
+    make_standalone,
+    passage_of,
+)
+from plugins.evidence.explain import Citance, WhyFound, WhyPlan, WhyRanker, WhySource, without_markers
+from plugins.evidence.source import SourceQuote, Within, lead, paragraph, quote_of, sentences_of
+from plugins.evidence.views import StandaloneQuestion, StandaloneView, WhyPlace, WhySentenceView, WhyView
+from server.chat.acting import Acting, acting
+from server.chat.collections import checked_name
+from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, NotFound, Unavailable, clean, in_thread
+from server.chat.models import salted
+from server.chat.turns import CHARS_PER_TOKEN
+from server.store import standalone
+from server.store.records import View
+from text.sentences import sentence_spans
+from text.words import stems
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+    from plugins.evidence.source import Within
+    from server.chat import ChatService
+    from server.store.records import StoredTurn
+    from server.turn.events import Evidence
+
+
+V = TypeVar("V", bound=View)
+
+
+class OnDemand(Acting):
+    """The part of the service that is asked beside the turns."""
+
+    async def _source(self, turn_id: str, n: int) -> tuple[StoredTurn, Evidence]:
+        """A turn, and its source `n`. Raises NotFound."""
+        turn = await self._turn(turn_id)
+        for passage in turn.evidence.passages if turn.evidence else ():
+            if passage.n == n:
+                return turn, passage
+        raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
+
+    async def _once(
+        self,
+        did: str,
+        view: type[V],
+        collection: str,
+        document_id: str,
+        parts: Sequence[object],
+        make: Callable[[Collection, str], Awaitable[tuple[V, bool]]],
+        *,
+        asks: bool,
+    ) -> V:
+        """What was made of these `parts` of a document before, or is made now, of the open collection and for a group.
+
+        It is kept where everything that was to be asked was answered, but not where its version was replaced meanwhile:
+        a document may have been erased with it. `asks` whether a model may be asked; `did` is said in the audit log.
+        """
+        core, llm = self.core, self.core.settings.llm
+        name = checked_name(collection) if collection else await self.default_collection()
+        whose = await self.existing(name)
+        opened = await in_thread(lambda: core.opened.get(name))
+        version = opened.version
+        text = json.dumps((whose.group, name, version, document_id, *parts, llm.model, llm.remote_name))
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if (kept := await self._read(standalone.find, key)) is not None:
+            return view.model_validate_json(kept).model_copy(update={"cached": True})
+        if asks:
+            await core.limits.demand_tokens(self.principal)
+        self.note(did, document_id, collection=name, group=whose.group)
+        made, whole = await make(opened, whose.group)
+        if whole and (await in_thread(lambda: core.opened.get(name))).version == version:
+            row = name, version, document_id, self.principal.id, made.model_dump_json()
+            await self._write(standalone.keep, key, *row)
+        return made
+
+    @asynccontextmanager
+    async def _asking(self, group: str) -> AsyncIterator[QuoteAsker | None]:
+        """Whoever asks the model of the settings, None where there is none; what was said counts for who acts.
+
+        Raises Unavailable where turns left no time for it.
+        """
+        core, llm = self.core, self.core.settings.llm
+        asker = None
+        if llm.model.casefold() != "none":
+            model = salted((await core.models.keeper.engine()).chat_model(), group)
+            asker = QuoteAsker(model, llm.total_seconds, core.patience) if model is not None else None
+        try:
+            async with asyncio.timeout(core.settings.server.turn_seconds):
+                yield asker
+        except TimeoutError as error:
+            raise Unavailable(
+                "There was no time for this beside the questions that are being answered. Try again later.",
+                code="standalone_timeout",
+            ) from error
+        finally:
+            if asker is not None and asker.chars:
+                await core.limits.spend(self.principal, math.ceil(asker.chars / CHARS_PER_TOKEN))
+
+
+class StandaloneMixin(OnDemand):
+    """Quotes that stand alone."""
+
+    @acting("ask")
+    async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
+        """What a turn quotes from its source `n`: the sentence that is cited first, or the passage. Raises NotFound."""
+        turn, passage = await self._source(turn_id, n)
+        cited = next((one for one in (turn.done.citations if turn.done else []) if one.n == n), None)
+        start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
+        return await self.standalone(turn.collection, passage.document_id, start, end, method)
+
+    @acting("ask")
+    async def standalone(
+        self, collection: str, document_id: str, start: int, end: int, method: StandaloneMethod = "insert"
+    ) -> StandaloneView:
+        """`[start, end)` of a document's text made readable alone. A model that fails leaves what rules settle.
+
+        Raises NotFound, InvalidRequest, LimitReached, and Unavailable where turns left no time for it.
+        """
+        document_id = clean(document_id, MAX_ID_CHARS, "document_id")
+        if not 0 <= start < end:
+            raise InvalidRequest("A quote ends behind its start.", code="invalid_quote", param="end")
+        if end - start > SNIPPET_CHARS:
+            raise InvalidRequest(
+                f"The quote has {end - start:,} characters; {SNIPPET_CHARS:,} are allowed. Choose a part of it.",
+                code="quote_too_long",
+                param="end",
+            )
+        plan = StandalonePlan(method)
+
+        async def make(opened: Collection, group: str) -> tuple[StandaloneView, bool]:
+            quote, within = await in_thread(lambda: self._standalone_quote(opened, document_id, start, end))
+            whole = True
+            async with self._asking(group) as asker:
+                try:
+                    made = await make_standalone(quote, plan, asker, within)
+                except AskingFailed as error:
+                    made, whole = replace(await make_standalone(quote, plan), refused=str(error)), False
+            view = StandaloneView(
+                document_id=document_id,
+                start=start,
+                end=end,
+                text=made.text,
+                spans=made.spans,
+                questions=tuple(
+                    StandaloneQuestion(question=one.question, answer=one.answer, passage=passage_of(one, quote))
+                    for one in made.questions
+                ),
+                refused=made.refused,
+                model=self.core.settings.llm.model,
+            )
+            return view, whole
+
+        parts = start, end, plan.version
+        return await self._once("quote.standalone", StandaloneView, collection, document_id, parts, make, asks=True)
+
+    def _standalone_quote(
+        self, opened: Collection, document_id: str, start: int, end: int
+    ) -> tuple[SourceQuote, Within]:
+        from plugins.evidence.source import Within
+
+        document = opened.document(document_id)
+        if end > len(document.text) or not document.text[start:end].strip():
+            raise InvalidRequest("The document has no text there.", code="invalid_quote", param="start")
+        passages = opened.passages(document_id)
+        quote = quote_of(document, passages, start, end)
+        if self.core.settings.llm.model.casefold() == "none":
+            return quote, Within([])
+        vectors = opened.passage_vectors([one.id for one in passages]) if passages else None
+        return quote, Within([one.text for one in passages], self.core.models.encoder(), vectors)
+
+
+CITANCE_CHARS = 2000
+_QUOTED = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+"""What marks a line of an answer as a quotation."""
+
+SENTENCES = 250
+"""Sentences of one document that are compared; of a longer one those of its best passages. Encoding them takes a second
+or two."""
+
+
+class WhyMixin(OnDemand):
+    """Why a source is cited."""
+
+    @acting("ask")
+    async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
+        """What of source `n` bears on the answer's sentence that cites it: the last to begin up to offset `at` of the
+        answer, else the first. Raises NotFound."""
+        turn, passage = await self._source(turn_id, n)
+        return await self.why(turn.collection, passage.document_id, _citance(turn, n, at))
+
+    @acting("ask")
+    async def why_linked(self, collection: str, document_id: str, text: str, at: int) -> WhyView:
+        """What of a document bears on the sentence at offset `at` of a text that links to it. Raises as `why`."""
+        start, end = next((span for span in sentence_spans(text) if at <= span[1]), (0, len(text)))
+        citance = Citance(text[start:end].strip()[:CITANCE_CHARS], text[:start], text[end:], text)
+        return await self.why(collection, document_id, citance)
+
+    @acting("ask")
+    async def why(self, collection: str, document_id: str, citance: Citance) -> WhyView:
+        """Return the sentences of a document that bear on a sentence that cites it. Raises NotFound, InvalidRequest."""
+        document_id = clean(document_id, MAX_ID_CHARS, "document_id")
+        citance = Citance(
+            clean(citance.text, CITANCE_CHARS, "citance"),
+            clean(citance.before, CITANCE_CHARS, "before"),
+            clean(citance.after, CITANCE_CHARS, "after"),
+            citance.paragraph,
+        )
+        if not stems(without_markers(citance.text)):
+            raise InvalidRequest("The citing sentence has no words.", code="invalid_citance", param="citance")
+        settings, plan = self.core.settings, WhyPlan()
+
+        async def make(opened: Collection, group: str) -> tuple[WhyView, bool]:
+            source, found = await in_thread(lambda: self._found(opened, document_id, citance, plan))
+            view = WhyView(
+                document_id=document_id,
+                collection=opened.name,
+                title=source.title,
+                # Whose sentence it was is nobody's business who is not told it.
+                citance="",
+                bears=found.bears,
+                lead=source.lead,
+                lead_first=found.lead_first,
+                shown=tuple(WhySentenceView(text=one.text, places=tuple(map(_where, one.ids))) for one in found.shown),
+            )
+            return view, True
+
+        said = citance.text, citance.before, citance.after
+        parts = "why", *said, settings.index.encoder, plan.name
+        made = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=False)
+        return made.model_copy(update={"citance": citance.text})
+
+    def _found(
+        self, opened: Collection, document_id: str, citance: Citance, plan: WhyPlan
+    ) -> tuple[WhySource, WhyFound]:
+        document, encoder = opened.document(document_id), self.core.models.encoder()
+        sentences = sentences_of(document)
+        if len(sentences) > SENTENCES:
+            passages = opened.passages(document_id)
+            vectors = opened.passage_vectors([one.id for one in passages])
+            within = Within([one.text for one in passages], encoder, vectors)
+            chosen = set[str]()
+            for n in within.rank(citance.text, len(passages)):
+                chosen |= {
+                    one.id for one in sentences
+                    if passages[n].start <= _where(one.id).start < passages[n].end and len(chosen) < SENTENCES
+                }  # fmt: skip
+                if len(chosen) >= SENTENCES:
+                    break
+            sentences = tuple(one for one in sentences if one.id in chosen)
+        source = WhySource(sentences, lead(document), document.title)
+        return source, WhyRanker(source, encoder).find(citance, plan)
+
+
+def _where(name: str) -> WhyPlace:
+    start, _, end = name.partition("-")
+    return WhyPlace(start=int(start), end=int(end))
+
+
+def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
+    """The sentence of a turn's answer that cites source `n`, with what stands around it. Raises NotFound."""
+    answer = turn.done.answer if turn.done else turn.answer
+    cited = [(one.answer_start, one.answer_end) for one in (turn.done.support if turn.done else []) if n in one.cited]
+    if not cited:
+        markers = [answer.find(f"[{n}]", start, end) for start, end in sentence_spans(answer)]
+        spans = zip(sentence_spans(answer), markers, strict=True)
+        cited = [span for span, marker in spans if marker >= 0 and stems(answer[slice(*span)])]
+    if not cited:
+        raise NotFound(f"The answer does not cite source {n}.", code="citation_not_found", param="n")
+    start, end = next((one for one in reversed(cited) if one[0] <= at), cited[0])
+    around = CITANCE_CHARS // 2
+    return Citance(
+        _QUOTED.sub("", answer[start:end]).strip()[:CITANCE_CHARS],
+        answer[max(0, start - around) : start],
+        answer[end : end + around],
+        paragraph(answer, start, end),
+    )
+
+
+class EvidenceService(StandaloneMixin, WhyMixin):
+    """Quotes that stand alone, and the sentences a source is cited for, for the principal of `service`."""
+
+    def __init__(self, service: ChatService) -> None:
+        self.core = service.core
+        self.principal = service.principal

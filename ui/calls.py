@@ -14,7 +14,7 @@ from inspect import signature
 from pkgutil import resolve_name
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, ValidationError, validate_call
+from pydantic import ConfigDict, Field, ValidationError, validate_call
 
 from server.chat import (
     ChatError,
@@ -235,7 +235,8 @@ def _problem(collection: CollectionSummary) -> str:
 def _checked(name: str) -> tuple[Callable[..., Awaitable[Answer]], frozenset[str]]:
     """The method of that name, which refuses what its parameters do not take, and their names."""
     method = getattr(Calls, name, None) or resolve_name(page_calls()[name])
-    return validate_call(method, config={"arbitrary_types_allowed": True}), frozenset(signature(method).parameters)
+    checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(method)
+    return checked, frozenset(signature(method).parameters)
 
 
 async def answered(service: ChatService, name: str, data: object, *, admit: bool = False) -> Answer:

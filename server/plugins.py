@@ -26,18 +26,18 @@ GROUP = "anaphora.plugins"
 class Plugin:
     """The parts of a plugin; every part is optional.
 
-    `settings` becomes the table `[plugins.NAME]`. `routers` are FastAPI routers behind the server's own checks. `pages`
-    are functions `(app, service) -> None` that add routes of the page. `commands` are typer applications by name.
-    `page_calls` are async functions that the page's scripts may call by name: `(service, **members) -> {...}`.
-    `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths`
-    set their own policy on who may frame them.
+    `settings` names a pydantic model, which becomes the table `[plugins.NAME]`. `routers` are FastAPI routers behind
+    the server's own checks. `pages` are functions `(app, service) -> None` that add routes of the page. `commands` are
+    typer applications by name. `page_calls` are async functions that the page's scripts may call by name: `(service,
+    **members) -> {...}`. `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins,
+    and `framed_paths` set their own policy on who may frame them.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
 
     name: str
     summary: str
-    settings: type[BaseModel] | None = None
+    settings: str | None = None
     routers: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
@@ -62,18 +62,19 @@ def installed_plugins() -> Mapping[str, Plugin]:
     return found
 
 
+def resolve(plugin: Plugin, place: str) -> Any:
+    """Return the object at `place` ("module:object"). Raises PluginError."""
+    try:
+        return resolve_name(place)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            f"The plugin {plugin.name!r} cannot load {place} ({error}). Update or uninstall it."
+        ) from error
+
+
 def parts(kind: str) -> list[Any]:
     """Return the loaded objects of one part ("routers" or "pages") of every plugin. Raises PluginError."""
-    objects = []
-    for plugin in installed_plugins().values():
-        for place in getattr(plugin, kind):
-            try:
-                objects.append(resolve_name(place))
-            except (ImportError, AttributeError) as error:
-                raise PluginError(
-                    f"The plugin {plugin.name!r} cannot load {place} ({error}). Update or uninstall it."
-                ) from error
-    return objects
+    return [resolve(plugin, place) for plugin in installed_plugins().values() for place in getattr(plugin, kind)]
 
 
 def page_calls() -> Mapping[str, str]:
@@ -91,16 +92,15 @@ def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
 
     Values from the environment are texts; those of lists and tables are read as JSON. Raises ValueError.
     """
-    known = installed_plugins()
+    models = {name: plugin for name, plugin in installed_plugins().items() if plugin.settings}
     for name in tables:
-        if name not in known or known[name].settings is None:
-            listed = ", ".join(name for name, plugin in known.items() if plugin.settings) or "none"
-            raise ValueError(f"there is no plugin {name!r} with settings; there are: {listed}")
+        if name not in models:
+            raise ValueError(f"there is no plugin {name!r} with settings; there are: {', '.join(models) or 'none'}")
     parsed = {}
-    for name, plugin in known.items():
-        if plugin.settings is not None:
-            table = tables.get(name, {})
-            parsed[name] = table if isinstance(table, plugin.settings) else plugin.settings(**_decoded(table))
+    for name, plugin in models.items():
+        model = resolve(plugin, str(plugin.settings))
+        table = tables.get(name, {})
+        parsed[name] = table if isinstance(table, model) else model(**_decoded(table))
     return parsed
 
 

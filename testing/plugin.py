@@ -46,8 +46,9 @@ class PluginContract:
 
     def test_settings_have_defaults_and_descriptions(self, plugin: Plugin) -> None:
         if plugin.settings is not None:
-            assert plugin.settings() is not None
-            assert all(field.description for field in plugin.settings.model_fields.values())
+            model = resolve_name(plugin.settings)
+            assert model() is not None
+            assert all(field.description for field in model.model_fields.values())
 
     def test_the_folder_holds_a_page_and_tests(self) -> None:
         folder = Path(str(resolve_name(f"plugins.{self.name}").__file__)).parent

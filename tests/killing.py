@@ -1,9 +1,9 @@
 """Killing servers at random moments, and looking whether anything is lost that they had acknowledged.
 
 `Home` is a home folder with a ledger of what its servers acknowledged. A round starts a server, checks the ledger
-against it, keeps it busy (chatting, rating, deleting, uploading, indexing) and kills it; other rounds kill a migration
-of the database, the making of keys, or a backup and its restoring. What was asked for and not answered may be there or
-not. `tests/server/test_killed.py` runs a few rounds, `benchmarks/bad_days.py` a hundred.
+against it, keeps it busy (chatting, rating, deleting, uploading, indexing) and kills it; other rounds kill the making
+of keys, or a backup and its restoring. A request without a response may or may not have had its effect.
+`tests/server/test_killed.py` runs a few rounds, `benchmarks/bad_days.py` a hundred.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from importlib import resources
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -66,14 +65,6 @@ def serve(settings: str, source: str, ready: Connection) -> None:
             await Server(create_app(service, made), made.server).serve(sockets=[sock])
 
     asyncio.run(main())
-
-
-def migrate(path: str, ready: Connection) -> None:
-    """Open a database, which brings its tables up to date."""
-    from server.store import Database
-
-    ready.send("opening")
-    Database(Path(path)).close()
 
 
 def make_keys(path: str, ready: Connection) -> None:
@@ -314,44 +305,6 @@ class Home:
         self.serving(llm, 0, kill=False)
 
     # Rounds without a server.
-
-    def migrating(self) -> None:
-        """Kill the migration of a database of the first form, again and again, until it is through."""
-        from server.store import Database
-
-        self.rounds["migrating"] += 1
-        path = self.folder / "old.db"
-        for end in ("", "-wal", "-shm"):
-            path.with_name(path.name + end).unlink(missing_ok=True)
-        first = (resources.files("server.store") / "migrations" / "scripts" / "0001_initial.sql").read_text("utf-8")
-        with closing(sqlite3.connect(path)) as old:
-            old.executescript(f"{first}; PRAGMA user_version = 1;")
-            old.executemany(
-                "INSERT INTO conversations (id, title, collection, created, updated) VALUES (?, 'old', 'docs', 1, 1)",
-                [(f"c{n}",) for n in range(2000)],
-            )
-            old.executemany(
-                "INSERT INTO turns (id, conversation_id, collection, question, status, answer, created, runner) "
-                "VALUES (?, ?, 'docs', 'q', 'answered', 'a', 1, 'r')",
-                [(f"t{n}", f"c{n}") for n in range(2000)],
-            )
-            old.commit()
-        with child(migrate, str(path)) as (_, said):
-            assert said.poll(60)
-            time.sleep(self._choose.uniform(0, 0.05))
-        database = Database(path)
-        try:
-            whole, conversations, turns = database.read_blocking(
-                lambda connection: connection.exec_driver_sql(
-                    "SELECT (SELECT integrity_check FROM pragma_integrity_check), "
-                    "(SELECT count(*) FROM conversations WHERE title = 'old'), "
-                    "(SELECT count(*) FROM turns WHERE answer = 'a')"
-                ).fetchone()
-            )
-        finally:
-            database.close()
-        self.acknowledged["migrated rows"] += 4000
-        self.check((whole, conversations, turns) == ("ok", 2000, 2000), f"migrated: {whole}, {conversations}, {turns}")
 
     def making_keys(self) -> None:
         """Kill who makes and revokes keys."""

@@ -55,7 +55,7 @@ class Effective:
 
 def leaves(kind: type[Settings]) -> Iterator[SettingRow]:
     """Every setting in the order of its definition, groups opened."""
-    from server.plugins import installed_plugins
+    from server.plugins import installed_plugins, resolve
 
     for name, field in kind.model_fields.items():
         if name != "plugins":
@@ -63,7 +63,7 @@ def leaves(kind: type[Settings]) -> Iterator[SettingRow]:
             continue
         for plugin in installed_plugins().values():
             if plugin.settings is not None:
-                yield from _leaves((name, plugin.name), FieldInfo(), plugin.settings(), "")
+                yield from _leaves((name, plugin.name), FieldInfo(), resolve(plugin, plugin.settings)(), "")
 
 
 def _leaves(path: tuple[str, ...], field: FieldInfo, default: object, about: str) -> Iterator[SettingRow]:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
-from plugins.widget import WidgetSettings
+from plugins.widget.settings import WidgetSettings
 from server.chat import ChatService
 from text.translation import spoken, words
 from ui.templates import page

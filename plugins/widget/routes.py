@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from plugins.widget import WidgetSettings
+from plugins.widget.settings import WidgetSettings
 from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import turn_events
 from server.api.routes.search import HistoryMessage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -96,26 +95,6 @@ def test_indexing_again_mends_vectors_that_are_lost(
     assert {file.status for file in report.files} == {"unchanged"}
     assert report.embedded == 5
     assert Collection.open(tmp_path, "docs", words, store=store).search([Query("fax", lexical=0.0)])
-
-
-def test_a_collection_of_format_1_still_serves_and_is_brought_over(
-    tmp_path: Path, folder: Path, words: WordEncoder
-) -> None:
-    index_paths(tmp_path, "docs", [folder], words)
-    version = next(CollectionFolder(tmp_path, "docs").sound()).folder
-    manifest = json.loads((version / "manifest.json").read_text("utf-8"))
-    del manifest["store"]
-    manifest |= {"format": 1, "lexical": "bm25s", "chroma_url": ""}
-    (version / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    (version / "dense").mkdir()  # Chroma's copy of the vectors
-
-    assert Collection.open(tmp_path, "docs", words).search([Query("fax", lexical=0.0)])
-    words.encoded.clear()
-    (folder / "zebra.md").write_text("zebra stripes", "utf-8")
-    report = index_paths(tmp_path, "docs", [folder], words)
-    assert sorted(file.status for file in report.files) == ["indexed", *["unchanged"] * 5]
-    assert report.embedded == 1
-    assert kept(next(CollectionFolder(tmp_path, "docs").sound()).folder) == {"vectors.npy"}
 
 
 def test_a_collection_of_an_unknown_format_says_what_to_do(

@@ -28,7 +28,6 @@ def test_killed_servers_lose_nothing_they_acknowledged(tmp_path: Path, llm: Any)
         home.serving(llm, 2.0 * max(n, 1))
         if n > 0 and {"turns", "uploads"} <= home.acknowledged.keys():
             break
-    home.migrating()
     home.making_keys()
     home.restoring()
     home.finish(llm)

@@ -174,7 +174,7 @@ def test_metrics_are_described() -> None:
 def test_settings_that_are_named_exist(page: Path) -> None:
     known = {setting.name for setting in leaves(Settings)}
     groups = "|".join({name.partition(".")[0] for name in known if "." in name} - {"index"})
-    named = set(re.findall(rf"`((?:{groups})\.(?!json`)[a-z_]+)`", FENCE.sub("", page.read_text("utf-8"))))
+    named = set(re.findall(rf"`((?:{groups})\.(?!json`|py`)[a-z_]+)`", FENCE.sub("", page.read_text("utf-8"))))
     assert named <= known | {name.rpartition(".")[0] for name in known}
 
 

@@ -104,7 +104,11 @@ def home(
     return home
 
 
-@pytest.mark.parametrize(("store", "file"), CASES, ids=["-".join(case) for case in CASES])
+@pytest.mark.parametrize(
+    ("store", "file"),
+    [CASES[0], *(pytest.param(*case, marks=pytest.mark.extended) for case in CASES[1:])],
+    ids=["-".join(case) for case in CASES],
+)
 def test_nothing_wrong_is_found_and_there_is_a_way_back(
     home: Path,
     store: str,
@@ -165,6 +169,7 @@ def test_the_files_tried_here_are_those_of_a_version(prepared: Callable[[str], t
     assert left <= {"lexical/vocab.index.json"}
 
 
+@pytest.mark.extended
 def test_a_server_whose_mapped_files_are_cut_short_lives_on(
     prepared: Callable[[str], tuple[Path, Path]], model_home: Path, tmp_path: Path
 ) -> None:

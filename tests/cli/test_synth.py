@@ -163,7 +163,7 @@ def test_options_that_contradict_each_other_are_told(
     assert told in result.output
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 def test_a_small_model_ends_with_valid_files_however_bad_its_text(
     anaphora: Call, docs: Path, tmp_path: Path, model_home: Path, monkeypatch: pytest.MonkeyPatch

@@ -74,7 +74,17 @@ def root(tmp_path: Path) -> Path:
 
 
 # Reading (one step a document), embedding (one a batch and one at the end), saving (five).
-@pytest.mark.parametrize("step", [0, 60, PAGES, PAGES + 2, PAGES + 4, *range(PAGES + 5, PAGES + 10)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        60,
+        PAGES + 7,
+        *(
+            pytest.param(step, marks=pytest.mark.extended)
+            for step in (0, PAGES, PAGES + 2, PAGES + 4, PAGES + 5, PAGES + 6, PAGES + 8, PAGES + 9)
+        ),
+    ],
+)
 def test_killed_at_any_step_the_last_good_version_serves_and_the_next_run_finishes(root: Path, step: int) -> None:
     process = start(build, root, "second", step)
     process.join(60)
@@ -88,6 +98,7 @@ def test_killed_at_any_step_the_last_good_version_serves_and_the_next_run_finish
     assert len(list(versions.iterdir())) == 2, "what the killed run left is gone"
 
 
+@pytest.mark.extended
 def test_killed_at_random_moments_a_reader_sees_one_edition_or_the_other(root: Path) -> None:
     choose = random.Random(3)
     began = time.monotonic()

@@ -50,7 +50,7 @@ def test_the_files_tried_here_are_those_of_a_version(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [*FILES[:4], *(pytest.param(file, marks=pytest.mark.extended) for file in FILES[4:])])
 def test_the_version_before_serves_and_indexing_again_mends_it(
     root: Path, file: str, damage: Damage, words: WordEncoder
 ) -> None:
@@ -72,6 +72,7 @@ def test_the_version_before_serves_and_indexing_again_mends_it(
     assert list_collections(root) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("file", FILES)
 def test_damage_to_the_only_version_is_one_clear_error(

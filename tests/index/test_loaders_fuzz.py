@@ -159,6 +159,7 @@ def test_whatever_constructs_meet_the_file_is_read_or_refused(tmp_path: Path, en
     read()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("ending", CONSTRUCTS)
 def test_whatever_bytes_are_hurt_the_file_is_read_or_refused(tmp_path: Path, ending: str) -> None:
     @bounded

@@ -94,7 +94,7 @@ def test_what_lost_workers_had_embedded_is_kept(tmp_path: Path, docs: Path) -> N
     assert written(tmp_path / "shared") == written(tmp_path / "alone")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed (extra `ray`)")
 def test_ray_writes_what_one_process_writes(tmp_path: Path, docs: Path) -> None:
     run(tmp_path / "alone", docs)

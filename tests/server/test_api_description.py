@@ -39,7 +39,7 @@ def operator_key(running: Any) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["POSITIVE", "NEGATIVE"])
+@pytest.mark.parametrize("name", ["POSITIVE", pytest.param("NEGATIVE", marks=pytest.mark.extended)])
 def test_the_api_keeps_what_its_description_promises(running: Any, name: str) -> None:
     # Here, because every process of a test run looks into this file.
     import schemathesis

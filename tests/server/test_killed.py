@@ -19,7 +19,7 @@ from tests.rows import MINE
 PAGE = "# Fax\n\nThe fax number of the embassy is 555-0142.\n"
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_killed_servers_lose_nothing_they_acknowledged(tmp_path: Path, llm: Any) -> None:
     llm.pace = 0.01
     home = Home(tmp_path, seed=5)

@@ -16,7 +16,7 @@ from tests.rows import MINE
 from tests.several import fleet
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_killed_servers_lose_no_acknowledged_turn(
     tmp_path: Path, documents: Path, llm: Any, postgres_place: str
 ) -> None:

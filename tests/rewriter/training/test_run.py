@@ -65,7 +65,7 @@ def test_two_runs_of_one_seed_are_the_same(papers: Path, tmp_path: Path, recipe_
     assert losses(third) != losses(one)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_killed_run_resumes_to_the_same_loss(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
     """Killed with SIGKILL after its second checkpoint, between two others, with dropout and several epochs."""
     few = {"path": "papers.jsonl", "hold_out": 0.8}  # an epoch is six steps

@@ -110,7 +110,7 @@ def _demand(state: State, name: str) -> None:
 
 
 def with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]]) -> T:
-    """What `work` gives of a service that acts for this terminal."""
+    """Run `work` with a service that acts for this terminal, and return its result."""
     import asyncio
 
     from server.audit_log import at_terminal

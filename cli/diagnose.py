@@ -201,7 +201,7 @@ class ServiceTurns:
         index_documents(root, name, documents, self._service.core.models.encoder(), store=store)
 
     async def _answered(self, gold: JudgedQuestion, play: Callable[[], Awaitable[list[Event]]]) -> AnsweredTurn:
-        """What the events of a turn came to; a request that is refused is an error of this question alone."""
+        """Read the events of a turn into an answer; a refused request is an error of this question alone."""
         from evaluation.answering import answered
         from server.chat import InvalidRequest
 

@@ -183,7 +183,7 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
 
 
 def tell(state: State, job: Job) -> None:
-    """What became of the files; the collection as it was before serves on where indexing failed."""
+    """Report the outcome for the files; if indexing failed, the previous version keeps serving."""
     failed = [file for file in job.files if file.status == "failed"]
     for file in failed[:SHOWN_FAILURES]:
         state.err.print(showable_line(f"{file.document_id}: {file.message}"), style="red")

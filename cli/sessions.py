@@ -19,7 +19,7 @@ app = typer.Typer(help="List who is signed in, and sign people out.", no_args_is
 
 @app.command("list")
 def list_sessions(context: typer.Context) -> None:
-    """Who is signed in, with role, groups, and when each session ends at the latest."""
+    """List the active sign-ins with role, groups and the latest end of each session."""
     from rich.text import Text
 
     from cli.shared.console import open_table

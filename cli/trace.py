@@ -86,7 +86,7 @@ def show(context: typer.Context, turn: TurnId, as_json: AsJson = False) -> None:
 
 @app.command()
 def diff(context: typer.Context, left: TurnId, right: TurnId, as_json: AsJson = False) -> None:
-    """What is different between two turns, call by call."""
+    """Compare two turns call by call."""
     from server.traces import differences
 
     state = state_of(context)
@@ -165,7 +165,7 @@ def replay(
 
 
 def _served(state: State, overrides: Mapping[str, Any], work: Any) -> Any:
-    """What `work` makes of a service over this home."""
+    """Run `work` with a service over this home, and return its result."""
 
     async def run() -> Any:
         async with _service(state, overrides) as service:

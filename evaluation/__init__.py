@@ -3,8 +3,8 @@
 `sets` are data sets, `metrics` what is counted and how sure a difference is, `reports` what is kept and shown of a run,
 `batches` many questions from file to file. The modules beside them do one kind of measuring each. `adaptation` makes a
 rewriter for an operator's documents and promotes it by evidence, `calibration` chooses settings of the search. The
-parts are put together by the code of a chat turn; models and engines are handed in. What is named here is imported when
-it is first used.
+parts are put together by the code of a chat turn; models and engines are handed in. The names listed here are imported
+on first use.
 """
 
 from text.modules import exports

@@ -1,4 +1,4 @@
-"""What answers are worth: their words against a reference, their citations, their refusals, their time.
+"""Answer measures: words against a reference, citations, refusals, time.
 
 Four tables (levels): `answer` compares the words of answered turns with a reference; `citation` looks at what
 they cite; `turn` counts refusals and seconds over all turns; `perplexity` is the model's own of what it wrote.

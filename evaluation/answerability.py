@@ -76,7 +76,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What refusing below a threshold would do; refusing an unanswerable question counts as right."""
+    """Effect of refusing below a threshold; refusing an unanswerable question counts as right."""
 
     threshold: float
     precision: float
@@ -162,7 +162,7 @@ def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[Op
 def joined(
     cases: Sequence[Case], probabilities: Sequence[float], refused: Mapping[str, bool], thresholds: Sequence[float]
 ) -> list[tuple[str, float, float, int]]:
-    """What a model's own refusals come to together with refusing below a threshold, and without them.
+    """Combine a model's own refusals with refusing below a threshold, and compare with no threshold.
 
     `refused` says by question whether the model refused. For no threshold, and for each with and without the model:
     its name, the share of unanswerable questions refused, the share of answerable ones, and how many questions there
@@ -192,7 +192,7 @@ def as_json(fitted: Mapping[str, DecisionModel], recipe: Mapping[str, object]) -
 
 
 def recipe(cases: Sequence[Case], sets: Sequence[str], split: str) -> dict[str, object]:
-    """What a fit was made of."""
+    """Describe the data and options of a fit."""
     counts = {name: sum(case.right == name for case in cases) for name in ("answer", *OTHERS)}
     return {"sets": list(sets), "split": split, "cases": counts, "ridge": RIDGE, "folds": FOLDS}
 
@@ -208,8 +208,8 @@ def collect_cases(
 ) -> list[Case]:
     """Every marked question searched for as in a turn, read without a time limit; each is kept in `kept` at once.
 
-    What stands there is not searched for again. Of answerable questions a share is drawn, which then counts for all.
-    Every `foreign`th question is also asked to the next set, none with 0.
+    Questions that are already in the file are skipped. Of answerable questions a share is drawn, which then counts for
+    all. Every `foreign`th question is also asked to the next set, none with 0.
     """
     known = {case.id: case for case in read_cases(kept)} if kept.exists() else {}
     cases: list[Case] = []

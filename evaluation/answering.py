@@ -1,7 +1,7 @@
 """Answers as a chat gives them: every question of a set through the turn's own event stream, kept as it comes.
 
-Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on
-with. What the answers are worth is `evaluation.answer_measures`' business.
+Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on with. The
+answers are judged in `evaluation.answer_measures`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEPT = {"n", "passage_id", "document_id", "title", "heading", "start", "end", "
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTurn:
-    """What became of one question. `status` is a turn's (`answered`, `quoted`, `refused`) or `error`."""
+    """Outcome of one question. `status` is a turn's (`answered`, `quoted`, `refused`) or `error`."""
 
     id: str
     question: str
@@ -158,7 +158,7 @@ async def _ask(engine: TurnEngine, question: Question, collection: str, listenin
 
 
 def answered(question: Question, events: Sequence[Event], listening: Listening | None = None) -> AnsweredTurn:
-    """What the events of a turn came to."""
+    """Read the events of a turn into an outcome."""
     rewrite = next((event for event in events if isinstance(event, RewriteEvent)), None)
     evidence = next((event for event in events if isinstance(event, EvidenceEvent)), None)
     searched = rewrite.text if rewrite else question.text

@@ -69,7 +69,7 @@ class CalibrationSetting:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPoint:
-    """What a setting came to: nDCG@5, and the median milliseconds of a question."""
+    """Scores at one setting: nDCG@5, and the median milliseconds of a question."""
 
     setting: CalibrationSetting
     ndcg: float

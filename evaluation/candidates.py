@@ -1,8 +1,8 @@
 """Rows to train a cross-encoder on: every judged question with passages that the search of a chat turn finds for it.
 
-What the search ranks high and nobody calls relevant is what a cross-encoder has to tell from the answer. Each passage
-also gets what the present one says of it under the stand-alone question, where a person wrote one: so the new one can
-learn to say the same of the conversation. Training is `rewriter.reranking`'s business.
+A cross-encoder has to tell the answer from passages that rank high and are not judged relevant. Each passage also gets
+what the present one says of it under the stand-alone question, where a person wrote one: so the new one can learn to
+say the same of the conversation. Training is `rewriter.reranking`'s business.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _taken(listed: Sequence[str], wanted: Sequence[str], rng: random.Random) -> 
 
 
 def _scores(teacher: Reranker | None, question: Question, passages: Sequence[str]) -> Sequence[float | None]:
-    """What the present cross-encoder says of each under the stand-alone question; nothing where there is none."""
+    """Score each passage under the stand-alone question with the present cross-encoder; empty without one."""
     if not isinstance(teacher, CrossEncoderReranker) or (question.conversation and not question.rewrite):
         return [None] * len(passages)
     asked = question.rewrite or question.text

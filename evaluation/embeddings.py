@@ -103,7 +103,7 @@ def cached_reranker(reranker: Reranker | None, path: Path) -> Iterator[Reranker 
 
 
 def pair_scores(reranker: CrossEncoderReranker, question: str, passages: Sequence[str]) -> list[float]:
-    """What a cross-encoder says of a question that stands alone and each passage: logits, in the passages' order."""
+    """Score a stand-alone question against each passage; return logits in the passages' order."""
     scorer, lengths = reranker.scorer, reranker.lengths
     asked = asking(question, QuestionContext(), lengths, scorer.cut) if lengths is not None else question
     asked = scorer.cut(asked, lengths.total if lengths is not None else QUESTION_TOKENS)[0]

@@ -1,8 +1,8 @@
 """Retrieval measured: every system over every question of a set, by the code of a chat turn.
 
-What is slow is done once and in batches: texts are encoded before any search, and kept on disk. Latencies are
-taken apart from that, on a sample of the questions, without any memory. Reranking has no time limit here, so
-that its quality does not depend on what else the machine does; in the latencies it keeps the setting's.
+Slow work is done once and in batches: texts are encoded before any search, and cached on disk. Latencies are taken
+apart from that, on a sample of the questions, without any memory. Reranking has no time limit here, so that its quality
+does not depend on what else the machine does; in the latencies it keeps the setting's.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What all systems of an evaluation are measured with."""
+    """Data and models shared by all systems of an evaluation."""
 
     settings: Settings
     encoder: CachedEncoder
@@ -79,9 +79,9 @@ class Bench:
 def collect_rewrites(
     rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent, kept: Path | None = None
 ) -> dict[str, Rewrite]:
-    """What a rewriter makes of every question, with the seconds it took each time; written to `kept` as it comes.
+    """Rewrite every question and time each rewrite; results are appended to `kept` as they come.
 
-    What stands there already is not made again.
+    Rewrites that are already in the file are reused.
     """
     lines = [QueryLine(question.id, question.conversation, question.text) for question in questions]
     known = finished(kept, lines, rewriter.name) if kept else {}
@@ -108,9 +108,9 @@ def rewrites_by_form(
     progress: Progress = silent,
     kept: Path | None = None,
 ) -> dict[str, dict[str, Rewrite]]:
-    """What the rewriter of each form makes of every question; one rewriter is open at a time.
+    """Rewrite every question with the rewriter of each form; one rewriter is open at a time.
 
-    What a language model writes is kept in the file `kept`: it takes seconds each.
+    Rewrites by a language model are cached in the file `kept`: each takes seconds.
     """
     found = {}
     for form in dict.fromkeys(forms):
@@ -136,8 +136,8 @@ def evaluate_sets(
 ) -> None:
     """`evaluate_set` for each, with the rewriters that the systems name.
 
-    A set without a corpus is asked of the settings' own collection. What was measured of a set is kept in the run's
-    folder, and not measured again by one that goes on with the same systems and settings.
+    A set without a corpus is asked of the settings' own collection. Results of a set are stored in the run's folder and
+    reused by a run that resumes with the same systems and settings.
     """
     pools: dict[tuple[str, str, str], dict[str, Mapping[str, float]]] = {}
     for one in sets:

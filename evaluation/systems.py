@@ -35,7 +35,7 @@ TESTED = ("AP", "R@5", "R@20", "nDCG@5")
 
 @dataclass(slots=True)
 class Ranking:
-    """What one system found: ids by question, best first, and the passages behind the first of them."""
+    """Ranking by one system: ids by question, best first, and the passages behind the first of them."""
 
     system: System
     found: dict[str, list[str]] = field(default_factory=dict)
@@ -220,7 +220,7 @@ class KnownRewrites:
 
 
 def human_rewrite(question: Question) -> Rewrite:
-    """What a person wrote, as a rewriter that is sure of it would say it."""
+    """Return a person's rewrite as a rewriter with full confidence would."""
     rewrite = bool(question.needs_rewrite)
     return Rewrite(question.rewrite if rewrite else question.text, "rewrite" if rewrite else "keep", confidence=1.0)
 

@@ -1,7 +1,7 @@
 """Documents, passages and the search over them: Anaphora's retrieval, usable on its own.
 
-What is named here is all that a program needs, and is imported when it is first used, so that importing the room costs
-nothing. Whoever writes a vector store or a loader finds its contract in `index.stores` and `index.loaders`.
+The names listed here are the ones a program needs; they are imported on first use, so that importing the package is
+cheap. Authors of a vector store or a loader find the contracts in `index.stores` and `index.loaders`.
 """
 
 from text.modules import exports

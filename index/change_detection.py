@@ -76,7 +76,7 @@ LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """What reading a file came to.
+    """Result of reading a file.
 
     `fingerprint` is of its bytes and of all that decides how they become passages, empty where it cannot be read;
     `document_id` is the id it was parsed under. Without `parsed` and `problem` the file is as it was. `killed` tells
@@ -129,7 +129,7 @@ class FileReader:
         self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
 
     def __getstate__(self) -> dict[str, object]:
-        """Whoever reads for another process is not told to stop, but ended."""
+        """A reader for another process is not cancelled but killed."""
         return {**self.__dict__, "_cancelled": _never}
 
     def ahead(
@@ -169,7 +169,7 @@ class FileReader:
         ]
 
     def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
-        """What is known of a file before it is parsed, and whether it has to be."""
+        """Return the metadata of a file before parsing, and whether it has to be parsed."""
         path = resolved(source.path)
         known = self._known.get(str(path))
         document_id = document_id or (known.document_id if known else source.document_id)

@@ -65,7 +65,7 @@ class Section:
 
 
 def section_values(section: Section) -> tuple[object, ...]:
-    """What a section is made of, in order, as JSON can hold it."""
+    """Return the fields of a section, in order, as JSON values."""
     values: tuple[object, ...] = _SECTION(section)
     return values
 
@@ -101,7 +101,7 @@ class Document:
 
     @property
     def passage_metadata(self) -> Metadata:
-        """What holds for its passages too."""
+        """Return the metadata that passages inherit."""
         return {name: value for name, value in self.metadata.items() if name not in (REFERENCES, LINKS)}
 
     @property

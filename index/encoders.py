@@ -114,7 +114,7 @@ class Encoder(Protocol):
 
     @property
     def prompt(self) -> str:
-        """What the model was trained to read before a query, and not before a passage; empty for most."""
+        """The prompt that the model expects before a query, and not before a passage; empty for most."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts."""
@@ -126,8 +126,8 @@ class Encoder(Protocol):
 class OnnxEncoder:
     """A sentence-transformers model (pooling by mean or first token, normalised) exported to int8 ONNX.
 
-    The vectors of some models all point much the same way, so that cosines of unlike texts are high. What a file
-    `centre.json` says of that direction, `{"centre": [...]}`, is taken off (Mu and Viswanath 2018, "All-but-the-Top").
+    The vectors of some models all point much the same way, so that cosines of unlike texts are high. The direction in
+    the file `centre.json`, `{"centre": [...]}`, is subtracted (Mu and Viswanath 2018, "All-but-the-Top").
     """
 
     def __init__(self, folder: Path) -> None:
@@ -265,7 +265,7 @@ def demand_loadable(kind: str, path_or_id: str) -> str | None:
 
 
 def not_loaded(kind: str, path_or_id: str, local_only: str | None, error: Exception) -> ModelUnavailable:
-    """What to say where sentence-transformers found no model."""
+    """Build the error for a model that sentence-transformers did not find."""
     why = f"it is not on this machine; the hub: {local_only}" if local_only else str(error).rstrip(".")
     return ModelUnavailable(
         f"cannot load the {kind} {path_or_id!r}: {why}. "
@@ -274,7 +274,7 @@ def not_loaded(kind: str, path_or_id: str, local_only: str | None, error: Except
 
 
 def _said(config: Path, key: str, default: Any) -> Any:
-    """What a file of the model's folder says; `default` where there is none, or it is silent."""
+    """Read a key from a file of the model's folder; `default` where there is none, or it is silent."""
     if not config.is_file():
         return default
     try:

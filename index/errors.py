@@ -33,7 +33,7 @@ class CollectionLocked(IndexingError):
 
 
 class CollectionCorrupt(IndexingError):
-    """What lies on disk is not a collection that this version can read."""
+    """Raised if the files on disk are not a collection that this version can read."""
 
 
 class CollectionMismatch(IndexingError):

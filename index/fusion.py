@@ -12,7 +12,7 @@ about the page they are reading. If the passages near the top are of one documen
 deserve a better place: in a ranking of documents, every passage has its document's rank. Its weight falls with the
 square of how scattered the found passages are, so that a conversation that wanders is left alone.
 
-Both cost nothing beside the search; the measurements stand in `docs/lab/retrieval.md`.
+Both cost nothing compared with the search; measurements are in `docs/lab/retrieval.md`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _LARGEST = 2.0
 
 
 def clarity(similarities: Sequence[float], strength: float) -> float:
-    """What to multiply a query's weights by, between e^-2 and e^2.
+    """Return the factor for a query's weights, between e^-2 and e^2.
 
     `similarities` are cosines to the nearest passages, best first; with fewer than ten nothing is
     known, and the factor is 1. `strength` is the exponent per unit of similarity, 0 for none.

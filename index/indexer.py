@@ -46,7 +46,7 @@ Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "delet
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What became of one file. `message` says why, or what was left out; `passages` counts."""
+    """Outcome for one file. `message` says why, or what was left out; `passages` counts."""
 
     path: str
     document_id: str
@@ -57,7 +57,7 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What a run did. `version` is empty if there is still no collection; `embedded` counts passages."""
+    """Outcome of a run. `version` is empty if there is still no collection; `embedded` counts passages."""
 
     files: list[FileStatus]
     version: str
@@ -206,8 +206,8 @@ def erase_documents(
 ) -> None:
     """Remove documents so that no file of the collection holds their words: every version but the new one goes too.
 
-    So do vectors that an unfinished run left. Whoever reads an older version keeps it in memory until it looks for a
-    newer one. Raises CollectionNotFound, DocumentNotFound (nothing is changed then), CollectionLocked or StorageError.
+    So do vectors that an unfinished run left. Readers of an older version keep it in memory until they look for a newer
+    one. Raises CollectionNotFound, DocumentNotFound (nothing is changed then), CollectionLocked or StorageError.
     """
     delete_documents(root, name, document_ids, encoder, store=store)
     folder = CollectionFolder(root, name)

@@ -79,7 +79,7 @@ class Bm25s:
         return found
 
     def weights(self) -> Weigh:
-        """What each term of a row adds to the row's score, for a store that ranks by words itself."""
+        """Return each term's contribution to a row's score, for a store that ranks by words itself."""
         held = self._engine.scores
         terms = np.repeat(np.arange(len(held["indptr"]) - 1), np.diff(held["indptr"]))
         order = np.argsort(held["indices"], kind="stable")

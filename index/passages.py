@@ -36,7 +36,7 @@ CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is not cut: a sentence, row, code block or a part of one; offsets into the document."""
+    """A piece that is not cut: a sentence, row, code block or a part of one; offsets into the document."""
 
     start: int
     end: int

@@ -43,7 +43,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What of each document is searched; `propositions` are by document id."""
+    """Units of each document that are searched; `propositions` are by document id."""
 
     kind: PoolKind = "section"
     propositions: Mapping[str, tuple[Stated, ...]] = field(default_factory=dict)

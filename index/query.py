@@ -1,4 +1,4 @@
-"""What goes into a search and what comes out of it: weighted queries, passages, hits."""
+"""Inputs and outputs of a search: weighted queries, passages, hits."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Box(NamedTuple):
 class Passage:
     """A retrievable piece of a document.
 
-    `document.text[start:end]` is always the passage's source span, and equals `text` for sections
-    and sentences; a proposition's `text` may differ. `id` is a content hash, or the row's own `_id`
-    for documents loaded verbatim. `page` is the page on which `start` lies; `boxes` are the places of the text, one for
-    each page, column and kind of region it stands in, where the document has places.
+    `document.text[start:end]` is always the passage's source span, and equals `text` for sections and sentences; a
+    proposition's `text` may differ. `id` is a content hash, or the row's own `_id` for documents loaded verbatim.
+    `page` is the page on which `start` lies; `boxes` are the places of the text, one for each page, column and kind of
+    region it covers, if the document has places.
     """
 
     id: str

@@ -338,7 +338,7 @@ class RecordsWriter:
         return self._db.execute("SELECT 1 FROM passages WHERE terms <> '' LIMIT 1").fetchone() is not None
 
     def texts_by_key(self) -> Iterator[tuple[bytes, str]]:
-        """What is to be embedded: every key once, with its indexed text, by key."""
+        """Return the indexed text to embed for every key."""
         for row in self._db.execute(f"SELECT key, {PASSAGE_COLUMNS} FROM passages GROUP BY key ORDER BY key"):
             yield row[0], passage_of(row[1:]).indexed_text
 

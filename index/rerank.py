@@ -1,9 +1,9 @@
 """Cross-encoders: the top of a list read again, question and passage together, within a time budget.
 
-What a cross-encoder says of a passage is fused with the place that the list gave it, because each is wrong where
-the other is not (`chances`). Whether reranking pays for a question is for the caller to decide: it needs a
-question that stands alone, unless the model was trained on conversations (`reranker.json` beside it).
-That one reads the question as typed, together with what it leans on.
+A cross-encoder's score is fused with the rank in the list, because each is wrong where the other is not (`chances`).
+Whether reranking pays for a question is for the caller to decide: it needs a question that stands alone, unless the
+model was trained on conversations (`reranker.json` beside it). That one reads the question as typed, together with what
+it leans on.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Reranker(Protocol):
 
 
 class Scorer(Protocol):
-    """What reads question and passage together, of whatever format."""
+    """A model that scores question and passage together, in any format."""
 
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         """The text's beginning of at most so many tokens, and how many those are."""
@@ -219,7 +219,7 @@ def load_over(folder: Path, base: Path) -> Reranker:
 
 
 def _described(folder: Path) -> dict[str, Any]:
-    """What a model that reads conversations says of itself; nothing for any other."""
+    """Read the description of a model that reads conversations; empty for any other model."""
     path = folder / CONVERSATIONAL
     if not path.is_file():
         return {}
@@ -234,7 +234,7 @@ def _described(folder: Path) -> dict[str, Any]:
 
 
 def _lengths(described: dict[str, Any]) -> AskingLengths | None:
-    """What it takes of each part of a question."""
+    """Return the token limit of each part of a question."""
     return AskingLengths(**{name: int(n) for name, n in described["lengths"].items()}) if described else None
 
 

@@ -63,7 +63,7 @@ _MANIFEST = "manifest.json"
 
 
 class Manifest(BaseModel):
-    """What a version holds and with what it was made; `created` in seconds since the epoch."""
+    """Content of a version and the settings it was made with; `created` in seconds since the epoch."""
 
     model_config = ConfigDict(frozen=True)
 

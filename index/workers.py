@@ -1,4 +1,4 @@
-"""Who does what many can do at once in an indexing run: reading files and embedding passages.
+"""Parallel work of an indexing run: reading files and embedding passages.
 
 Without any, the run's own process does it. With Ray its workers do, each by the functions that one process has and on
 the same batches, so that passages, vectors and errors are the same. The run's process decides and writes.
@@ -28,7 +28,7 @@ class Workers(Protocol):
     """Processes that share work; function, items and results are pickled."""
 
     def map(self, work: Callable[[T], R], items: Sequence[T], *, gpu: bool = False) -> Iterator[R]:
-        """What `work` makes of each item, in order, some of it ahead; `gpu` where one is of use.
+        """Apply `work` to each item and yield the results in order, some computed ahead; `gpu` where one is of use.
 
         Raises IndexingError, or what `work` raises.
         """

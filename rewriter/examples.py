@@ -1,8 +1,8 @@
 """Examples of rewriting: a conversation, the question as typed, and the same question standing alone.
 
-The one shape in which training and evaluation data pass between rooms. Four kinds of lines are read: the row
-itself, dialogs whose user turns carry a rewrite, rows in the manner of QReCC, and reviewed feedback. What a model
-makes of an example is `rewriter.training`'s business.
+The one shape in which training and evaluation data pass between rooms. Four kinds of lines are read: the row itself,
+dialogs whose user turns carry a rewrite, rows in the manner of QReCC, and reviewed feedback. Encoding an example for a
+model is done in `rewriter.training`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _of_dialog(row: dict[str, Any], where: str, source: str) -> Iterator[Rewrite
 
 
 def _said(row: dict[str, Any]) -> dict[str, Any]:
-    """What a row says beside the rewrite, in whatever case and, as in MTRAG, in a list."""
+    """Read the label of a row, in any case and, as in MTRAG, in a list."""
     evidence = row.get("evidence")
     quotes = (
         [one.get("quote") if isinstance(one, dict) else one for one in evidence] if isinstance(evidence, list) else []

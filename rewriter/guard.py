@@ -1,8 +1,7 @@
 """The guard: turns down rewrites that would search for something the user did not ask.
 
-A rewriter may resolve what a question points at and nothing else. Every check compares words, needs no model
-and takes well under a millisecond; a refusal says why in one sentence. What to do with it is the rewriter's
-business.
+A rewriter may resolve what a question points at and nothing else. Every check compares words, needs no model and takes
+well under a millisecond; a refusal says why in one sentence. The rewriter decides how to react.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _DISCOURSE = regex.compile(
 
 
 def check(conversation: Conversation, question: str, rewrite: str) -> str:
-    """Why `rewrite` must not stand in for `question`, in one sentence; empty where it may."""
+    """Return the reason why `rewrite` must not replace `question`, in one sentence; empty if it may."""
     for find in _CHECKS:
         for reason in find(conversation, question, rewrite):
             return reason

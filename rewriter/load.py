@@ -31,7 +31,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class RunKind:
-    """What is trained: its runs lie in the folder of that name in a home, each described by a file of that name."""
+    """A kind of trained model: its runs are in the folder of that name in a home, each described by a file of that
+    name."""
 
     folder: str
     description: str
@@ -78,8 +79,8 @@ def packaged_folder() -> Path | None:
 
 
 def describe(folder: Path, kind: RunKind = REWRITERS) -> dict[str, Any]:
-    """What `rewriter.json` of a folder says, or that of another kind. Raises RunError where there is none or it is not
-    ours."""
+    """Read `rewriter.json` of a folder, or the description of another kind. Raises RunError where there is none or it
+    is not ours."""
     path = folder / kind.description
     try:
         description = json.loads(path.read_text("utf-8"))

@@ -1,8 +1,7 @@
 """A rewriter that asks a language model, with its output guarded.
 
-The model says `KEEP`, or `REWRITE:` and one line. The answer is read as it streams and the request closed as soon
-as the line is complete, too long or out of time. What the line may contain is `rewriter.guard`'s judgement; the
-prompt stands in `prompts/rewrite.md`.
+The model says `KEEP`, or `REWRITE:` and one line. The answer is read as it streams and the request closed as soon as
+the line is complete, too long or out of time. `rewriter.guard` judges the line; the prompt is in `prompts/rewrite.md`.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class PromptedRewriter:
         return [SystemMessage(system), HumanMessage(user)]
 
     def _read(self, conversation: Conversation, question: str, said: str, started: float) -> Rewrite:
-        """What the model said, judged: kept, rewritten or refused."""
+        """Judge the model's reply: kept, rewritten or refused."""
         text = parse(said)
         current().record(said=said)
         seconds = time.perf_counter() - started
@@ -156,7 +155,8 @@ class _Call(threading.Thread):
 
 
 def asked(conversation: Conversation, question: str, history_messages: int) -> tuple[str, str]:
-    """What a model is asked about a question: the system's message and the user's, with the newest messages at most."""
+    """Build the messages for a question: the system's and the user's, with at most the newest messages of the
+    history."""
     lines = [
         f"{one.role.capitalize()}: {_line(one.text, USER_CHARS if one.role == 'user' else ASSISTANT_CHARS)}"
         for one in (conversation.messages[-history_messages:] if history_messages else ())
@@ -182,7 +182,7 @@ def parse(said: str) -> str | None:
 
 
 def model_errors() -> tuple[type[Exception], ...]:
-    """What chat models raise when they cannot be reached or answer with an error."""
+    """Return the exceptions that chat models raise when they cannot be reached or answer with an error."""
     import httpx
     from langchain_core.exceptions import LangChainException
     from openai import OpenAIError

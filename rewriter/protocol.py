@@ -52,7 +52,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What a rewriter made of a question.
+    """A rewriter's result for a question.
 
     `text` is always usable as a query. `confidence` is the rewriter's belief in its decision (0 to
     1), None where it has none to give. `alternatives` are further stand-alone forms, best first.

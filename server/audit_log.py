@@ -23,7 +23,7 @@ MAX_CHARS = 500
 
 
 class Circumstances(TypedDict, total=False):
-    """What else there is to say of an act; `detail` holds names and numbers, and no people's words."""
+    """Further details of an act; `detail` holds names and numbers, and no people's words."""
 
     collection: str
     group: str
@@ -55,7 +55,7 @@ def note(database: Database, who: Principal, action: str, about: str = "", **mor
 
 
 def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
-    """What a command does that has not the database (a path or a URL) open. Raises StoreError."""
+    """Record an act of a command that does not have the database (a path or a URL) open. Raises StoreError."""
     database = Database(place)
     try:
         made = entry(at_terminal(), action, about, **more)
@@ -65,7 +65,7 @@ def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[C
 
 
 def at_terminal() -> Principal:
-    """Who runs a command: this machine's own principal, from the account the command runs under."""
+    """Return this machine's own principal, from the account the command runs under."""
     try:
         account = getpass.getuser()
     except (OSError, KeyError):  # as in a container whose user id has no name

@@ -18,7 +18,7 @@ import httpx
 
 
 class ApiError(Exception):
-    """What the server refused or could not do: `code` is a stable name for programs, `status` HTTP's."""
+    """Raised for a refusal or failure reported by the server: `code` is a stable name for programs, `status` HTTP's."""
 
     def __init__(self, status: int, message: str, code: str = "") -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
 """Erasing a person or a document from a home, and proving it by looking for their words in every file there.
 
-What the index and the store have to forget is theirs to know (`index.indexer`, `server.store.erasing`); this module
-joins them in an order that can be repeated after a crash, and looks afterwards. Files outside the home are not
-touched: backups, folders that were indexed, what a language model server remembers.
+The index and the store forget their own data (`index.indexer`, `server.store.erasing`); this module calls them in an
+order that can be repeated after a crash, and then verifies. Files outside the home are not touched: backups, folders
+that were indexed, what a language model server remembers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNSEARCHED = frozenset({"models"})
 
 @dataclass(frozen=True, slots=True)
 class Remnant:
-    """A text that still stands in a file."""
+    """A text that is still in a file."""
 
     path: Path
     text: str
@@ -47,7 +47,7 @@ class Remnant:
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """What was taken out, where something is left, and what whoever asked must still do."""
+    """Erased items, files that still hold remnants, and steps left to the caller."""
 
     erased: Erasure
     documents: tuple[str, ...]
@@ -121,7 +121,7 @@ def erase_person(
 
 
 def remnants(home: Path, texts: Sequence[str]) -> tuple[Remnant, ...]:
-    """Where any of `texts` stands in a file of the home, as it is, in lower case, or as JSON writes it."""
+    """Find `texts` in the files of the home, as they are, in lower case, or escaped as in JSON."""
     wanted = [(text, form) for text in texts for form in _forms(text)]
     found = list[Remnant]()
     for path in _files(home):

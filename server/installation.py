@@ -1,4 +1,4 @@
-"""What a working installation needs, checked, each problem with its remedy; `anaphora doctor` shows it."""
+"""Checks of a working installation, each problem with its remedy; `anaphora doctor` shows it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A job reports progress, can be cancelled, and is remembered in the database. There it is claimed before it runs, so that
 one at a time works on a collection, whichever of several servers was asked; there any of them cancels it, and marks it
-where its own has ended. Only unfinished jobs are held in memory. What the work is, is the caller's business.
+where its own has ended. Only unfinished jobs are held in memory. The caller defines the work.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class JobRunner:
             self._run(task)
 
     def _claim(self, task: JobProgress) -> str:
-        """What `jobs.claim` says. A database that takes no writes stops no job."""
+        """Call `jobs.claim` and return its result. A database that takes no writes stops no job."""
         try:
             return self._database.write_blocking(jobs.claim, task.job)
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""What agents are offered over the Model Context Protocol, by its official SDK: three tools, and collections to read.
+"""The Model Context Protocol server, by its official SDK: three tools, and collections to read.
 
 Whatever a document says comes bounded, without what nobody sees and with tokens of chat templates broken, as in our own
 prompts, and is announced as quoted. Each call acts for one principal, by the same service as everybody else.

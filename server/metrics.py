@@ -1,4 +1,4 @@
-"""What Prometheus is told: one registry for each service, never the global one."""
+"""Prometheus metrics: one registry for each service, never the global one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a Python process of ours is started and set up: nothing in the working directory can stand in for a module of it.
+"""Start Python child processes so that nothing in the working directory can shadow a module.
 
 A server runs for months, so its memory is kept from being scattered.
 """

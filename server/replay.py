@@ -1,7 +1,7 @@
 """Playing a recorded turn again: what is asked the same comes from the record, what is asked anew is done.
 
-What a turn asks stands behind the stand-ins of `server.replay`, so a change runs on exactly as far as it changes
-anything. What decides in between (evidence, refusal, prompt, citations) is cheap and done again.
+The turn runs against the stand-ins of `server.replay`, so a change propagates exactly as far as it changes an input.
+The steps in between (evidence, refusal, prompt, citations) are cheap and are computed again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def passages_of(step: TraceStep) -> list[dict[str, Any]]:
 
 
 class RecordedModels:
-    """What stands in for the models of one replay; a `ModelSource`."""
+    """Recorded models of one replay; a `ModelSource`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class _RecordedRewriter:
         )
 
     def _step(self, conversation: Conversation, question: str) -> TraceStep:
-        """What this question was rewritten to; parts of one are rewritten too."""
+        """Return the recorded rewrite of this question; parts of one are rewritten too."""
         asked = {"question": question, "history": conversation.messages}
         step = step_of(self._trace, "rewrite", asked) or step_of(self._trace, "rewrite")
         assert step is not None
@@ -244,9 +244,9 @@ def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ReplayChanges:
-    """What is to be different: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or
-    all others, with `alone`), the instructions of the model, weights of `legs` (`typed.lexical` and the like), and
-    whether there is `another_model`. Other settings are the engine's own."""
+    """Changes to apply: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or all
+    others, with `alone`), the instructions of the model, weights of `legs` (`typed.lexical` and the like), and whether
+    there is `another_model`. Other settings are the engine's own."""
 
     rewrite: str = ""
     add: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ DEFAULT = "ms-marco-minilm-l12"
 
 
 def chosen_reranker(settings: Settings) -> str:
-    """What must be at hand: a registered name, a hub id or a folder.
+    """Return the configured cross-encoder: a registered name, a hub id or a folder.
 
     Raises ModelUnavailable where it is not known which run is promoted.
     """

@@ -1,8 +1,8 @@
 """The trace of a turn: begun where the turn is, made of its recording when it has ended, sent to a collector.
 
-What is stored (`Trace`) and what a collector receives are made of the same recording in one place, `Tracing.end`; for
-the collector calls carry OpenInference's names. Calls are recorded with `text.recorder`, requests have their spans in
-`server.api.app`. Storing traces is left to `server.store`.
+The stored `Trace` and the spans for a collector are made of the same recording in one place, `Tracing.end`; spans carry
+OpenInference's names. Calls are recorded with `text.recorder`, requests have their spans in `server.api.app`. Storing
+traces is left to `server.store`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Tracing:
         return root
 
     def end(self, turn: Call, status: TurnStatus, answer: str = "") -> Trace:
-        """What happened in a turn, which ends with it; it is also sent where somebody collects."""
+        """End the turn's recording and return its trace; it is exported if a collector is configured."""
         turn.output(answer)
         turn.end()
         trace = _trace(turn, status)

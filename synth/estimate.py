@@ -1,7 +1,7 @@
-"""What a run will cost, before anything is asked: requests, tokens, money.
+"""Estimate the cost of a run before any request: requests, tokens, money.
 
-The windows are the real ones. What comes after them is reckoned with ratios observed on English documentation: a
-proposition for every so many tokens, a pair for every so many propositions. Retries are left out.
+The windows are the real ones. Later steps are estimated with ratios observed on English documentation: a proposition
+for every so many tokens, a pair for every so many propositions. Retries are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUNDING_TOKENS = 18
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What one step asks: requests, and tokens in and out."""
+    """Cost of one step: requests, and tokens in and out."""
 
     step: str
     requests: int

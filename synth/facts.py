@@ -109,7 +109,7 @@ def step_facts(outcomes: Sequence[Outcome[Any]], attempts: Iterable[Any], prompt
 
 
 def proposition_facts(built: Built) -> dict[str, Any]:
-    """What became of the sentences the model wrote."""
+    """Count the outcomes of the sentences the model wrote."""
     return {
         "sentences_written": built.written,
         "propositions": len(built.kept),
@@ -125,7 +125,7 @@ def dialog_facts(
     dialogs: dict[str, list[Dialog]],
     rejected: Sequence[Rejected],
 ) -> dict[str, Any]:
-    """What became of the lists."""
+    """Count the outcomes of the lists."""
     everything = [dialog for side in SIDES for dialog in dialogs[side]]
     questions = [turn for dialog in everything for turn in dialog.questions()]
     answers = [turn for dialog in everything for turn in dialog.turns if turn.role == "assistant"]

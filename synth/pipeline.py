@@ -1,7 +1,7 @@
 """The run: documents → windows → propositions → dialogs → files.
 
-Each step is a list of tasks that the settler brings to an outcome; everything after is computed from the
-outcomes, so a run that is cut anywhere goes on from its journal. What is asked of whom is left to the settler.
+Each step is a list of tasks that the settler brings to an outcome; everything after is computed from the outcomes, so a
+run that is cut anywhere goes on from its journal. The task runner sends the requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from text.files import write_text
 
 @dataclass(frozen=True, slots=True)
 class SynthPlan:
-    """What to make. `windows_per_document` of 0 takes all; `list_size` is the paper's n.
+    """Content of a run. `windows_per_document` of 0 takes all; `list_size` is the paper's n.
 
     With `only_answered`, windows without an outcome are passed over instead of asked about.
     """

@@ -1,8 +1,8 @@
 """References: words that point at something a sentence does not name.
 
-“It”, “they”, “this form” or “and by mail?” are understood only with what was said before. What is decided here
-compares words and positions, knows English, and takes other languages for complete; it is made to be right about
-short questions and sentences of documentation, not about prose.
+“It”, “they”, “this form” or “and by mail?” are understood only with what was said before. Decisions compare words and
+positions, know English, and treat other languages as complete; they are tuned for short questions and sentences of
+documentation, not for prose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every connector of a source must do: a suite that a connector's own tests inherit.
+"""Contract of a source's connector: a suite that a connector's own tests inherit.
 
 class TestMine(ConnectorContract):
     @pytest.fixture
@@ -17,7 +17,7 @@ from index.sources import Connector, Mirror, Source, SyncReport
 
 
 class Place(Protocol):
-    """What is read: documents can be put into it and taken out, and it can fail from the next request on."""
+    """The tested place: documents can be put into it and taken out, and it can fail from the next request on."""
 
     source: Source
 

@@ -55,12 +55,12 @@ def serving(handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> I
 
 
 class ServedFake:
-    """What serves at `port` as long as it is a context."""
+    """A fake that serves at `port` while its context is open."""
 
     port = 0
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
-        """What answers its requests."""
+        """The request handler."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

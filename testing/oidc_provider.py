@@ -37,9 +37,9 @@ def sign(claims: dict[str, Any]) -> str:
 class FakeOidcProvider(ServedFake):
     """`with FakeOidcProvider() as provider:` serves at `provider.issuer` until the end of the block.
 
-    Whoever comes to its authorization endpoint is the person of `claims` and sent back at once, or with `asks` by a
-    page of its own; with the error `denied` where that is set. `tamper` changes the claims of an ID token, `signed` how
-    it is signed, `metadata` what discovery says; another `status` than 200 refuses everything. All of it may be changed
+    Every visitor of its authorization endpoint is the person of `claims` and is sent back at once, or with `asks` by a
+    page of its own; with the error `denied` if that is set. `tamper` changes the claims of an ID token, `signed` how it
+    is signed, `metadata` what discovery says; another `status` than 200 refuses everything. All of it may be changed
     while it serves. `requests` keeps each path with its parameters, `issued` the ID tokens.
     """
 
@@ -66,7 +66,7 @@ class FakeOidcProvider(ServedFake):
         return _handler(self)
 
     def discovery(self) -> dict[str, Any]:
-        """What it says about itself."""
+        """Return the discovery document."""
         ends = {
             "authorization_endpoint": "/authorize",
             "token_endpoint": "/token",

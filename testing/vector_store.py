@@ -1,4 +1,4 @@
-"""What every vector store must do: a suite that a store's own tests inherit.
+"""Contract of a vector store: a suite that a store's own tests inherit.
 
 class TestMine(VectorStoreContract):
     @pytest.fixture

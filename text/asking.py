@@ -1,7 +1,7 @@
 """A question as a cross-encoder reads it that was trained on conversations: with what leans on it, in one line.
 
-The same text is made when such a model is trained and when it serves. How long each part may be, in the model's own
-tokens, stands beside the model.
+The same text is made when such a model is trained and when it serves. The length limits of the parts, in the model's
+own tokens, are stored with the model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Cut = Callable[[str, int], tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class QuestionContext:
-    """What a question leans on: the words a rewriter would append, and the exchange before it (any may be empty)."""
+    """Context of a question: the words a rewriter would append, and the exchange before it (any may be empty)."""
 
     words: str = ""
     asked: str = ""

@@ -1,8 +1,8 @@
 """Writing files so that a crash, or a reader in between, meets the old file or the new one and nothing else.
 
-Every file of ours that replaces another goes through `replacing`: written under a hidden name beside it, forced to
-the disk, renamed into place, and the folder forced to the disk. What is appended to (journals) is not done here, and
-neither are locks: of two writers at once, the last wins.
+Every file of ours that replaces another goes through `replacing`: written under a hidden name beside it, forced to the
+disk, renamed into place, and the folder forced to the disk. Journals (appended files) and locks are out of scope: of
+two writers at once, the last wins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a collection or a training run may be called: the name becomes a folder and a part of addresses."""
+"""Names of collections and training runs: a name becomes a folder and a part of addresses."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Call:
 
     @property
     def recording(self) -> Recording | None:
-        """What it is part of; None where nothing is recorded."""
+        """The recording that this call is part of; None where nothing is recorded."""
         return self._recording
 
     @property
@@ -143,12 +143,12 @@ class Call:
         return made
 
     def inputs(self, **inputs: object) -> None:
-        """What it was given."""
+        """Record the inputs."""
         if self.content:
             self._inputs = inputs
 
     def output(self, output: object) -> None:
-        """What it gave."""
+        """Record the output."""
         if self.content:
             self._output = output
 
@@ -164,7 +164,7 @@ class Call:
             self.labels.update(labels)
 
     def tell(self, inputs: Mapping[str, object], outputs: object, labels: Mapping[str, Label]) -> None:
-        """What it was given, what it gave, and what holds nobody's words."""
+        """Record inputs, output, and labels that hold nobody's words."""
         self.inputs(**inputs)
         self.output(outputs)
         self.label(**labels)

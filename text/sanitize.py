@@ -9,7 +9,7 @@ Chat servers read the tokens of their templates (`<|im_start|>`, `[INST]`, …) 
 or a question that holds one could end its own message and begin another. `escape` breaks such tokens and the
 tags our prompts use; people are shown the original.
 
-What else a place must do (markup, names of files) is left to it.
+Other escaping (markup, names of files) is left to the place that needs it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class PromptPart(NamedTuple):
 
 
 class Interpolated(str):
-    """A string of parts. What is made of it by `str`'s own methods is a plain string again."""
+    """A string of parts. Results of `str`'s own methods are plain strings again."""
 
     __slots__ = ("parts",)
     parts: tuple[PromptPart, ...]

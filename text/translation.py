@@ -1,8 +1,8 @@
-"""What the page and the server say in their own words, in the language of whoever reads it.
+"""Texts of the page and the server in the reader's language.
 
-English stands in the code; the other languages are gettext catalogues (`text/locale/LANG/LC_MESSAGES/anaphora.po`),
-read on first use. The language of a request is kept in its context. Texts of documents and of models are never
-translated, and the errors of the API are English.
+English is in the code; the other languages are gettext catalogues (`text/locale/LANG/LC_MESSAGES/anaphora.po`), read on
+first use. The language of a request is kept in its context. Texts of documents and of models are never translated, and
+the errors of the API are English.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person sees: a chat page with sources, conversations and uploads.
+"""Web interface: a chat page with sources, conversations and uploads.
 
 `mount(app, service)` puts the page on a FastAPI app; it knows the server only through `server.chat`.
 """

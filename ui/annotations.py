@@ -1,9 +1,9 @@
 """Marks on a text that survive its way through Markdown: citation chips, highlights, doubts.
 
-Marks are given by character offsets of the source text. `Marked.source` is that text with short
-inline markers in it, placed where they cannot change how Markdown reads a line; `Marked.apply`
-turns the markers in the rendered, already clean HTML into elements. What may stand in the HTML is
-decided by `ui.safe_html`; this module only adds elements of its own, with every text escaped.
+Marks are given by character offsets of the source text. `Marked.source` is that text with short inline markers in it,
+placed where they cannot change how Markdown reads a line; `Marked.apply` turns the markers in the rendered, already
+clean HTML into elements. `ui.safe_html` decides which HTML is allowed; this module only adds elements of its own, with
+every text escaped.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def build(service: ChatService) -> gr.Blocks:
 
 
 def _principal(request: gr.Request) -> Principal:
-    """Whoever sent a request: Gradio hands over a request of its own, or Starlette's."""
+    """Return the principal of a request: Gradio hands over a request of its own, or Starlette's."""
     return _admitted(getattr(request, "request", request).scope)
 
 
@@ -118,7 +118,7 @@ def _speak(request: gr.Request) -> None:
 
 
 def _admitted(scope: Scope) -> Principal:
-    """Who was let in at the door."""
+    """Return the principal that the middleware admitted."""
     principal: Principal = scope["state"]["principal"]
     return principal
 

@@ -1,4 +1,4 @@
-"""What the page may ask the server for beside answers: lists, documents, ratings, uploads.
+"""Calls from the page to the server besides answers: lists, documents, ratings, uploads.
 
 Each call takes one JSON object, whose members are the parameters of its method, and gives one back; a refused one gives
 `{"error": ...}` with the remedy in words. Inputs are checked here, the work is the service's.
@@ -240,7 +240,7 @@ def _checked(name: str) -> tuple[Callable[..., Awaitable[Answer]], frozenset[str
 
 
 async def answered(service: ChatService, name: str, data: object, *, admit: bool = False) -> Answer:
-    """What the call of that name gives, its refusals as answers that the page can show."""
+    """Return the result of the named call; refusals become answers that the page can show."""
     try:
         if admit:
             await service.admit()

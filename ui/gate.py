@@ -1,9 +1,9 @@
-"""What of Gradio's own routes is there: those the page uses, and nothing else.
+"""Allow the Gradio routes that the page uses, and nothing else.
 
 Gradio serves far more than a page needs (calls by name, files of its upload folder, queues of anybody who knows a
 session's name). Here a session belongs to whoever opened it: the name that the browser chose is joined with the
-principal's, so that nobody listens to the queue of somebody else, ends it, or puts something into it. What a call may
-do is decided by the service it reaches.
+principal's, so that nobody listens to the queue of somebody else, ends it, or puts something into it. The service that
+a call reaches decides whether it is allowed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PageGate:
             await PlainTextResponse("", 404)(scope, receive, send)
 
     async def _call(self, scope: Scope, receive: Receive, send: Send, own: str) -> None:
-        """Hand on a call; its body is read here, within the door's limit, as its session stands in it."""
+        """Hand on a call; its body, which holds its session, is read here within the size limit."""
         try:
             body = await Request(scope, receive).body()
         except ClientDisconnect:

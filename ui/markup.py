@@ -1,4 +1,4 @@
-"""What documentation tools read in a Markdown text and people should not: tags, roles, attribute lists, inclusions.
+"""Remove markup that documentation tools read and people should not see: tags, roles, attribute lists, inclusions.
 
 Works on markdown-it's tokens, so that offsets of the text stay. Nothing here decides what is safe: a tag is either left
 out or stays text, which `ui.safe_html` escapes; one with a handler stays text, so that it is seen.

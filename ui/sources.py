@@ -127,7 +127,7 @@ def document_link(collection: str, document_id: str, start: int = 0, end: int = 
 def _source(
     collection: str, passage: Evidence, citations: Sequence[CitationEvent], nearest: Sequence[Quotation]
 ) -> dict[str, Any]:
-    """What the panel shows of a passage beside what it is."""
+    """Return the further fields that the panel shows of a passage."""
     cited = [(key, cite) for key, cite in enumerate(citations) if cite.passage_id == passage.passage_id]
     highlights = [Highlight(cite.start - passage.start, cite.end - passage.start, key) for key, cite in cited]
     near = [quoted for quoted in nearest if quoted.n == passage.n]

@@ -1,7 +1,7 @@
 """The trace explorer: the calls of a turn as a tree or a table, with the details of each; two turns side by side.
 
-A plain page of its own on the same port, for whoever may read traces. What documents, people and models say reaches it
-as JSON in an element that is no script; the script writes it as text alone.
+A plain page of its own on the same port, for whoever may read traces. Texts of documents, people and models reach it as
+JSON in an element that is no script; the script writes them as text alone.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Notice:
 
 
 def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
-    """What was decided about the question, and why."""
+    """Describe the decision about the question, and its reason."""
     reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
     sure = by = ""
     if rewrite.confidence is not None:
@@ -115,7 +115,7 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
 
 @dataclass
 class TurnView:
-    """What is known of a turn. `key` is unique on the page; `id` is there once the turn is kept."""
+    """State of a turn. `key` is unique on the page; `id` is there once the turn is kept."""
 
     key: str
     question: str
@@ -278,7 +278,7 @@ class TurnView:
         )
 
     def _stage(self) -> str:
-        """What is being done for the answer."""
+        """Return the present stage of the answer."""
         if self.step is not None and (not self.text or self.step.name == "part"):
             done = self.step.done + (self.step.name == "part")
             return gettext("%(step)s (%(done)s of %(of)s)", step=gettext(self.step.text), done=done, of=self.step.of)

@@ -55,7 +55,7 @@ def answerability(
 ) -> None:
     """Judge how well the decision tells what the passages answer; with --fit, fit it anew and cross-validate it.
 
-    What has been searched is kept in the run: after an interruption the same --name goes on.
+    Searches are cached in the run: after an interruption, the same --name resumes.
     """
     from evaluation import answerability as fitting
     from evaluation.reports import page as report

@@ -1,1 +1,1 @@
-"""What several commands use: settings, consoles, exit codes, models fetched and opened, progress, files read."""
+"""Helpers shared by commands: settings, consoles, exit codes, models, progress, input files."""

@@ -68,7 +68,7 @@ class Draw(Protocol):
 
 @contextmanager
 def bars(console: Console) -> Iterator[Draw | None]:
-    """A callback that draws a bar for everything that it is told of: done and total, rate, times, and a note.
+    """Return a callback that draws a progress bar: done and total, rate, times, and a note.
 
     None where there is no terminal to draw on.
     """

@@ -20,7 +20,7 @@ from text.sanitize import showable, showable_line
 
 
 class ExitCode(IntEnum):
-    """What the exit status of a command says; 2 is typer's own for wrong usage."""
+    """Exit statuses of the commands; 2 is typer's own for wrong usage."""
 
     OK = 0
     UNEXPECTED = 1

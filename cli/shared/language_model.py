@@ -35,7 +35,7 @@ ANSWER_SECONDS = 900.0
 
 
 def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel | None], Awaitable[T]]) -> T:
-    """What `work` gives with the settings' language model, which is fetched first; None stands for no model."""
+    """Run `work` with the settings' language model, which is fetched first; None stands for no model."""
     from cli.shared.resources import fetch_models
     from server.engines import open_engine
 
@@ -127,8 +127,8 @@ def have_written(
 ) -> None:
     """Have the settings' language model write propositions, and dialogs where wanted, into `folder`.
 
-    What was written there before is kept; only new and changed documents are asked about. Raises NoDocuments,
-    SettingsError where there is no model, and ModelFailed.
+    Earlier output is kept; only new and changed documents are sent to the model. Raises NoDocuments, SettingsError
+    where there is no model, and ModelFailed.
     """
     from cli.shared.state import InputError
     from synth import Paused, SynthPlan, read_sources, synthesise

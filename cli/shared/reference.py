@@ -1,4 +1,4 @@
-"""What the settings are, read off their classes: names, defaults, limits, and where each value came from.
+"""Reference of the settings, read from their classes: names, defaults, limits, and the origin of each value.
 
 `anaphora config` shows it and `docs/operate/configuration.md` is written from it. This module prints nothing.
 """

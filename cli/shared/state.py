@@ -1,4 +1,4 @@
-"""What the global options decide and every command needs: the settings and the two consoles.
+"""State that the global options decide and every command needs: the settings and the two consoles.
 
 Building settings is put off until a command asks, so that `--help` needs none of it.
 """
@@ -109,7 +109,7 @@ class State:
 
     @property
     def out(self) -> Console:
-        """What a command was asked for, on standard output."""
+        """The console for results: standard output."""
         return self._console(stderr=False)
 
     @property
@@ -140,7 +140,7 @@ def demand_known(kind: type[Settings]) -> None:
 
 
 def did_you_mean(kind: type[Settings], path: tuple[str, ...]) -> str:
-    """What to say of a setting that there is none of: the name that is nearest, where one is near."""
+    """Suggest the nearest setting for an unknown name, or nothing if none is near."""
     from difflib import get_close_matches
 
     from cli.shared.reference import leaves

@@ -1,4 +1,4 @@
-"""What a turn looks like in a terminal: its events, its sources, and a source opened at the cited sentence.
+"""Show a turn in a terminal: its events, its sources, and a source opened at the cited sentence.
 
 Everything shown comes from documents and models: the console keeps it from steering the terminal.
 This module asks nothing and keeps only the newest turn.

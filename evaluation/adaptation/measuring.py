@@ -48,7 +48,7 @@ Group = Literal["follow-ups", "stand-alone"]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one rewriter came to: `values[level][question][measure]`, and milliseconds a rewrite at p50 and p95."""
+    """Scores of one rewriter: `values[level][question][measure]`, and milliseconds a rewrite at p50 and p95."""
 
     values: dict[str, dict[str, dict[str, float]]]
     p50_ms: float
@@ -176,7 +176,7 @@ WORTH = 0.002
 
 @dataclass(frozen=True, slots=True)
 class ThresholdPoint:
-    """What a threshold comes to: MAP, and the share of questions that are rewritten.
+    """Result at one threshold: MAP, and the share of questions that are rewritten.
 
     `error` is the standard error of its MAP less that of the run's own threshold, over conversations.
     """

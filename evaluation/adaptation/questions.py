@@ -152,7 +152,8 @@ def split(everything: Path, train: Path, held: Path, seed: int) -> None:
 
 
 def from_reviewed(path: Path, collection: Collection) -> Iterator[HeldOutQuestion]:
-    """The questions of a file of reviewed conversations of which all is known, and whose answers still stand there."""
+    """Read the questions from a file of reviewed conversations that are complete and whose answers are still in the
+    collection."""
     known = {one.id for one in collection.documents()}
     for found in dialogs.questions(path):
         question, places = found.question, list[AnswerSpan]()

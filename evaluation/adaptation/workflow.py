@@ -1,8 +1,8 @@
 """An adaptation from documents to a rewriter that may serve, or a cross-encoder: index, pairs, train, calibrate,
 evaluate, promote.
 
-Every step's result is remembered, so that an adaptation that was stopped goes on with the step it was in. What only
-an installation has (models, the language model, the rewriter that serves) comes through `AdaptationTools`.
+Every step's result is remembered, so that an adaptation that was stopped goes on with the step it was in. Parts that
+only an installation has (models, the language model, the serving rewriter) come through `AdaptationTools`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AdaptationState:
         self._state: dict[str, Any] = begun or {"wanted": wanted, "done": {}}
 
     def result(self, step: str) -> dict[str, Any] | None:
-        """What a finished step came to, None where it is still to be done."""
+        """Return the result of a finished step, or None if the step is still to be done."""
         found = self._state["done"].get(step)
         return dict(found) if found is not None else None
 
@@ -103,7 +103,7 @@ UNMEASURED = (
 
 
 class AdaptationTools(Protocol):
-    """What an adaptation is done with, and who hears of it."""
+    """Models and callbacks that an adaptation needs."""
 
     @property
     def writes_dialogs(self) -> bool:
@@ -129,7 +129,7 @@ class AdaptationTools(Protocol):
         one."""
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
-        """What is called for each of `total` questions that is done."""
+        """Return a callback to call once for each of `total` questions."""
 
     def say(self, text: str) -> None:
         """Tell a person how far it is."""
@@ -137,7 +137,7 @@ class AdaptationTools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdaptationPlan:
-    """What decides the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows.
+    """Inputs that determine the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows.
 
     `kind` is what the recipe makes. With `reviewed` what people reviewed is learnt from and judged by.
     """
@@ -175,7 +175,7 @@ class AdaptationPlan:
 
 @dataclass(frozen=True, slots=True)
 class AdaptationResult:
-    """What was measured, by name of the rewriter before and after, and what follows from it.
+    """Scores by name of the rewriter before and after, and the decision that follows from them.
 
     `milliseconds` are p50 and p95 of a rewrite. `promoted` is whether the new one serves now.
     """
@@ -267,7 +267,8 @@ class Adaptation:
         return {"train": train, "held out": held}
 
     def _pairs_of_reviews(self) -> dict[str, Any]:
-        """What people reviewed, whole conversations on one side each."""
+        """Read training pairs from reviewed conversations; each conversation is either for training or for
+        validation."""
         everything, learnt = self._data / REVIEWED, self._data / f"train.{REVIEWED}"
         self._data.mkdir(parents=True, exist_ok=True)
         self._tools.write_reviewed(everything)
@@ -315,7 +316,7 @@ class Adaptation:
         return {"threshold": chosen.threshold, "questions": len(asked), "curve": [asdict(point) for point in points]}
 
     def _evaluate(self) -> dict[str, Any]:
-        """What serves now against the new run, on the other two thirds."""
+        """Compare the serving rewriter with the new run on the other two thirds."""
         asked = self._asked("evaluate")
         before = self._tools.serving()
         after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT)) if self._rewrites else before

@@ -31,7 +31,7 @@ Row: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class InputLine(Generic[T]):
-    """What a line of the input asks for, under the id it came with."""
+    """Request of one input line, under the id it came with."""
 
     id: str
     asked: T
@@ -118,7 +118,7 @@ def read_queries(path: Path) -> list[QueryLine]:
 def checked_lines(
     path: Path, parse: Callable[[str, int], QUERIES_T], shape: str, name: Callable[[QUERIES_T], str], *, most: int = 0
 ) -> list[QUERIES_T]:
-    """What `parse` makes of each line and its number, in their order; blank lines are passed over.
+    """Parse each non-blank line with `parse(line, number)`, in file order.
 
     `parse` raises ValueError for a bad one. Raises BadRow naming up to ten bad lines by number, EvaluationError where
     there is nothing to read, or more than `most` lines.
@@ -266,7 +266,7 @@ class RewriteRecord(Rewrite):
 
     @classmethod
     def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> RewriteRecord:
-        """What `rewriter` made of `query`."""
+        """Build the output line for `query` from a rewrite by `rewriter`."""
         made = _as_made(replace(rewrite, seconds=round(rewrite.seconds, 4)))
         return cls(**made, id=query.id, question=query.text, rewriter=rewriter, input=fingerprint(query, rewriter))
 

@@ -46,7 +46,8 @@ Bar: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[], None]]
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisPlan:
-    """What is asked of what: the file's `name`, the collection and its version, what answers, a digest of settings."""
+    """Identity of a diagnosis: the file's `name`, the collection and its version, the answering model, a digest of
+    settings."""
 
     name: str
     collection: str
@@ -130,7 +131,7 @@ async def judge_turns(
 
 
 def _row(gold: JudgedQuestion, turn: AnsweredTurn) -> Row:
-    """What a person needs to understand a failure."""
+    """Return the values a person needs to understand a failure."""
     question = gold.question
     return {
         "id": question.id,

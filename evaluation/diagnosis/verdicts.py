@@ -43,7 +43,7 @@ CRITERION = {"same": "does the answer say what the expected answer says, without
 
 @dataclass(frozen=True, slots=True)
 class AnswerVerdict:
-    """What an answer is worth. `f1` compares it with the gold answer; `label` says what is wrong, empty where right."""
+    """Verdict on one answer. `f1` compares it with the gold answer; `label` says what is wrong, empty where right."""
 
     right: bool
     f1: float

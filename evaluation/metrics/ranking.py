@@ -1,7 +1,7 @@
 """Retrieval measured: TREC runs and relevance judgements, and the usual measures over them.
 
-The numbers are ir-measures'; this module reads and writes the files and keeps ties as they were
-ranked. What produced a run is not its business.
+The numbers are ir-measures'; this module reads and writes the files and keeps ties as they were ranked. The measures do
+not depend on the system that produced a run.
 """
 
 from __future__ import annotations

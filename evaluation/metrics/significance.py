@@ -1,8 +1,8 @@
 """How sure a difference is: intervals around means, and tests of paired differences.
 
-Questions of one conversation share their topic and their difficulty, so whole conversations are drawn and
-flipped, never single questions: 1,500 questions from 250 dialogs say less than 1,500 unrelated ones would.
-Everything is seeded and repeats exactly. What is measured does not matter here.
+Questions of one conversation share their topic and their difficulty, so whole conversations are drawn and flipped,
+never single questions: 1,500 questions from 250 dialogs say less than 1,500 unrelated ones would. Everything is seeded
+and repeats exactly. The tests apply to any measure.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is kept and shown of an evaluation: runs in folders, tables, plots, pages, comparisons, gates."""
+"""Storage and display of evaluations: runs in folders, tables, plots, pages, comparisons, gates."""

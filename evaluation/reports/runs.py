@@ -60,7 +60,7 @@ class Metric:
 
     @property
     def key(self) -> str:
-        """What names it for gates and comparisons."""
+        """The key used by gates and comparisons."""
         return "/".join((self.set, self.level, self.system, self.part, self.measure))
 
 
@@ -161,7 +161,7 @@ class RunWriter:
         questions: Iterable[Question],
         more: Callable[[Question], Mapping[str, object]] = lambda question: {},
     ) -> None:
-        """What was asked, for comparisons to show, with `more` of each."""
+        """Write the questions, which comparisons show, with `more` of each."""
         rows = (
             {
                 "id": question.id,
@@ -176,7 +176,7 @@ class RunWriter:
         self.write_rows(rows, set_name, "questions.jsonl")
 
     def measured(self) -> dict[str, list[Any]]:
-        """What was measured, as JSON."""
+        """Return the measured values as JSON."""
         return {
             "metrics": [asdict(metric) for metric in self.metrics],
             "tests": [asdict(test) for test in self.tests],
@@ -269,7 +269,7 @@ def slug(name: str) -> str:
 
 
 def describe(kind: str, settings: Settings) -> dict[str, Any]:
-    """What a measurement was made with; secrets are left out, and the home's path."""
+    """Describe the settings of a measurement, without secrets and without the home's path."""
     return {
         "format": FORMAT,
         "kind": kind,

@@ -86,7 +86,7 @@ def grouped(metrics: Iterable[Metric], *fields: str) -> dict[tuple[str, ...], di
 
 
 def tests(run: EvaluationRun) -> Table:
-    """What differs from the baseline, and how surely."""
+    """Return the significance tests against the baseline."""
     rows = [
         [
             t.set,
@@ -102,7 +102,7 @@ def tests(run: EvaluationRun) -> Table:
 
 
 def differences(comparison: Comparison) -> Table:
-    """What differs between two runs."""
+    """Return the differences between two runs."""
     rows = [
         [
             d.set,
@@ -380,7 +380,7 @@ def asked(run: EvaluationRun, set_name: str, question: str) -> tuple[str, ...]:
 
 
 def evidence(run: EvaluationRun, set_name: str, system: str, level: str, question: str) -> tuple[str, ...]:
-    """What a system had to show for a question: what it wrote, else the top of its ranking."""
+    """Return a system's output for a question: its written text, else the top of its ranking."""
     folder = run.folder / slug(set_name)
     written = folder / slug(system) / "evidence.jsonl"
     if written.is_file():

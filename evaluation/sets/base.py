@@ -1,4 +1,4 @@
-"""What an evaluation is made over: questions in their conversations, a corpus, and what is relevant.
+"""Evaluation sets: questions in their conversations, a corpus, and the relevant units.
 
 The other modules of the folder bring every data set into this form; nothing here reads files.
 """
@@ -55,7 +55,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What answers a question, word for word, and the document it stands in."""
+    """A literal answer to a question, and the document that contains it."""
 
     document: str
     text: str
@@ -63,7 +63,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class JudgedLevel:
-    """What is judged: the units that are searched, their documents, or anything else they belong to.
+    """The judged units: the searched passages, their documents, or another unit they belong to.
 
     With `by` `parents`, `parents` maps a unit to what it belongs to, and `qrels` judges those.
     """

@@ -1,7 +1,7 @@
 """Dialog rows, as in MTRAG, in the synthetic sets, in what `anaphora synth` writes and people write, as questions.
 
-A row is `{"dialog_id", "turns": [{"role", "text", "rewrite", "relevant", "documents", "evidence", …}]}`. The answer
-to a question is its `answer`, else what the assistant says next. What answers it is named by ids or quoted
+A row is `{"dialog_id", "turns": [{"role", "text", "rewrite", "relevant", "documents", "evidence", …}]}`. The answer to
+a question is its `answer`, else what the assistant says next. The answer is named by ids or quoted
 (`evaluation.sets.quotes`).
 """
 

@@ -22,7 +22,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 
 def spans(text: str, quote: str) -> list[tuple[int, int]]:
-    """Where `quote` stands in `text`, every time; nowhere for one without any word."""
+    """Return every span of `text` that matches `quote`; empty for a quote without words."""
     exact = [(at.start(), at.end()) for at in regex.finditer(regex.escape(quote, special_only=True), text)]
     wanted = [word for word, _, _ in _words(quote)]
     if exact or not wanted:

@@ -41,7 +41,7 @@ class Addresses:
         self._by_root: dict[Path, dict[str, About]] = {}
 
     def of(self, source: SourceFile) -> About:
-        """What is noted of a file; nothing in most folders."""
+        """Return the address recorded for a file, if any."""
         if source.root not in self._by_root:
             self._by_root[source.root] = _read(source.root / _FILE)
         known = self._by_root[source.root]

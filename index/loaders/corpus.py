@@ -122,7 +122,7 @@ def _document(name: str, rows: list[_Row], file_id: str) -> Document:
 
 
 def _shared(every: Iterable[Mapping[str, MetadataValue]]) -> dict[str, MetadataValue]:
-    """What all rows say alike."""
+    """Return the metadata that all rows share."""
     shared: dict[str, MetadataValue] | None = None
     for metadata in every:
         if shared is None:

@@ -1,7 +1,7 @@
 """DOCX: headings, lists, tables and text; pictures are left out.
 
-mammoth turns the file into HTML by its styles, `index.loaders.html` turns that into Markdown. What
-the archive would unpack to is checked before anything is unpacked.
+mammoth turns the file into HTML by its styles, `index.loaders.html` turns that into Markdown. The unpacked size of the
+archive is checked before anything is unpacked.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _unused(relative: str, root: Path, taken: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """What became of one file: its documents, or the `error` a person can act on.
+    """Outcome for one file: its documents, or an `error` that a person can act on.
 
     `warnings` tell what was left out of a file that could be read otherwise.
     """

@@ -102,7 +102,7 @@ def take_out(elements: Iterable[PageElement]) -> None:
 
 
 class Written(NamedTuple):
-    """Markdown, and what were links in the page: where their words stand in it, and their addresses."""
+    """Markdown, with the span and address of each link of the page."""
 
     text: str
     links: list[tuple[int, int, str]]

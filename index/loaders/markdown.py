@@ -44,7 +44,7 @@ _BIGGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What front matter says, and `end`, the offset behind it (0 where there is none)."""
+    """Values of the front matter, and `end`, the offset behind it (0 without front matter)."""
 
     end: int = 0
     title: str = ""
@@ -221,7 +221,7 @@ _ESM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the structure of a Markdown text says: its first h1 (or ""), its sections."""
+    """Structure of a Markdown text: its first h1 (or ""), its sections."""
 
     title: str
     sections: tuple[Section, ...]

@@ -26,7 +26,7 @@ _DOCUMENT = attrgetter(*(field.name for field in fields(Document)))
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What parsing one file may take: seconds on the clock, MiB of memory of the whole worker.
+    """Limits of parsing one file: seconds on the clock, MiB of memory of the whole worker.
 
     `layout` says how a PDF is read (`index.loaders.pdf`), `ocr_seconds` what recognising its pages may take beside
     that, each page at most `seconds`, and `ocr_languages` in which languages of Tesseract.
@@ -111,13 +111,13 @@ def _picture(path: Path, draw: tuple[int, int], max_file_mb: float) -> bytes:
 
 
 def _values(one: Document | Section) -> tuple[Any, ...]:
-    """What it is made of, in order: far faster than `asdict`."""
+    """Return the field values in order; far faster than `asdict`."""
     found: tuple[Any, ...] = _DOCUMENT(one) if isinstance(one, Document) else section_values(one)
     return found
 
 
 def _confine(limits: Limits, program: str) -> None:
-    """Bound what this process can do. What a system lacks is passed over: the parent's clock holds everywhere.
+    """Bound what this process can do. Limits that a system lacks are skipped: the parent's clock holds everywhere.
 
     `program` is the one that it may start, under the same limits.
     """

@@ -1,7 +1,7 @@
 """Reading a file that may be anything: size limits, character sets, and what is not text at all.
 
-Every loader reads through here, so that a file's bytes are checked once and in one way. What the
-text means is left to the format's own module.
+Every loader reads through here, so that a file's bytes are checked once and in one way. The meaning of the text is left
+to the format's own module.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def one_line(text: str, limit: int = _MAX_TITLE) -> str:
 
 
 def title_from_name(name: str) -> str:
-    """What to call a document that does not name itself: its file name without ending, dashes as blanks."""
+    """Return a title for a document without one: its file name without ending, dashes as blanks."""
     stem = Path(name).stem
     return one_line(stem.replace("_", " ").replace("-", " ")) or one_line(name)
 

@@ -272,7 +272,7 @@ def _teach_sphinx() -> None:
         return match[1] if match and match[1] else target.lstrip("~!")
 
     def role(made: Callable[[str], nodes.Node]) -> Any:
-        """What a role's text becomes."""
+        """Build the handler for a role from a function of its text."""
 
         def played(
             name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None

@@ -2,7 +2,7 @@
 
 Documents are hostile: some of them make a parser take minutes, or all of the memory. So a worker reads one file at a
 time under limits of time and memory, without network and without writing, and answers in JSON, of which nothing is
-executed. What a file means is the loaders' business; what becomes of one that was killed is `index.change_detection`'s.
+executed. The loaders interpret a file; `index.change_detection` handles a killed parser.
 
     parent                                   worker (`index.loaders.parser_worker`)
                                            ← {}  (ready)
@@ -122,7 +122,7 @@ class ParserPool:
     def parse_all(
         self, files: Sequence[tuple[Path, str]], max_file_mb: float, cancelled: Callable[[], bool]
     ) -> list[Parsed | LoadError]:
-        """What `parse` gives or raises for each of several files, read one after the other by one worker.
+        """Parse several files one after the other in one worker; yield each result or error.
 
         The limits hold for each file; whichever the worker is killed over, another goes on after it. Raises
         IndexingCancelled.
@@ -142,7 +142,8 @@ class ParserPool:
         return found
 
     def extract(self, path: Path, max_file_mb: float) -> dict[str, Any]:
-        """What is read of a file, as JSON: `text`, `regions` (of a PDF) and `status`, "ok" or what is wrong with it."""
+        """Parse a file and return its content as JSON: `text`, `regions` (of a PDF) and `status`, "ok" or what is wrong
+        with it."""
         try:
             with self._worker() as worker:
                 (line,) = worker.ask([(path, path.name)], max_file_mb, lambda: False, regions=True)
@@ -301,7 +302,7 @@ class _Worker:
 
 
 def _environment() -> dict[str, str]:
-    """What Python needs of this process's environment; keys and settings are nothing to a parser."""
+    """Return the environment variables Python needs; keys and settings are withheld from a parser."""
     return {name: value for name, value in os.environ.items() if name in _NEEDED or name.startswith(("LC_", "PYTHON"))}
 
 

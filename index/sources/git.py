@@ -87,7 +87,7 @@ class GitConnector:
         """Nothing is open."""
 
     def _run(self, pause: Pause, *arguments: str) -> bytes:
-        """What a command says. Raises SourceError, and what `pause` raises once it is killed."""
+        """Run git and return its output. Raises SourceError, and what `pause` raises once it is killed."""
         until = time.monotonic() + _SECONDS
         with self._started(*arguments) as process:
             while True:

@@ -5,8 +5,8 @@
     <folder>/files/<name>/…       its documents, for the index to read; `.addresses.json` beside them
     <folder>/cache/, lock         the connector's own; held by whoever reads the source
 
-Every file is replaced as a whole. What a source did not say to be deleted stays: a run that stops in the middle
-deletes nothing that it has not seen, and a list that is empty all at once is not believed.
+Every file is replaced as a whole. Documents that a source did not report as deleted stay: an interrupted run deletes
+nothing unseen, and a suddenly empty list is not believed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Kept(_MirrorRecord):
 
 
 class Change(_MirrorRecord):
-    """What a run found of one document."""
+    """Change found for one document."""
 
     key: str
     outcome: Outcome
@@ -73,7 +73,7 @@ class SyncReport(_MirrorRecord):
 
 
 class MirrorState(_MirrorRecord):
-    """What is known of a source; `due` is when it is to be read again, 0 for never."""
+    """Sync state of a source; `due` is when it is to be read again, 0 for never."""
 
     documents: dict[str, Kept] = {}
     last: SyncReport | None = None
@@ -105,7 +105,7 @@ class Mirror:
 
     @property
     def state(self) -> MirrorState:
-        """What is known; a file that cannot be read is as none: everything is read again then."""
+        """Saved sync state. An unreadable file counts as empty and triggers a full sync."""
         try:
             return MirrorState.model_validate_json(self._state.read_text("utf-8"))
         except (OSError, ValidationError):
@@ -127,7 +127,7 @@ class Mirror:
             shutil.rmtree(self.folder)
 
     def known(self) -> dict[str, Known]:
-        """What is kept, as far as its file is there: what a connector is told."""
+        """Return the known documents whose files exist, for the connector."""
         kept = {key: Known(one.version, self.files / one.path) for key, one in self.state.documents.items() if one.path}
         return {key: one for key, one in kept.items() if one.path.is_file()}
 
@@ -139,8 +139,8 @@ class Mirror:
         dry_run: bool = False,
         progress: Callable[[int, int], None] = lambda done, known: None,
     ) -> SyncReport:
-        """Bring the files up to date with what a source says, or only say what that would do. Whoever calls this holds
-        it. Where `items` are the `whole` of the source, what they do not name is deleted.
+        """Bring the files up to date with what a source says, or only say what that would do. The caller holds the
+        lock. Where `items` are the `whole` of the source, what they do not name is deleted.
 
         A source that cannot be read (on) is a `problem` of the report. Passes on what else `items` raises, and raises
         OSError where nothing can be written; what was read until then is kept.

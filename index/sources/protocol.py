@@ -1,4 +1,4 @@
-"""What a connector is: whoever follows a kind of source keeps this contract (`testing.connector` checks it)."""
+"""Contract of a connector: every kind of source keeps it (`testing.connector` checks it)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pause: TypeAlias = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a source says of one of its documents.
+    """Report of a source about one of its documents.
 
     `key` names it there and stays when it changes. `version` is the connector's own mark of what it saw: `content` is
     None where that is kept already. `url` is where a person opens it, empty where nowhere; `suffix` the ending of its
@@ -36,7 +36,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is kept of a document: the version that was seen, and the file that holds it."""
+    """A mirrored document: the version that was seen, and the file that holds it."""
 
     version: str
     path: Path
@@ -50,7 +50,7 @@ class Connector(Protocol):
     def lists_all(self) -> bool: ...
 
     def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
-        """What there is now, each key once; `known` is what is kept, by key.
+        """List the present documents, each key once; `known` is what is kept, by key.
 
         `pause` is called before every request or file, and what it raises is passed on. Raises SourceError where the
         source cannot be read (on): what was not named until then stays.

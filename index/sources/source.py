@@ -114,7 +114,8 @@ def guess(location: str) -> SourceKind:
 
 
 def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str], max_bytes: int) -> Connector:
-    """What reads this source. `cache` is a folder of its own; only `private_hosts` may have private addresses.
+    """Return the connector for a source. `cache` is a folder of its own; only `private_hosts` may have private
+    addresses.
 
     Raises SourceError, for a source that documents are pushed to as well.
     """

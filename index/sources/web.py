@@ -43,7 +43,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class _PageVersion(NamedTuple):
-    """What is remembered of a page: validators, how many links from the first page, and a digest."""
+    """Stored version of a page: validators, distance in links from the first page, and a digest."""
 
     etag: str
     modified: str
@@ -52,7 +52,7 @@ class _PageVersion(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """What a page says about itself and where it leads."""
+    """Metadata and links of a page."""
 
     links: tuple[str, ...] = ()
     canonical: str = ""
@@ -224,7 +224,7 @@ def _version(known: Known) -> _PageVersion:
 
 
 def _as_utf8(body: bytes, parameters: str) -> bytes:
-    """A page whose character set only its headers tell, so that it is told by the file too."""
+    """Return the page with its character set in the file, for a page that declares it only in its headers."""
     charset = parameters.partition("charset=")[2].partition(";")[0].strip(" \"'")
     try:
         return body if charset in ("", "utf-8", "utf8") else _BOM + body.decode(charset, "replace").encode()

@@ -1,4 +1,4 @@
-"""What a vector store is.
+"""Contract of a vector store.
 
 A store holds the vectors of versions. A version is written once, then only read, by any number of processes, and
 deleted when no reader can still need it; so a store needs no transactions of its own. It knows rows, ids and vectors;
@@ -107,9 +107,9 @@ class OpenVectors(Protocol):
 class VectorStore(Protocol):
     """Writes, opens and deletes the vectors of versions, of which many may be open at once.
 
-    A version is named by its folder: `<collection>/versions/<id>`. What a store keeps on disk goes into it, under
-    names that begin with `vectors`, and never changes once it is written: it carries checksums. A store whose engine
-    writes into what it reads opens a copy. One that keeps vectors elsewhere makes its names from that path.
+    A version is named by its folder: `<collection>/versions/<id>`. The store's files on disk have names that begin with
+    `vectors` and never change once they are written: they carry checksums. A store whose engine writes into what it
+    reads opens a copy. One that keeps vectors elsewhere makes its names from that path.
     """
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
@@ -138,7 +138,7 @@ class VectorStore(Protocol):
 class TermStore(Protocol):
     """A `VectorStore` that ranks by words as well, for other programs too.
 
-    What it opens is `OpenTerms`; no BM25 index lies in the version's folder.
+    It opens `OpenTerms`; the version's folder holds no BM25 index.
     """
 
     def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:

@@ -192,7 +192,7 @@ def _client(url: str) -> Client:
 
 
 def _raised() -> tuple[type[Exception], ...]:
-    """What Chroma and its transport raise."""
+    """Return the exceptions that Chroma and its transport raise."""
     import httpx
     from chromadb.errors import ChromaError
 

@@ -38,7 +38,7 @@ async def _at_once(call: Callable[[], Awaitable[str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaidText:
-    """What a model said, and the mean log probability of its tokens, 0 where it does not tell."""
+    """A model's text, and the mean log probability of its tokens, 0 if it reports none."""
 
     text: str
     logprob: float = 0.0
@@ -67,8 +67,8 @@ class QuoteAsker:
         raise NotImplementedError
 
     async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
-        """What the model says to the prompt of this name (its user's part is `<name>_user`, of the instructions
-        `system` if those are another's). Raises AskingFailed."""
+        """Ask the model the prompt of this name (the user's part is `<name>_user`; another prompt's instructions may be
+        named with `system`). Raises AskingFailed."""
         return (await self.say(prompt, parts, tokens, system)).text
 
     async def say(

@@ -1,4 +1,4 @@
-"""What a quote leaves open and code can settle from its document: acronyms, first person, terms that it defines.
+"""Resolve, by rules, references in a quote from its document: acronyms, first person, defined terms.
 
 Also where an answer is put (`anchor`) and what of it (`addition`), whoever gave it. Works for English; in other
 languages it finds acronyms and little else. Long forms are found as Schwartz and Hearst (2003) do.
@@ -87,7 +87,7 @@ class QuoteFinding:
 
 @lru_cache(maxsize=4096)
 def long_forms(text: str) -> dict[str, str]:
-    """Acronyms that a text expands, with their long forms as they stand there."""
+    """Return the acronyms that a text expands, with their long forms as written."""
     found: dict[str, str] = {}
     for match in _IN_BRACKETS.finditer(text):
         short = match[2].strip()
@@ -141,7 +141,7 @@ def _in_order(letters: Sequence[str], initials: Sequence[str]) -> int:
 
 
 def find(quote: SourceQuote) -> list[QuoteFinding]:
-    """What the rules settle, in the order of the quote; at most one addition in a place."""
+    """Return the additions the rules find, in the order of the quote; at most one per place."""
     taken: dict[int, QuoteFinding] = {}
     for one in (*_acronyms(quote), *_first_person(quote), *_definitions(quote)):
         taken.setdefault(one.at, one)
@@ -149,7 +149,7 @@ def find(quote: SourceQuote) -> list[QuoteFinding]:
 
 
 def _texts(quote: SourceQuote) -> Iterator[tuple[str, str]]:
-    """What is read of the document, with the passage's id: lead and paragraph first."""
+    """Return the texts read of the document, with their passage ids: lead and paragraph first."""
     yield "", quote.lead
     yield "", quote.paragraph
     for passage in quote.passages:
@@ -294,8 +294,8 @@ def _content(word: str) -> bool:
 
 
 def addition(snippet: str, answer: str, at: int | None = None) -> str:
-    """What of an answer is put in brackets at a place: without the question's echo (`X stands for …`), the words it
-    stands behind, brackets and full stop."""
+    """Return the part of an answer to put in brackets at a place: without the question's echo (`X stands for …`), the
+    words before the place, brackets and full stop."""
     text = _CITED.sub("", answer).replace("[", "(").replace("]", ")")
     text = regex.sub(r"\s+([.,;:)])", r"\1", " ".join(text.split()))
     echo = _WHAT_IT_MEANS.match(text) or _ECHO.match(text)
@@ -320,7 +320,8 @@ _VERBS = tuple(stems("stands refers means denotes defined called stand refer mea
 
 
 def removals(snippet: str) -> list[Edit]:
-    """What goes where a sentence leaves its page: a discourse marker it begins with, figure and table references."""
+    """Return spans to remove once a sentence leaves its page: a leading discourse marker, figure and table
+    references."""
     found = list[Edit]()
     begun = MARKER.match(snippet)
     if begun and begun.end() < len(snippet) and ("," in begun.group() or begun.group().casefold().strip() in _ALONE):
@@ -379,8 +380,8 @@ class QuoteAnswer:
 
 
 def document_text(quote: SourceQuote, variant: str) -> str:
-    """What is shown of a document besides what is retrieved: T title, A lead (abstract), I introduction, S section's
-    heading, P paragraph, as the letters of `variant` say."""
+    """Return the part of a document to show besides the retrieved passages: T title, A lead (abstract), I introduction,
+    S section's heading, P paragraph, as the letters of `variant` say."""
     return "\n\n".join(f"{_PARTS[letter][0]}: {text}" for letter in variant if (text := _PARTS[letter][1](quote)))
 
 
@@ -392,7 +393,7 @@ def shown_texts(quote: SourceQuote, variant: str) -> list[str]:
 async def prompted_answer(
     asker: QuoteAsker, quote: SourceQuote, question: str, passages: Sequence[SourcePassage], variant: str
 ) -> QuoteAnswer | None:
-    """What a model answers; None where it says that the document does not say. Raises AskingFailed."""
+    """Ask the model for an answer; None where it says that the document does not say. Raises AskingFailed."""
     shown, room = list[str](), WHOLE_CHARS
     for one in passages:
         text = clipped(one.text, PASSAGE_CHARS)
@@ -483,7 +484,7 @@ class StandalonePlan:
 
 @dataclass(frozen=True, slots=True)
 class StandaloneGiven:
-    """What takes the place of a step: questions, passages for each question, answers."""
+    """Precomputed values that replace a step: questions, passages for each question, answers."""
 
     questions: Sequence[str] | None = None
     passages: Mapping[str, Sequence[SourcePassage]] = field(default_factory=dict)
@@ -510,7 +511,7 @@ async def make_standalone(
 ) -> StandaloneQuote:
     """The quote with what its readers lack. `within` holds the texts of `quote.passages`, in their order.
 
-    Without an `asker` no model is asked. Raises AskingFailed. What blocks is done in threads.
+    Without an `asker` no model is asked. Raises AskingFailed. Blocking work runs in threads.
     """
     given = given or StandaloneGiven()
     if len(quote.snippet) > SNIPPET_CHARS:
@@ -613,7 +614,7 @@ def _retrieved(quote: SourceQuote, question: str, plan: StandalonePlan, within: 
 
 
 async def _questions(asker: QuoteAsker, quote: SourceQuote, settled: Sequence[QuoteFinding]) -> list[str]:
-    """What a model asks, without what rules have settled and what is not to be asked."""
+    """Ask a model for questions, without those settled by rules and those not to be asked."""
     said = await asker.ask("questions", {"snippet": quote.snippet}, QUESTION_TOKENS)
     found = list[str]()
     for line in said.splitlines():
@@ -687,5 +688,5 @@ async def _prompted(
 
 
 def passage_of(answer: QuoteAnswer, quote: SourceQuote) -> str:
-    """The passage an answer stands in; empty where that is the lead, the title or the paragraph."""
+    """Return the id of the passage that holds an answer; empty for the lead, the title or the paragraph."""
     return answer.passage or best_passage(answer.answer, quote.passages)

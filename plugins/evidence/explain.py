@@ -1,8 +1,8 @@
 """The words a source is looked for with: the sentence that cites it, and what stands around that one.
 
 A sentence alone says little where it goes on with another; its neighbours, or the sentences of its paragraph that are
-nearest to it, say more. Names and years of a citation find the sentences that hold names, so markers are left out. What
-is searched, and how, is left to whoever searches.
+nearest to it, say more. Names and years of a citation find the sentences that hold names, so markers are left out. The
+caller decides where and how to search.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class WhyPlan:
 
 @dataclass(frozen=True, slots=True)
 class WhySentence:
-    """What is shown: a sentence of the document, or one that a model wrote, and the sentences it stands on.
+    """A sentence to show: from the document, or written by a model, with the sentences that support it.
 
     `support` is from 0 to 1; what is `SUPPORTED` at least may stand unmarked. A quotation supports itself.
     """
@@ -231,7 +231,7 @@ class WhyRanker:
         return EvidenceTexts(["\n\n".join(one.text for one in self.source.sentences)])
 
     def queries(self, citance: Citance, plan: WhyPlan) -> list[tuple[str, float]]:
-        """What is looked for, with weights; keywords need an encoder."""
+        """Return the weighted queries; keywords need an encoder."""
         asked = context(citance, plan.context, self._encoder) or citance.text
         found = keywords(asked, self._encoder) if plan.keywords and self._encoder is not None else []
         return found or [(asked, 1.0)]
@@ -242,7 +242,7 @@ class WhyRanker:
         return ranked.rank(self.queries(citance, plan), plan.ranking)
 
     def features(self, citance: Citance) -> Numbers:
-        """What the sentences are weighed by, `(sentences, len(WEIGHTS))`."""
+        """Return the features of the sentences, `(sentences, len(WEIGHTS))`."""
         return self._sentences.features(self.queries(citance, WhyPlan()))
 
     def near(self, citance: Citance) -> float:
@@ -311,8 +311,8 @@ class _Ranked:
 
     @cached_property
     def _own(self) -> list[Numbers]:
-        """What a text has without a query: the logarithm of its words, whether the authors speak of their work, and how
-        far into the document it stands, from 0 to 1."""
+        """Return the features that need no query: the logarithm of the number of words, first-person authorship, and
+        the relative position in the document from 0 to 1."""
         texts = self.within.texts
         lengths = np.log([1 + min(len(text.split()), _LONG) for text in texts])
         speaking = np.array([bool(_SPEAKING.search(text)) for text in texts], dtype=np.float64)

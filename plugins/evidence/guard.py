@@ -1,9 +1,9 @@
-"""What a quote made readable may not be: every check by code, each refusal with its reason in one sentence.
+"""Checks of a rewritten quote: each is done by code, and each refusal gives its reason in one sentence.
 
-The words of the quote stay. What a model wrote freely is laid beside the quote word for word; whatever differs
-outside brackets refuses it. Only discourse markers and references to figures and tables may go, and a pronoun or a
-short phrase that points may be replaced by a bracket. What stands in brackets must be said by the document: words,
-numbers and negations. Comparing words can neither reason nor translate.
+The words of the quote stay. Free text by a model is aligned with the quote word for word; any difference outside
+brackets refuses it. Only discourse markers and references to figures and tables may go, and a pronoun or a short phrase
+that points may be replaced by a bracket. Text in brackets must be supported by the document: words, numbers and
+negations. Comparing words can neither reason nor translate.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class EvidenceTexts:
         return self._scorer.flips(text, range(1, len(self.texts) + 1))
 
     def lacks(self, text: str) -> str:
-        """What of `text` the texts do not say, in a sentence; empty where they say it."""
+        """Return, as a sentence, the part of `text` that the texts lack; empty if they hold everything."""
         if strange := numbers(text) - self._numbers:
             return f"An addition brings a number that its evidence lacks ({', '.join(sorted(strange))})."
         if not stems(text) or self.score(text) >= SUPPORTED:
@@ -97,7 +97,7 @@ class EvidenceTexts:
 
 
 def addition_refused(added: str, quote: str, evidence: EvidenceTexts) -> str:
-    """Why `added` may not stand in brackets in `quote`; empty where it may."""
+    """Return the reason to refuse `added` in brackets in `quote`; empty if it is allowed."""
     count = len(added.split())
     if not words(added):
         return "An addition is empty."
@@ -140,7 +140,7 @@ def sentence_refused(said: str, evidence: EvidenceTexts) -> str:
 
 
 def spans_refused(quote: str, spans: Sequence[QuoteSpan], evidence: EvidenceTexts) -> str:
-    """Why these spans may not stand in for `quote`; empty where they may."""
+    """Return the reason to refuse these spans in place of `quote`; empty if they are allowed."""
     if original(spans) != quote:
         return "The words of the quote were changed outside brackets."
     at = 0
@@ -248,7 +248,7 @@ def _plain(token: str) -> str:
 
 
 def _difference(new: str, quote: str, outside: str) -> str:
-    """What kind of words stand outside brackets that the quote does not have."""
+    """Return the kind of the words outside brackets that the quote does not have."""
     shown = f"(“{' '.join(new.split())[:60]}”)."
     if _MARKUP.search(outside) and not _MARKUP.search(quote):
         return f"The rewrite contains markup or a script {shown}"

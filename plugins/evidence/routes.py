@@ -42,7 +42,7 @@ class QuoteOfDocument(_Quote):
 
 @router.post("/v1/standalone", summary="Make a quote readable away from its page")
 async def standalone(body: QuoteOfTurn | QuoteOfDocument, request: Request, service: Service) -> StandaloneView:
-    """What a reader of the quote alone must know, from the document, in brackets; the words of the quote stay."""
+    """Add to a quote, in brackets, the context that a reader of the quote alone needs; the words of the quote stay."""
     if isinstance(body, QuoteOfTurn):
         return await while_connected(
             request, EvidenceService(service).standalone_of_turn(body.turn_id, body.n, body.method)

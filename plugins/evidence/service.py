@@ -1,7 +1,7 @@
-"""What is made of evidence on demand has in common: it is kept, and a language model is asked with patience.
+"""Shared base of evidence made on demand: results are cached, and a language model is asked with patience.
 
-What was made is found again by everything it depended on: the group by which the collection is reached, the
-collection's version, the place, the model, the prompts.
+The cache key holds every input: the group that reaches the collection, the collection's version, the place, the model,
+the prompts.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class OnDemand(Acting):
         *,
         asks: bool,
     ) -> V:
-        """What was made of these `parts` of a document before, or is made now, of the open collection and for a group.
+        """Return the cached result for these `parts` of a document, or compute it for the open collection and a group.
 
         It is kept where everything that was to be asked was answered, but not where its version was replaced meanwhile:
         a document may have been erased with it. `asks` whether a model may be asked; `did` is said in the audit log.
@@ -95,7 +95,7 @@ class OnDemand(Acting):
 
     @asynccontextmanager
     async def _asking(self, group: str) -> AsyncIterator[QuoteAsker | None]:
-        """Whoever asks the model of the settings, None where there is none; what was said counts for who acts.
+        """Yield a client for the configured model, or None. Token use is charged to the current principal.
 
         Raises Unavailable where turns left no time for it.
         """
@@ -122,7 +122,8 @@ class StandaloneMixin(OnDemand):
 
     @acting("ask")
     async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
-        """What a turn quotes from its source `n`: the sentence that is cited first, or the passage. Raises NotFound."""
+        """Return the quote of a turn's source `n`, decontextualized: the sentence that is cited first, or the passage.
+        Raises NotFound."""
         turn, passage = await self._source(turn_id, n)
         cited = next((one for one in (turn.done.citations if turn.done else []) if one.n == n), None)
         start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
@@ -203,14 +204,15 @@ class WhyMixin(OnDemand):
 
     @acting("ask")
     async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
-        """What of source `n` bears on the answer's sentence that cites it: the last to begin up to offset `at` of the
-        answer, else the first. Raises NotFound."""
+        """Return the sentences of source `n` that support the citing sentence of the answer: the last one that begins
+        before offset `at`, else the first. Raises NotFound."""
         turn, passage = await self._source(turn_id, n)
         return await self.why(turn.collection, passage.document_id, _citance(turn, n, at))
 
     @acting("ask")
     async def why_linked(self, collection: str, document_id: str, text: str, at: int) -> WhyView:
-        """What of a document bears on the sentence at offset `at` of a text that links to it. Raises as `why`."""
+        """Return the sentences of a document that support the sentence at offset `at` of a text that links to it.
+        Raises as `why`."""
         start, end = next((span for span in sentence_spans(text) if at <= span[1]), (0, len(text)))
         citance = Citance(text[start:end].strip()[:CITANCE_CHARS], text[:start], text[end:], text)
         return await self.why(collection, document_id, citance)

@@ -91,7 +91,7 @@ def section_at(document: Document, at: int) -> Section | None:
 
 
 def lead(document: Document) -> str:
-    """What a document begins with: its abstract where a section is called so, else its first prose."""
+    """Return the start of a document: its abstract if a section has that title, else its first prose."""
     for section in document.sections:
         if section.heading and section.heading[-1].strip().casefold() in ("abstract", "summary"):
             return clipped(document.text[section.start : section.end].strip(), LEAD_CHARS)
@@ -103,7 +103,7 @@ def lead(document: Document) -> str:
 
 
 def paragraph(text: str, start: int, end: int) -> str:
-    """The lines between two empty ones that a quote stands in, at most `PARAGRAPH_CHARS` around it."""
+    """Return the paragraph around a quote, at most `PARAGRAPH_CHARS` on each side."""
     first = text.rfind("\n\n", max(0, start - PARAGRAPH_CHARS), start)
     last = text.find("\n\n", end, end + PARAGRAPH_CHARS)
     first = first + 2 if first >= 0 else max(0, start - PARAGRAPH_CHARS // 2)
@@ -267,12 +267,12 @@ def joined(spans: Iterable[QuoteSpan]) -> list[QuoteSpan]:
 
 
 def original(spans: Sequence[QuoteSpan]) -> str:
-    """The quote as it stands in its document."""
+    """Return the quote as written in its document."""
     return "".join(span.text for span in spans if span.kind != "added")
 
 
 def kept(spans: Sequence[QuoteSpan]) -> str:
-    """What is left of the quote outside the brackets."""
+    """Return the words of the quote outside the brackets."""
     return "".join(span.text for span in spans if span.kind == "kept")
 
 

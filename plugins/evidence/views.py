@@ -1,4 +1,4 @@
-"""What the evidence plugin returns to programs and pages."""
+"""Views that the evidence plugin returns to programs and pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SpanView(View):
 
 
 class StandaloneQuestion(View):
-    """What a reader of the quote alone must know, and the passage it was answered from (empty: lead, title or
+    """A question that a reader of the quote alone has, and the passage it was answered from (empty: lead, title or
     paragraph)."""
 
     question: str
@@ -54,7 +54,7 @@ class WhySentenceView(View):
 
 
 class WhyView(View):
-    """What of a document bears on a sentence that cites it."""
+    """Sentences of a document that support a sentence that cites it."""
 
     document_id: str
     collection: str

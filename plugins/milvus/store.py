@@ -1,9 +1,9 @@
 """Vectors and words in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
 
-Unlike the other stores it ranks by words too, so that nothing of a large collection is searched in this process. What
-it holds of a passage's words are the BM25 weights that `index.lexical` computes over the whole version: an inner
-product with a question's terms is then the very score of the embedded index, whatever segments and shards Milvus cuts
-the passages into, and no analyzer of Milvus's own has a part in it.
+Unlike the other stores it ranks by words too, so that nothing of a large collection is searched in this process. It
+stores the BM25 weights that `index.lexical` computes over the whole version: an inner product with a question's terms
+then equals the score of the embedded index, whatever segments and shards Milvus uses, and no analyzer of Milvus takes
+part.
 
 A version is two Milvus collections, `…_vectors` and `…_terms`; the aliases of a collection name those that serve, for
 other programs. Milvus Lite locks and writes the files that it opens: a version in the folder is opened as a copy.

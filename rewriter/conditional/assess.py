@@ -1,4 +1,4 @@
-"""What a trained model is worth on held-out text, through the engine that will serve it.
+"""Score a trained model on held-out text, through the engine that will serve it.
 
 Text metrics only, beside those of copying the question: retrieval is measured by the server's evaluation, which
 alone decides about promotion.

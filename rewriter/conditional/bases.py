@@ -1,4 +1,4 @@
-"""What a run starts from: a hub id, a folder, a GGUF file, a T5 in ONNX files, or fresh weights of a size."""
+"""Starting points of a run: a hub id, a folder, a GGUF file, a T5 in ONNX files, or fresh weights of a size."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _calm(model: Any) -> None:
 
 
 def _look(attention: Any, head: int, *, bucket: int, size: int) -> None:
-    """Make a head look at the position of one bucket of relative distance, whatever stands there."""
+    """Make a head attend to the position of one bucket of relative distance, whatever the token."""
     rows = slice(head * size, (head + 1) * size)
     attention.q.weight[rows] = 0
     attention.k.weight[rows].mul_(QUIET)

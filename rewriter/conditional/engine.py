@@ -1,4 +1,4 @@
-"""What a conditional model must be able to do, whatever runs it."""
+"""Contract of an engine for a conditional model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Stop: TypeAlias = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What one greedy pass came to.
+    """Result of one greedy pass.
 
     `difference` is logit(rewrite) − logit(no_rewrite) of the first token. `phrased` are the ids after the gate,
     without the end token; None where the first token was not `<rewrite>`.

@@ -132,7 +132,7 @@ WEIGHTS = "weights"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """What serving needs to know of a run. `exports` are folders under `export/`, the CPU's first."""
+    """Description of a run that serving reads. `exports` are folders under `export/`, the CPU's first."""
 
     family: str
     architecture: Architecture

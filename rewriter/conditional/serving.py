@@ -142,7 +142,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What the model makes of one source: probability that a rewrite is needed, and rewrites best first."""
+    """Output of the model for one source: probability that a rewrite is needed, and rewrites best first."""
 
     probability: float
     texts: tuple[str, ...]

@@ -25,9 +25,9 @@ def batch(groups: Sequence[RankedGroup], chunk: int = CHUNK) -> dict[str, Any]:
     """Groups as the model's arguments.
 
     `ids` and `types` are lists of `(at most `chunk`, longest)` int64, padded with zeros, the pairs sorted by length;
-    `order` `(pairs,)` says where each pair stands in the groups laid end to end. `relevant`, `scores` and `there` are
-    `(groups, most passages)`: judgements, the teacher's logits, and which places hold a passage at all;
-    `taught` `(groups,)` says which groups have a teacher.
+    `order` `(pairs,)` gives the position of each pair in the concatenated groups. `relevant`, `scores` and `there` are
+    `(groups, most passages)`: judgements, the teacher's logits, and which places hold a passage at all; `taught`
+    `(groups,)` says which groups have a teacher.
     """
     pairs = [pair for group in groups for pair in group.pairs]
     order = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))

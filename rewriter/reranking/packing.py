@@ -1,9 +1,7 @@
-"""What a cross-encoder learned, without what it shares with its base: how the packaged one was made of a run.
+"""Pack a trained cross-encoder without the tensors it shares with its base.
 
-    python -m rewriter.reranking.packing RUN BASE FOLDER
-
-Layers that were frozen take the base's own int8 weights, and every tensor whose bytes stand in the base's file is read
-from there when the model is opened (`index.rerank.load_over`).
+python -m rewriter.reranking.packing RUN BASE FOLDER Frozen layers take the base's own int8 weights, and every tensor
+whose bytes are in the base's file is read from there when the model is opened (`index.rerank.load_over`).
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class PairReader:
 
 
 class RerankFeatures:
-    """Groups of the examples. What is trained on draws its passages anew in each epoch; what is held out has all."""
+    """Groups of the examples. Training rows draw new passages in each epoch; held-out rows keep all."""
 
     def __init__(
         self, examples: Sequence[RerankExample], reader: PairReader, part: RerankerModelPart, seed: int, train: bool

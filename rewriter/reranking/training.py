@@ -161,7 +161,7 @@ class RerankerFamily:
     ) -> tuple[dict[str, Any], dict[str, float]]:
         """MAP over the passages of held-out rows, on both sides together: follow-ups, and questions that come first.
 
-        What it does among all passages is measured by `anaphora eval retrieval`.
+        Its effect among all passages is measured by `anaphora eval retrieval`.
         """
 
         features = RerankFeatures(

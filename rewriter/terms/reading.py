@@ -1,4 +1,4 @@
-"""What the encoder reads: the question, then the history newest first, as tokens with the words they make up.
+"""Input of the encoder: the question, then the history newest first, as tokens with the words they make up.
 
 The same reading serves training and serving. Which words it marks is the model's business, which of them
 are appended is `rewriter.terms.rewriter`'s.

@@ -106,7 +106,7 @@ class Labelled:
 class TermFeatures:
     """Labelled readings of the examples that have a history, with questions shifted to other conversations.
 
-    What is trained on is augmented anew in each epoch: answers are lengthened, and other questions are shifted.
+    Training rows are augmented anew in each epoch: answers are lengthened, and other questions are shifted.
     """
 
     def __init__(

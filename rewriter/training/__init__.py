@@ -1,6 +1,6 @@
 """Training rewriters of every family: recipes, mixtures, runs that can be killed and resumed, and their folders.
 
-What a family does by itself (`families`) lies with the family: `rewriter.terms.training`,
+Steps specific to a family (`families`) are beside the family: `rewriter.terms.training`,
 `rewriter.conditional.training`.
 """
 

@@ -75,7 +75,7 @@ class Stage(_Part):
 
 
 class ModelPart(_Part):
-    """What is trained, and from what; each family adds what it needs to know (`Family.settings`)."""
+    """The model to train and its base; each family adds its own settings (`Family.settings`)."""
 
     takes_lora: ClassVar[bool] = False
     needs_lora: ClassVar[bool] = False
@@ -221,7 +221,7 @@ class Features(Protocol):
     def __getitem__(self, i: int) -> Any: ...
 
     def length(self, i: int) -> int:
-        """What an item is sorted by, so that a batch holds little padding."""
+        """Return the sort key of an item, chosen so that a batch holds little padding."""
 
     def set_epoch(self, epoch: int) -> None:
         """Called before each epoch: what changes from one to the next depends on it and the recipe's seed alone."""
@@ -233,7 +233,7 @@ class Trainable(Protocol):
     model: Any
 
     def features(self, examples: Sequence[Any], *, train: bool) -> Features:
-        """What the model reads of examples; augmented, where the family does so, when they are trained on."""
+        """Encode examples for the model; training examples may be augmented."""
 
     def collate(self, items: Sequence[Any]) -> dict[str, Any]:
         """Items as one batch of tensors."""
@@ -276,8 +276,8 @@ class Family(Protocol):
         dev: Sequence[Any],
         test: Sequence[Any],
     ) -> tuple[dict[str, Any], dict[str, float]]:
-        """What else the description says, such as a calibrated `gate`, and the scores of what was exported, both from
-        what was held out."""
+        """Return further entries of the description, such as a calibrated `gate`, and the scores of the export, both
+        from held-out rows."""
 
 
 def family(name: str) -> Family:

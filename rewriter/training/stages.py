@@ -81,7 +81,8 @@ class Mixture:
         return chosen
 
     def held_out(self, side: Literal["dev", "test"]) -> list[Any]:
-        """What no stage trains on, at most `dev_examples`, drawn alike in every run; files under `dev` are dev only."""
+        """Return rows that no stage trains on, at most `dev_examples`, drawn alike in every run; files under `dev` are
+        dev only."""
         found = list[Any]()
         for part in dict.fromkeys(part for stage in self._recipe.stage for part in stage.data if part.hold_out):
             found += [example for example in self._part(part) if self.side(example, part.hold_out) == side]

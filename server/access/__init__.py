@@ -1,4 +1,4 @@
-"""Who may see and do what: principals, and the one place that decides about them.
+"""Access control: principals, and the one place that decides about them.
 
 How a person or program proves who it is, is the door's business (`server.api`).
 """

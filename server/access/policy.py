@@ -83,7 +83,7 @@ def own_group(principal: Principal) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """Whose a row is: a principal's id, and the group it belongs to."""
+    """Ownership of a row: a principal's id, and the group it belongs to."""
 
     owner: str
     group: str

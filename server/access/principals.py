@@ -29,7 +29,7 @@ EVERY_GROUP = "*"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts: `id` is unique (`local`, `key:…`, `oidc:…`, `proxy:…`), `name` is for people.
+    """An actor: `id` is unique (`local`, `key:…`, `oidc:…`, `proxy:…`), `name` is for people.
 
     `origin` is from where, this time: an address, or a terminal.
     """
@@ -59,7 +59,7 @@ class Principal:
 
     @classmethod
     def load(cls, text: str) -> Principal:
-        """What `dump` wrote."""
+        """Read the text written by `dump`."""
         kept = json.loads(text)
         return cls(kept["id"], kept["name"], cast("Role", kept["role"]), frozenset(kept["groups"]))
 

@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 class PeopleSettings(BaseModel):
-    """What people who sign in may do, by the groups that the provider or the proxy says they are in."""
+    """Rights of signed-in people, by the groups that the provider or the proxy reports."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What endpoints ask FastAPI for."""
+"""FastAPI dependencies of the endpoints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ConversationId = Annotated[str, Path(description="The conversation's id.")]
 
 
 class StrictBody(BaseModel):
-    """What is asked for, with no field that is not known."""
+    """A request body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -38,7 +38,7 @@ _CODES = {401: "invalid_api_key", 404: "not_found", 405: "method_not_allowed", 4
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong."""
+    """An error as JSON."""
 
     message: str = Field(description="One or two sentences for a person: what happened and what to do.")
     type: str = Field(description="The kind: invalid_request_error, authentication_error, server_error and so on.")
@@ -80,7 +80,7 @@ def error_response(
 
 
 def chat_error_response(error: ChatError) -> JSONResponse:
-    """What the service refused, as a response."""
+    """Convert a refusal of the service to a response."""
     status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyRequests) else {}
     return error_response(status, error.message, param=error.param, code=error.code, headers=headers)

@@ -65,7 +65,7 @@ class MountedErrors:
 
 
 def _message(status: int, body: bytes) -> str:
-    """What the body says to a person; of a failure nothing, which may be anything."""
+    """Return the message of the body; nothing for a server error, whose body may be anything."""
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return _FAILED
     try:

@@ -1,4 +1,4 @@
-"""What every method of the service begins with: whether whoever acts may do this, and by which group.
+"""Authorisation of the service's methods: whether the principal may act, and through which group.
 
 The decisions are `server.access.policy`'s. A public method of the service without `acting` fails a test.
 """
@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 
 class Acting:
-    """A part of the service that acts for `principal`. What it does not say goes to nobody; `core` is for its parts."""
+    """Base of the parts of the service: act for `principal`; `core` is for the parts alone."""
 
     core: ServiceCore
     principal: Principal
@@ -71,8 +71,8 @@ class Acting:
         await self._write(audit.append, entry(self.principal, did, about, **more))
 
     async def reached(self, collection: str) -> Whose:
-        """Whose a new row about a collection is, which need not exist. Raises NotFound where it is granted to no
-        group of whoever acts."""
+        """Return the owner of a new row for `collection`, which may not exist yet. Raises NotFound where it is granted
+        to no group of whoever acts."""
         group = await self._group(collection)
         if group is None:
             self.note("collection.reach", collection=collection, outcome="not_granted")
@@ -119,7 +119,7 @@ class Acting:
         return policy.group_of(self.principal, await self._read(grants.of, collection))
 
     async def _read(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What a function of the store gives. Raises Unavailable."""
+        """Run a function of the store and return its result. Raises Unavailable."""
         with store_errors():
             return await self.core.database.read(work, *args, **kwargs)
 

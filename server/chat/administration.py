@@ -147,7 +147,7 @@ MAX_ROWS = 1000
 
 
 class AuditMixin(Acting):
-    """What was done in the groups of whoever asks; what belongs to no group is for operators of every one."""
+    """Acts in the principal's groups; acts without a group are for operators of every one."""
 
     @acting("audit")
     async def audit_rows(
@@ -264,7 +264,7 @@ class StatisticsMixin(Acting):
 
     @acting("review")
     async def statistics(self, *, days: int = 30, collection: str = "") -> Statistics:
-        """What happened in the last `days`, today among them.
+        """Return counts of the last `days`, including today.
 
         Questions are shown where texts are recorded (`trace.content`); how many were refused is counted either way.
         """

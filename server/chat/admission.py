@@ -1,4 +1,4 @@
-"""Who may run a turn now, who waits, and who is turned away."""
+"""Admission of turns: run now, wait, or be turned away."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Patience:
         self._places = asyncio.Semaphore(BESIDE if remote else 1)
 
     async def __call__(self, call: Callable[[], Awaitable[str]]) -> str:
-        """What `call` gives in the end; it may be begun more than once."""
+        """Return the result of `call`, which may be started more than once."""
         async with self._places:
             if self._remote:
                 return await call()

@@ -112,7 +112,7 @@ class Collections:
         return str(self._failed[name][0]) if name in self._failed else ""
 
     def outdated(self, name: str) -> str:
-        """What in the settings asks for indexing a collection again, which answers as before until then."""
+        """List the settings that ask for indexing a collection again; it answers as before until then."""
         wanted = self._settings.index.language
         if name not in self._open or (made := self._open[name].language) == wanted:
             return ""

@@ -67,7 +67,7 @@ class ServiceCore:
         return TurnEngine(collection=self.opened.get, models=models, settings=settings)
 
     async def warm(self) -> None:
-        """Load what a first turn would load. What fails is tried again by whoever needs it."""
+        """Load what a first turn would load. Failures are retried on first use."""
         engine = self.models.keeper.begin()
         try:
             await asyncio.to_thread(self.models.warm)

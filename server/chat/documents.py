@@ -341,7 +341,8 @@ class DocumentMixin(DocumentTextMixin):
         await self._write(standalone.forget_collection, name)
 
     async def _room(self, name: str, file: str) -> Room | None:
-        """What whoever acts has stored and may store, in place of what this file is now; None without a limit."""
+        """Return the stored and the allowed bytes of the principal, without the file to be replaced; None without a
+        limit."""
         allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
         if not allowed:
             return None
@@ -365,7 +366,7 @@ class DocumentMixin(DocumentTextMixin):
             return await asyncio.to_thread(self.core.runner.submit, kind, name, work, whose)
 
     async def _made(self, name: str, group: str) -> Whose:
-        """Whose a new row about a collection is, which need not be there yet.
+        """Return the owner of a new row about a collection, which may not exist yet.
 
         A new one is granted to `group`, or to the first group of whoever makes it; one that is there to `group` too.
         Raises NotFound for one of others, Forbidden for a group of others.

@@ -75,7 +75,7 @@ class QueueFull(TooManyRequests):
 
 
 class LimitReached(TooManyRequests):
-    """Whoever asks has used what one principal may use; the message names the limit."""
+    """Raised if the principal reached a limit; the message names it."""
 
     code = "rate_limit_exceeded"
 
@@ -100,7 +100,7 @@ MAX_ID_CHARS = 2000
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """What the store raises, in the words of the service."""
+    """Map errors of the store to errors of the service."""
     try:
         yield
     except StoreFull as error:
@@ -111,7 +111,7 @@ def store_errors() -> Iterator[None]:
 
 @contextmanager
 def index_errors() -> Iterator[None]:
-    """What the index raises, in the words of the service."""
+    """Map errors of the index to errors of the service."""
     try:
         yield
     except CollectionNotFound as error:
@@ -142,7 +142,7 @@ def no_collection(name: str) -> NotFound:
 
 
 def found_or_missing(value: T | None, kind: str, key: str) -> T:
-    """What was found. Raises NotFound for None, and for False of what would have been changed."""
+    """Return `value`, or raise `NotFound`. Raises NotFound for None, and for False of what would have been changed."""
     if value is None or value is False:
         raise NotFound(f"There is no {kind} {key[:80]!r}.", code=f"{kind.split()[0]}_not_found")
     return value

@@ -1,10 +1,10 @@
-"""What one principal may use: requests and tokens a minute, and where that is counted.
+"""Limits of one principal: requests and tokens a minute, and where they are counted.
 
 A minute begins with the first request, or with the first tokens that are spent, and is counted beyond its limit: so
 what a turn has spent counts in full against the next. The library `limits` counts: in this process, or in a Redis that
 several servers share. While that Redis does not answer, each process counts by itself, so that a lost Redis neither
-opens the server nor stops it. What is counted in the home itself (turns at once, stored bytes, jobs) is asked for here
-with `quota` and counted where it is kept.
+opens the server nor stops it. Quotas counted in the home itself (turns at once, stored bytes, jobs) are read here with
+`quota` and counted where they are kept.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PrincipalLimits:
             self._open()
 
     def quota(self, who: Principal, name: str) -> int:
-        """What one principal may have of `name`, a setting of the group `limits`; 0 is no limit."""
+        """Return a principal's limit for `name`, a setting of the group `limits`; 0 is no limit."""
         return self._settings.of("local" if who.id in (LOCAL.id, DIAGNOSIS.id) else who.role)[name]
 
     async def request(self, who: Principal) -> None:

@@ -190,7 +190,7 @@ class ServiceModels(Models):
         )
 
     async def of_search(self, group: str = "") -> TurnModels:
-        """What a search needs; the language model is waited for only where it rewrites."""
+        """Return the models for a search; the language model is awaited only if it rewrites."""
         prompted = self._settings.rewriter.kind == "prompted"
         model = salted((await self.keeper.engine()).chat_model(), group) if prompted else None
         return TurnModels(await self._turn_rewriter(model), await self._turn_reranker())

@@ -38,7 +38,7 @@ class Probe:
         self._began = 0.0
 
     async def problem(self) -> str:
-        """What is broken, as of the last few seconds; a look that takes too long is a problem itself."""
+        """Return the problem as of the last few seconds; a probe that takes too long is a problem itself."""
         if self._task is None or (self._task.done() and time.monotonic() - self._began > REMEMBERED_SECONDS):
             self._began = time.monotonic()
             self._task = asyncio.create_task(asyncio.to_thread(self._look))
@@ -73,7 +73,7 @@ class AnswerWatch:
 
     @property
     def problem(self) -> str:
-        """What is wrong; empty where nothing is."""
+        """Return the problem; empty if there is none."""
         broken = self._failed >= FAILED_ANSWERS and time.monotonic() - self._at < FAILED_SECONDS
         return f"The last {self._failed} questions to the language model failed: {self._last}" if broken else ""
 

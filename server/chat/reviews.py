@@ -58,7 +58,7 @@ class PassageMark(View):
 
 
 class NewReview(BaseModel):
-    """What a person says of a turn. Fields that are left out stay as they were said before; null takes them back."""
+    """A person's review of a turn. Fields that are left out stay as they were said before; null takes them back."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -136,7 +136,7 @@ class TraceMixin(ConversationMixin):
 
     @acting("review")
     async def trace(self, turn_id: str) -> Trace:
-        """What happened in a turn. Raises NotFound where there is no trace (yet)."""
+        """Return the trace of a turn. Raises NotFound where there is no trace (yet)."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         found = await self._read(turns.trace, key, self.principal)
         await self._note_read("turn.trace", key)
@@ -220,7 +220,7 @@ class ReviewMixin(TraceMixin):
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewPage:
-        """Turns that wait for a review, most doubtful first, or those that had one; `query` stands in the question."""
+        """Turns that wait for a review, most doubtful first, or those that had one; `query` occurs in the question."""
         words, name = clean(query, MAX_QUERY_CHARS, "query").strip(), clean(collection, MAX_ID_CHARS, "collection")
         found, total = await self._read(
             reviewed.candidates,

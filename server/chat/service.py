@@ -219,7 +219,7 @@ class ChatService(
     async def readiness(self) -> Readiness:
         """Whether a question to the default collection would be answered without waiting for anything to load.
 
-        Why not is said to operators of every group.
+        The reason is shown to operators of every group.
         """
         found = await self._readiness()
         return found if self.may("server") else Readiness(ready=found.ready, engine="", collection="")
@@ -231,7 +231,7 @@ class ChatService(
 
     @acting("server")
     def exposition(self) -> bytes:
-        """What the server counts, in Prometheus' text format."""
+        """Return the server's metrics in Prometheus' text format."""
         return self.core.metrics.exposition()
 
     async def _readiness(self) -> Readiness:
@@ -344,8 +344,8 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
 
     Models load in the background. Leaving it ends turns, jobs and the engine.
 
-    What an earlier process left unfinished is marked as interrupted first. Raises ChatError when the
-    database cannot be opened.
+    Work that an earlier process left unfinished is marked as interrupted first. Raises ChatError when the database
+    cannot be opened.
     """
     with store_errors():
         database = await asyncio.to_thread(Database, settings.database_at)

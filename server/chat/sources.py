@@ -1,8 +1,8 @@
 """The part of the service that follows sources: described, read when they are due or asked for, pushed to, removed.
 
 A run is a job on the source's collection: the source's mirror is brought up to date (`index.sources`), then indexed as
-any folder is. Whoever may decide about the server's machine adds and removes sources; operators of the collection read
-them again and push documents.
+any folder is. Principals that may decide about the server's machine add and remove sources; operators of the collection
+sync them and push documents.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class SourceMixin(DocumentMixin):
 
 
 def _told(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:
-    """What a run could not read; of a dry run, everything it would do."""
+    """Return the failures of a sync; for a dry run, everything it would do."""
     told = [FileResult(document_id=source.name, status="failed", message=report.problem)] if report.problem else []
     for one in report.changes:
         if one.outcome == "failed":

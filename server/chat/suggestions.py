@@ -135,7 +135,7 @@ class SuggestionMixin(Acting):
 
     @acting("ask")
     async def follow_ups(self, turn_id: str) -> list[Suggestion]:
-        """Questions after a turn: about sections that it found or that stand beside what it cites, and did not use.
+        """Suggest questions after a turn: about sections that it found, or next to the cited ones, and did not use.
 
         Raises NotFound.
         """

@@ -1,7 +1,7 @@
 """One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
 
-What a turn does is `server.turn.run`'s business, and who may run one now `server.chat.admission`'s; this module
-gives it a history and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
+The turn itself is in `server.turn.run`, and admission in `server.chat.admission`; this module gives a turn its history
+and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class RunningTurn(AsyncIterator[Event]):
             self._not_stored(error)
 
     def _tokens(self, ending: DoneEvent | ErrorEvent | None) -> int:
-        """What the turn has cost; one that was stopped by the length of what was read and written until then."""
+        """Return the tokens of the turn; for a stopped one, an estimate from the text read and written so far."""
         if isinstance(ending, DoneEvent):
             return ending.prompt_tokens + ending.completion_tokens
         read = sum(len(passage.text) for passage in self._evidence.passages) if self._evidence else 0
@@ -289,7 +289,7 @@ class RunningTurn(AsyncIterator[Event]):
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
 
     def _end_steps(self) -> None:
-        """What is open of the turn's calls ends: what was given to read is written down only now, when nobody waits."""
+        """End the open calls of the turn; their inputs are written down only now, when nobody waits."""
         self._waiting.end()
         if (step := self._evidence_step) is not None and self._evidence is not None:
             tell_evidence(step, self._evidence)

@@ -1,4 +1,4 @@
-"""What goes into the chat service and what comes out of it, beside the events of a turn and what is stored.
+"""Inputs and outputs of the chat service, besides the events of a turn and stored records.
 
 Texts come from people, documents and models alike and are never trusted: a reader escapes them.
 """
@@ -132,7 +132,7 @@ class Suggestion(View):
 
 
 class SearchResult(View):
-    """What a turn would have been given as evidence, more of it."""
+    """Evidence that a turn would receive, and more of it."""
 
     rewrite: RewriteEvent
     passages: list[Evidence]
@@ -221,7 +221,7 @@ class KeySummary(View):
 
     @classmethod
     def of(cls, key: ApiKey) -> KeySummary:
-        """What may be shown of a key."""
+        """Return the fields of a key that may be shown."""
         return cls.model_validate({**asdict(key), "groups": sorted(key.groups)})
 
 

@@ -1,4 +1,4 @@
-"""What writes the answers: a model on this machine, a server at a URL, or nothing.
+"""Engines that write the answers: a model on this machine, a server at a URL, or nothing.
 
 `open_engine` chooses by `llm.model`: `none`; an http(s) URL of an OpenAI-compatible server, `ollama:NAME` or `vllm`;
 `NAME:…` for an engine that another package brings; else a GGUF file or the name of a fetched model, run here.

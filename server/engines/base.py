@@ -1,4 +1,4 @@
-"""What an engine is, and how any of them becomes a LangChain chat model."""
+"""Contract of an engine, and its adapter to a LangChain chat model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What answers, for traces and people, such as `local:qwen2.5-coder-1.5b-instruct`."""
+        """The engine's name in traces and pages, such as `local:qwen2.5-coder-1.5b-instruct`."""
 
     def start(self) -> None:
         """Make the engine ready; blocks until it is."""

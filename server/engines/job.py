@@ -1,4 +1,4 @@
-"""What the supervisor asks of the worker process: one line of JSON on its standard input."""
+"""Job of the worker process: one line of JSON on its standard input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineJob:
-    """What to serve: the GGUF file, the socket's path, tokens of context per request, requests at once, threads."""
+    """The GGUF file, the socket's path, tokens of context per request, requests at once, threads."""
 
     model: str
     socket: str

@@ -35,7 +35,7 @@ _FOLDER = "anaphora-engine-"
 
 @dataclass(frozen=True)
 class _Running:
-    """What exists between `start` and `stop`."""
+    """State between `start` and `stop`."""
 
     folder: Path
     supervisor: Supervisor

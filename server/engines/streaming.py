@@ -161,7 +161,7 @@ def _understood(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
 
 
 def _chunk(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
-    """What the events say together: text, why the answer ended, what it cost. None where they say nothing."""
+    """Merge events: text, finish reason, token usage. None where they say nothing."""
     text, info, cost = "", dict[str, Any](), None
     for event in events:
         for choice in (event.get("choices") or ())[:1]:

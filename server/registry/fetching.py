@@ -72,7 +72,7 @@ def ensure(reference: str, home: Path, progress: Report | None = None) -> str:
 
 
 def resolve(reference: str, home: Path) -> str:
-    """What a loader is given for a registered name, a path or a hub id; touches no network.
+    """Return the path or hub id for a loader, from a registered name, a path or a hub id; touches no network.
 
     A path that exists stands for itself. A registered name becomes the local path once fetched; before
     that, an encoder's or reranker's hub id, while an LLM without a file raises ModelNotFetched.

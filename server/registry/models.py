@@ -96,7 +96,7 @@ class RegisteredModel(_Entry):
         return home / "models" / self.name
 
     def path(self, home: Path) -> Path:
-        """What a loader is given: the GGUF file of an LLM, the folder of anything else."""
+        """Return the path for a loader: the GGUF file of an LLM, the folder of anything else."""
         return self.folder(home) / self.files[0].path if self.kind == "llm" else self.folder(home)
 
     def fetched(self, home: Path) -> bool:

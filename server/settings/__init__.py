@@ -134,7 +134,7 @@ class IndexSettings(SettingsGroup):
 
 
 class RewriterSettings(SettingsGroup):
-    """What makes a follow-up stand alone."""
+    """Rewriting of follow-ups."""
 
     kind: Literal["auto", "none", "prompted"] = Field(
         "auto",
@@ -206,7 +206,7 @@ class ServerSettings(SettingsGroup):
 
 
 class TraceSettings(SettingsGroup):
-    """What is kept of every turn."""
+    """Stored traces of turns."""
 
     content: bool = Field(True, description="Record texts in traces; off keeps names, counts and seconds only.")
     logprobs: bool = Field(
@@ -222,7 +222,7 @@ Quota: TypeAlias = Annotated[int, Field(ge=0)] | dict[LimitedRole, Annotated[int
 
 
 class LimitsSettings(SettingsGroup):
-    """What one principal may use; 0 is no limit."""
+    """Limits of one principal; 0 is no limit."""
 
     requests_per_minute: Quota = Field(0, description="Requests to the API and calls of the page, in a minute.")
     tokens_per_minute: Quota = Field(
@@ -268,14 +268,14 @@ class DatabaseSettings(SettingsGroup):
 
 
 class AuditSettings(SettingsGroup):
-    """What the audit log holds, and for how long."""
+    """Content and retention of the audit log."""
 
     content: bool = Field(False, description="Record questions too; off keeps who, what, when and from where.")
     days: int = Field(0, ge=0, description="Days a row is kept; 0 keeps all.")
 
 
 class SourcesSettings(SettingsGroup):
-    """What sources may reach."""
+    """Hosts that sources may reach."""
 
     private_hosts: tuple[str, ...] = Field(
         (), description="Hosts that sources may be read from although their addresses are private: `wiki.example.lan`."
@@ -337,7 +337,7 @@ class Settings(BaseSettings):
 
     @property
     def database_at(self) -> Path | str:
-        """What `Database` opens: a file of the home, or a URL."""
+        """The address for `Database`: a file of the home, or a URL."""
         return self.database.url.get_secret_value() or self.home / "anaphora.db"
 
     @property

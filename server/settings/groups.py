@@ -1,4 +1,4 @@
-"""What every table of the settings is."""
+"""Base class of every table of the settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ServedBy: TypeAlias = Literal["", "vllm", "llamacpp"]
 
 
 class LLMSettings(SettingsGroup):
-    """What writes the answer."""
+    """The language model that writes the answer."""
 
     model: str = Field(
         "qwen2.5-coder-1.5b-instruct",

@@ -1,5 +1,5 @@
-"""What the server remembers: conversations, turns, feedback, traces, keys and jobs, in a SQLite
-file or a PostgreSQL database.
+"""Storage of the server: conversations, turns, feedback, traces, keys and jobs, in a SQLite file or a PostgreSQL
+database.
 
 `Database` runs work on it; the modules beside it are functions of a connection, and
 `server.store.records` names what they return.

@@ -1,8 +1,8 @@
 """The audit log as rows that are only ever added: each carries a hash of itself and of the one before.
 
-Triggers refuse to change a row, or to delete one that `trim` has not cut off. Who can write to the file can drop the
-triggers; then the chain no longer fits, or its head is not the one that was noted elsewhere. What is worth a row is
-`server.audit_log`'s business.
+Triggers refuse to change a row, or to delete one that `trim` has not cut off. Anybody who can write to the file can
+drop the triggers; then the chain no longer matches, or its head differs from the one noted elsewhere.
+`server.audit_log` decides which acts are recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAST = select(*AUDIT.c["n", "chain"]).order_by(AUDIT.c.n.desc()).limit(1)
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What is to be written: `principal` and `about` are ids, `detail` holds what JSON can say."""
+    """An entry to append: `principal` and `about` are ids, `detail` holds what JSON can say."""
 
     principal: str
     action: str
@@ -42,7 +42,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """What `verify` found: rows that are there, the last one's number and hash, and what is wrong, if anything."""
+    """Result of `verify`: the number of rows, the last one's number and hash, and the defect, if any."""
 
     rows: int
     n: int

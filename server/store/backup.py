@@ -2,7 +2,7 @@
 
 A backup is a tar file: a manifest, the database as SQLite's online backup copies it, of each collection the version
 that serves, uploads, settings, and what training, measuring and making dialogs left. Models are left out unless asked
-for: they can be fetched again. What a restored home means is the business of those who wrote it.
+for: they can be fetched again. The content of a restored home is the business of the parts that wrote it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DRAFTS = (".partial", ".deleted-")
 
 
 class BackupManifest(BaseModel):
-    """What a backup says of itself; its first member."""
+    """Description of a backup; its first member."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -51,7 +51,7 @@ def create(
 
 
 def owner(connection: Connection, conversation_id: str, who: Principal) -> str | None:
-    """Whose a conversation is; None where there is none to be seen."""
+    """Return the owner of a conversation; None where there is none to be seen."""
     found: str | None = connection.scalar(select(CONVERSATIONS.c.owner).where(_seen(conversation_id, who)))
     return found
 

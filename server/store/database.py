@@ -1,8 +1,8 @@
 """The database: opening it, bringing its tables up to date, and running work on it from async code and from threads.
 
 All writes of a process go through one thread with one connection, in the order in which they were handed over; reads
-have a few threads with a connection each. What the tables mean is left to the modules beside this one, which are
-functions of a connection; how a file and a server differ, to `sqlite` and `postgres`.
+have a few threads with a connection each. The tables are handled by the modules beside this one, which are functions of
+a connection; the dialects are in `sqlite` and `postgres`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _log_failure(future: Future[T]) -> None:
 
 
 def _cause(error: Exception) -> BaseException:
-    """What the driver said."""
+    """Return the driver's message."""
     return (error.orig or error) if isinstance(error, DBAPIError) else error
 
 

@@ -118,7 +118,7 @@ def erase_person(connection: Connection, principal: str) -> Erasure:
 
 
 def said_by(connection: Connection, principal: str) -> list[str]:
-    """What a person wrote: questions, searches, comments, titles given."""
+    """Return a person's texts: questions, searches, comments, titles."""
     said = dict[str, None]()
     for column in _WRITTEN:
         said.update(dict.fromkeys(connection.scalars(select(column).where(column.table.c.owner == principal))))
@@ -136,7 +136,7 @@ def said_by_others(connection: Connection, principal: str, texts: Sequence[str])
 
 
 def uploads_of(connection: Connection, principal: str) -> list[tuple[str, str]]:
-    """The files a person handed in: collections and document ids. What was pushed is its source's to take away."""
+    """The files a person handed in: collections and document ids. Pushed documents are removed by their source."""
     rows = connection.execute(select(UPLOADS).where(UPLOADS.c.owner == principal, ~UPLOADS.c.name.contains("/")))
     return [(row.collection, f"uploads/{row.name}") for row in rows]
 

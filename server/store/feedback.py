@@ -1,4 +1,4 @@
-"""What people thought of turns. One word a turn: the newest."""
+"""Ratings of turns by people. One word a turn: the newest."""
 
 from __future__ import annotations
 

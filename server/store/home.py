@@ -1,6 +1,6 @@
-"""Who has a home folder to itself: one server, or one backup, at a time.
+"""Lock of a home folder: one server, or one backup, at a time.
 
-The operating system lets go of the lock however its process ends; who holds it stands in a note beside it.
+The operating system releases the lock however its process ends; a note beside it names the holder.
 """
 
 from __future__ import annotations

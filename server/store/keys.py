@@ -41,7 +41,7 @@ class ApiKey:
 
     @property
     def principal(self) -> Principal:
-        """Who acts with this key."""
+        """The principal of this key."""
         return Principal(f"key:{self.id}", self.name, self.role, self.groups)
 
 
@@ -126,5 +126,5 @@ def _key(row: Row[Any]) -> ApiKey:
 
 
 def secret_hash(secret: str) -> str:
-    """What is kept of the secret of a key, a session or a link: of 256 random bits there is nothing to guess."""
+    """Hash the secret of a key, a session or a link; 256 random bits need no salt."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -71,25 +71,25 @@ class PostgresServer:
         yield
 
     def write_nothing(self, connection: Connection) -> None:
-        """What only a server that takes writes answers."""
+        """Run a statement that only a writable server accepts."""
         connection.execute(select(func.pg_current_xact_id()))
 
     def compact(self) -> str:
-        """Write every table anew without what was deleted. What keeps deleted words, if anything."""
+        """Write every table anew without what was deleted. Return the reason why deleted words may remain, if any."""
         with self.writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             for table in METADATA.sorted_tables:
                 connection.exec_driver_sql(f'VACUUM (FULL) "{table.name}"')
         return "The write-ahead log of the database's server, its replicas and earlier dumps still hold deleted words."
 
     def unopened(self, cause: BaseException) -> str:
-        """What to say of a database that cannot be opened."""
+        """Build the error for a database that cannot be opened."""
         return (
             f"The database {self.name} cannot be reached ({_line(cause)}). Start that server, or correct database.url: "
             "host, port, user, password and database must be there."
         )
 
     def meaning(self, cause: BaseException) -> StoreError | None:
-        """What an error of the driver is to whoever uses the store; None where it is the caller's own."""
+        """Map a driver error to a `StoreError`; None where it is the caller's own."""
         from psycopg import OperationalError
 
         state = str(getattr(cause, "sqlstate", None) or "")

@@ -1,4 +1,4 @@
-"""What the store keeps, as its readers see it.
+"""Records that the store returns.
 
 Times are seconds since the epoch, UTC. Texts come from people, documents and models alike and are
 never trusted: a reader escapes them.
@@ -28,7 +28,7 @@ class View(BaseModel):
 
 
 class Feedback(View):
-    """What a person thought of a turn; the newest word counts."""
+    """A person's rating of a turn; the newest counts."""
 
     turn_id: str
     rating: Rating
@@ -107,7 +107,7 @@ class Share(View):
 
 
 class FileResult(View):
-    """What became of one file in a job."""
+    """Result for one file of a job."""
 
     document_id: str
     status: Literal["indexed", "unchanged", "failed", "skipped", "deleted"]
@@ -161,7 +161,7 @@ class TraceStep(View):
 
 
 class Trace(View):
-    """What happened in a turn. `trace_id` is the caller's where the request came with a `traceparent`.
+    """Trace of a turn. `trace_id` is the caller's where the request came with a `traceparent`.
 
     `request` is what was asked for, beside the question. `dropped` counts calls that were too many to be kept.
     """
@@ -197,7 +197,7 @@ class TraceSummary(View):
 
 
 class DayCounts(View):
-    """What a day (UTC, `2026-11-22`) held. `sentences` are those of answers that were held against what they cite."""
+    """Counts of one day (UTC, `2026-11-22`). `sentences` are those of answers that were held against what they cite."""
 
     day: str
     turns: int

@@ -1,7 +1,7 @@
-"""What people made of turns on the workbench: rows that are only added to, and reviewed conversations as data.
+"""Reviews of turns on the workbench: append-only rows, and reviewed conversations as data.
 
 Each row says all that is known of a turn since: what its question asks in full, the passages that answer it, the right
-answer. What was not said is None, and nothing is learnt from it. A row that undoes another is a row too.
+answer. A field left out is None and teaches nothing. A row that undoes another is a row too.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def candidates(
 
 
 def doubts(connection: Connection, turn_id: str) -> tuple[Doubt, ...]:
-    """What speaks against a turn."""
+    """Return the reasons to doubt a turn."""
     of_it = select(*_SAID).join_from(TURNS, FEEDBACK, isouter=True).where(TURNS.c.id == turn_id)
     row = connection.execute(of_it).mappings().first()
     return tuple(name for name in _DOUBTS if row and row[name])
@@ -288,7 +288,7 @@ def _question(turn: StoredTurn, review: ReviewRecord | None, *, first: bool) -> 
 
 
 def _as_it_is(turn: StoredTurn) -> dict[str, object]:
-    """What approving a turn says: its search, what it cites word for word, and its answer."""
+    """Return the review that approves a turn: its search, its citations word for word, and its answer."""
     rewrite = turn.search_for or (turn.rewrite.text if turn.rewrite else turn.question)
     if turn.status == "refused":
         return {"rewrite": rewrite, "passages": ()}

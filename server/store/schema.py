@@ -1,6 +1,6 @@
 """The tables, once, for every kind of database, and which of their rows a principal sees.
 
-What only one kind has (triggers, the index of texts) is made in `server.store.dialects`. A change of a table is a
+Parts of one dialect only (triggers, the index of texts) are in `server.store.dialects`. A change of a table is a
 revision in `migrations/versions` as well.
 """
 
@@ -77,7 +77,7 @@ def _of(table: str, name: str, *, key: bool = False, nullable: bool = False) -> 
 
 
 def _whose() -> list[Column[Any]]:
-    """Whose a row is: a principal's id ('' for rows of before there were any), and a group."""
+    """Return the ownership columns: a principal's id ('' if the row has none), and a group."""
     return [*_texts("owner", default=""), *_texts("group_name", default="default")]
 
 

@@ -35,7 +35,8 @@ def begin(
 
 
 def find(connection: Connection, secret: str) -> Principal | None:
-    """Whose session this secret belongs to; None where it has ended, or its key was revoked or has expired."""
+    """Return the owner of the session with this secret; None where it has ended, or its key was revoked or has
+    expired."""
     begun = select(*SESSIONS.c["principal", "key_id"]).where(SESSIONS.c.hash == keys.secret_hash(secret))
     row = connection.execute(begun.where(SESSIONS.c.expires > time.time())).first()
     if row is None:
@@ -47,14 +48,14 @@ def find(connection: Connection, secret: str) -> Principal | None:
 
 
 def end(connection: Connection, secret: str) -> str:
-    """Make a session useless from now on. What a provider said when it began, empty where it was none."""
+    """Make a session useless from now on. Return the provider's values from its start, empty without a provider."""
     said = connection.scalar(select(SESSIONS.c.id_token).where(SESSIONS.c.hash == keys.secret_hash(secret)))
     connection.execute(delete(SESSIONS).where(SESSIONS.c.hash == keys.secret_hash(secret)))
     return said or ""
 
 
 def listing(connection: Connection) -> list[tuple[Principal, float]]:
-    """Whose sessions have not ended, and when each will at the latest; the last of them first."""
+    """List the sessions that have not ended, with their latest end; the last of them first."""
     begun = select(*SESSIONS.c["principal", "expires"]).where(SESSIONS.c.expires > time.time())
     rows = connection.execute(begun.order_by(SESSIONS.c.expires.desc(), SESSIONS.c.hash))
     return [(Principal.load(principal), expires) for principal, expires in rows]

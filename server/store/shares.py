@@ -1,6 +1,6 @@
 """Links by which a conversation may be read without a key, until they expire or are taken back.
 
-Only a hash of a link's secret is kept. Who opens one reads what the person who gave it may read at that moment.
+Only a hash of a link's secret is kept. A reader of the link sees the part that its author may read at that moment.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ class SqliteFile:
         connection.exec_driver_sql("PRAGMA user_version = 1")
 
     def compact(self) -> str:
-        """Write the file anew without what was deleted, and empty its journal. What keeps deleted words, if anything.
+        """Write the file anew without what was deleted, and empty its journal. Return the reason why deleted words may
+        remain, if any.
 
         Raises sqlite3.Error where there is no room: for a while the file is there twice.
         """
@@ -79,7 +80,7 @@ class SqliteFile:
         return advice if busy else ""
 
     def unopened(self, cause: BaseException) -> str:
-        """What to say of a file that cannot be opened."""
+        """Build the error for a file that cannot be opened."""
         if no_room(self.path):
             return f"The database {self.path} cannot be opened: the disk is full. Free some space; it lost nothing."
         return (
@@ -88,7 +89,7 @@ class SqliteFile:
         )
 
     def meaning(self, cause: BaseException) -> StoreError | None:
-        """What an error of the driver is to whoever uses the store; None where it is the caller's own."""
+        """Map a driver error to a `StoreError`; None where it is the caller's own."""
         if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return None
         if not isinstance(cause, sqlite3.OperationalError):
@@ -127,7 +128,7 @@ def no_room(path: Path) -> bool:
 
 
 def find_damage(path: Path) -> str:
-    """What is wrong with a database file, also one that is in use; empty where nothing is. Reads all of it."""
+    """Check a database file, even one in use, and return its defects; empty if there are none. Reads all of it."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)) as reader:
             found = str(reader.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -137,5 +138,5 @@ def find_damage(path: Path) -> str:
 
 
 def newer(name: str) -> str:
-    """What to say of a database that a later version has changed."""
+    """Build the message for a database that a later version has changed."""
     return f"The database {name} was written by a newer Anaphora. Install that version, or use another home."

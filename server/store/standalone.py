@@ -1,4 +1,4 @@
-"""What was made of evidence on demand (quotes made readable, why a source is cited), so that it is not made twice.
+"""Cache of evidence made on demand (decontextualized quotes, reasons of citations).
 
 A row is found by its key alone, which whoever keeps it makes of everything that it depended on.
 """
@@ -17,7 +17,7 @@ KEPT = 5_000
 
 
 def find(connection: Connection, key: str) -> str | None:
-    """What was kept under a key, as JSON."""
+    """Return the value stored under a key, as JSON."""
     made: str | None = connection.scalar(select(MADE.c.made).where(MADE.c.key == key))
     return made
 

@@ -1,6 +1,6 @@
 """Counts over stored turns and traces: what a day held, how long stages took, what was refused.
 
-What `anaphora diagnose` asked does not count."""
+Turns of `anaphora diagnose` are not counted."""
 
 from __future__ import annotations
 

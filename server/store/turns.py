@@ -192,7 +192,7 @@ def find(connection: Connection, turn_id: str, who: Principal) -> StoredTurn | N
 
 
 def owner(connection: Connection, turn_id: str, who: Principal) -> str | None:
-    """Whose a turn is; None where there is none to be seen."""
+    """Return the owner of a turn; None where there is none to be seen."""
     found: str | None = connection.scalar(select(TURNS.c.owner).where(_seen(turn_id, who)))
     return found
 
@@ -218,7 +218,7 @@ def _all_of(connection: Connection, conversation_id: str, who: Principal) -> lis
 def history(
     connection: Connection, conversation_id: str, who: Principal, *, before: str | None, limit: int
 ) -> Conversation:
-    """What was said in a conversation, the newest `limit` messages, oldest first, as `history_for_model` keeps it.
+    """Return the newest `limit` messages of a conversation, oldest first, as filtered by `history_for_model`.
 
     It is what the turn `before` follows, or all that is shown. A question that got no answer counts as
     asked; a turn that is still being answered does not count.
@@ -242,7 +242,7 @@ def _said(who: Principal, before: bool) -> Select[Any]:
 
 
 def trace(connection: Connection, turn_id: str, who: Principal) -> Trace | None:
-    """What happened in a turn; None where there is no trace of it (yet)."""
+    """Return the trace of a turn; None where there is no trace of it (yet)."""
     found = connection.scalar(select(TRACES.c.trace).join(TURNS).where(_seen(turn_id, who)))
     return Trace.model_validate_json(found) if found else None
 

@@ -43,7 +43,7 @@ def asks_whether(question: str) -> bool:
 def answer_kind(answer: str, passages: Iterable[str]) -> AnswerKind:
     """The kind of an answer without its citation markers; an empty one answers nothing.
 
-    It is extractive where each of its sentences stands in a passage, case, spaces and outer punctuation aside.
+    It is extractive if each of its sentences occurs in a passage, ignoring case, spaces and outer punctuation.
     """
     said = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
     if not any(said):
@@ -68,7 +68,7 @@ AnswerEvent = TokenEvent | CitationEvent | SupportEvent
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an answer came to: the text as shown, its citations, its judged statements."""
+    """A finished answer: the text as shown, its citations, its judged statements."""
 
     text: str
     citations: list[CitationEvent]
@@ -128,7 +128,7 @@ class AnswerReader:
 
     @property
     def scorer(self) -> SupportScorer:
-        """What compares sentences with the evidence of this turn."""
+        """The scorer that compares sentences with the evidence of this turn."""
         return self._scorer
 
     def feed(self, text: str) -> list[AnswerEvent]:
@@ -304,6 +304,6 @@ class AnswerReader:
 
 
 def _echoes(evidence: Sequence[Evidence]) -> list[str]:
-    """What would be said from the instructions' example: its sentences, unless a document says the same."""
+    """Return the sentences of the instructions' example that would be echoes, unless a document contains them."""
     texts = [passage.text.casefold() for passage in evidence]
     return [one for one in examples() if not any(one.casefold() in text for text in texts)]

@@ -79,9 +79,9 @@ def _index_in_prose(before: str) -> bool:
 class CitationParser:
     """Reads characters, gives text pieces (`str`) and `Marker`s in order.
 
-    What comes out depends on the whole text, not on where the stream was cut. `valid` tells which numbers
-    are in the evidence; `dropped` counts the ones that were not. `quoted` tells whether words stand in the
-    evidence as they are: an index such as `items[2]` that was copied from there cites nothing.
+    The output depends on the whole text, not on where the stream was cut. `valid` tells which numbers are in the
+    evidence; `dropped` counts the ones that were not. `quoted` tells whether words occur verbatim in the evidence: a
+    copied index such as `items[2]` cites nothing.
     """
 
     def __init__(self, valid: Container[int], quoted: Callable[[str], bool] = lambda _: False) -> None:
@@ -110,7 +110,7 @@ class CitationParser:
 
     @property
     def in_code(self) -> bool:
-        """Whether what comes next stands in a code fence."""
+        """Whether the next character is in a code fence."""
         return bool(self._fence)
 
     def _step(self, char: str) -> Iterator[str | Marker]:

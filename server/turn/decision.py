@@ -1,10 +1,10 @@
 """Answer, ask back or refuse: how likely each is right, told from the question and its search before a model writes.
 
 A multinomial logistic model over signals that a turn has anyway: how much of the question's words the first passages
-hold, how far the rankings agree, what a cross-encoder said, how much the question leans on the conversation, and how
-it is put. What the documents say in favour of an answer can only raise the chance of answering: those weights are
-bounded when the model is fitted. `anaphora eval answerability --fit` writes `decision.json`, recipe included, and
-`docs/lab/evaluation.md` holds what it is worth. Two models are kept: one for passages that a cross-encoder has read.
+hold, how far the rankings agree, what a cross-encoder said, how much the question leans on the conversation, and how it
+is put. Support by the documents can only raise the chance of answering: those weights are bounded when the model is
+fitted. `anaphora eval answerability --fit` writes `decision.json`, recipe included, and `docs/lab/evaluation.md` holds
+what it is worth. Two models are kept: one for passages that a cross-encoder has read.
 
 The thresholds are the settings' (`retrieval.answerable`, `retrieval.ask_back`), the consequences the pipeline's.
 """
@@ -97,7 +97,8 @@ def language_of_hits(hits: Sequence[Hit], setting: str) -> str:
 
 
 def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> dict[str, float]:
-    """What the model looks at, each about 0 to 1; `best relevance` and `mean relevance` only where hits were read.
+    """Return the features of the model, each about 0 to 1; `best relevance` and `mean relevance` only where hits were
+    read.
 
     `best coverage` and `joint coverage`: the share of the searched question's content words in the best of the first
     passages, and in all of them (rare words count more; 0.5 of a question without any). `agreement`: the mean over all
@@ -136,7 +137,7 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
 
 
 def chances(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> Chances:
-    """What the packaged models say of a search; where nothing was found there is nothing to answer from."""
+    """Return the packaged models' probabilities for a search; an empty search has nothing to answer from."""
     if not hits:
         return Chances(0.0, 0.0, 1.0)
     found = signals(plan, hits, language)
@@ -160,7 +161,7 @@ def models() -> dict[str, DecisionModel]:
 
 
 def alternatives(evidence: Sequence[Evidence]) -> list[Alternative]:
-    """What may be meant: the sections of the first passages, each once, shortened and without any markup.
+    """Return possible meanings: the sections of the first passages, each once, shortened and without any markup.
 
     Told by title and heading path. Fewer than two are none, for there is nothing to choose from.
     """

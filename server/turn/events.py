@@ -61,7 +61,7 @@ class Evidence(_Event):
 
 
 class RewriteEvent(_Event):
-    """What the turn searched for."""
+    """The query of the turn."""
 
     type: Literal["rewrite"] = "rewrite"
     question: str
@@ -80,7 +80,7 @@ class RewriteEvent(_Event):
 
 
 class EvidenceEvent(_Event):
-    """What was found and handed to the answerer."""
+    """The evidence handed to the answerer."""
 
     type: Literal["evidence"] = "evidence"
     passages: list[Evidence]
@@ -197,7 +197,7 @@ class DoneEvent(_Event):
 
 
 class ErrorEvent(_Event):
-    """The turn ended badly; what had been streamed stands in `answer`."""
+    """The turn failed; `answer` holds the text streamed so far."""
 
     type: Literal["error"] = "error"
     turn_id: str

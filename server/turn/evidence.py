@@ -132,7 +132,7 @@ def passage_tokens(hit: Hit) -> int:
 
 
 def _place(passage: Passage) -> tuple[int, int]:
-    """What of the document is shown for a passage: itself, or the section around a proposition's source."""
+    """Return the span of the document to show for a passage: itself, or the section around a proposition's source."""
     if passage.kind != "proposition":
         return passage.start, passage.end
     around = passage.metadata.get(SECTION_START, passage.start), passage.metadata.get(SECTION_END, passage.end)

@@ -1,10 +1,12 @@
-"""What of a model's text is not shown: thoughts, the refusal token, talk about the passages, copies of their headers.
+"""Stream filters for model output that users must not see: thoughts, the refusal token, talk about the passages, copies
+of their headers.
 
 Four filters, each of which takes an answer as it streams and passes on what can be shown, holding back only what may
-still become what it looks for. What comes out, joined, depends on what went in, joined, and not on where it was cut.
+still become what it looks for. The joined output depends on the joined input, not on where it was cut.
 
 - `ThoughtFilter`: models that think first write `<think>…</think>`, where their server does not keep it apart.
-- `RefusalFilter`: a model is told to write `<cannot_answer>` when the evidence lacks the answer. Models write it with
+- `RefusalFilter`: a model is instructed to write `<cannot_answer>` when the evidence lacks the answer. Models write it
+with
   other brackets or none, in any case, in bold, in quotes, with a blank for the underscore.
 - `PreambleFilter`: asked whether the passages state the answer (which makes them refuse far more honestly), small
   models like to say so: "Yes, the passages state the answer to this question." Such a sentence is cut. Its opposite,
@@ -12,7 +14,7 @@ still become what it looks for. What comes out, joined, depends on what went in,
   example.
 - `HeaderFilter`: small models copy the line a passage begins with, which says nothing.
 
-What is said to the user instead is decided by their caller.
+Their caller chooses the text for the user instead.
 """
 
 from __future__ import annotations
@@ -69,9 +71,8 @@ class ThoughtFilter:
 class RefusalFilter:
     """Removes refusal tokens from a streamed text.
 
-    What comes out, joined, depends on what went in, joined, and not on where it was cut. The words
-    `cannot answer` are ordinary prose and pass, unless they stand in angle or square brackets or are
-    the whole text.
+    The joined output depends on the joined input, not on where it was cut. The words `cannot answer` are ordinary prose
+    and pass, unless they are in angle or square brackets or are the whole text.
     """
 
     def __init__(self) -> None:
@@ -156,8 +157,8 @@ _DENIES = regex.compile(
 class PreambleFilter:
     """Takes the beginning of a streamed answer and passes the rest on; only what may be such a sentence waits.
 
-    What comes out, joined, does not depend on where the text was cut. `echoes` are sentences that no answer to this
-    question can be.
+    The joined output does not depend on where the text was cut. `echoes` are sentences that no answer to this question
+    can be.
     """
 
     def __init__(self, echoes: Sequence[str] = ()) -> None:
@@ -210,7 +211,7 @@ class HeaderFilter:
     """Takes an answer as it streams and leaves out the lines that are a passage's header behind its number.
 
     Without the number it may be an answer: the title of a page is what some ask for. Only what may become such a line
-    waits. What comes out, joined, does not depend on where the text was cut.
+    waits. The joined output does not depend on where the text was cut.
     """
 
     def __init__(self, evidence: Sequence[Evidence]) -> None:

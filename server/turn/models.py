@@ -61,7 +61,7 @@ def answer_style(llm: LLMSettings, window: int = 0, pace: WritingPace | None = N
 
 @dataclass(frozen=True, slots=True)
 class TurnModels:
-    """What works on one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces.
+    """Models of one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces.
 
     `style` is how it is to answer, and `pace` is told how fast it did.
     """
@@ -86,8 +86,8 @@ class ModelSource(Protocol):
     """Gives what works on a turn, or a search, as it begins: models change under a running server."""
 
     async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
-        """For an answer of at most `answer_tokens`, or as long as the settings allow. What a model's server remembers
-        of prompts is kept apart by `group`."""
+        """For an answer of at most `answer_tokens`, or as long as the settings allow. The prompt cache of a model's
+        server is separate for each `group`."""
 
     async def of_search(self, group: str = "") -> TurnModels:
         """For a search alone, which needs no model that answers."""

@@ -55,7 +55,7 @@ _ENGLISH = frozenset(("the", "of", "to", "and", "is", "a", "in", "for", "it", "y
 
 
 class _Counts(NamedTuple):
-    """What a paragraph is made of."""
+    """Counts of a paragraph's parts."""
 
     words: int
     english: int
@@ -239,7 +239,7 @@ def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int)
 
 
 def header(passage: Evidence) -> str:
-    """What stands above a passage where a model reads it, without its number: title and heading path, escaped."""
+    """Return the header above a passage for a model, without its number: title and heading path, escaped."""
     parts = (passage.title, *passage.heading)
     return escape_citations(escape(SEPARATOR.join(" ".join(part.split()) for part in parts if part.strip())))
 

@@ -65,7 +65,7 @@ def build_variants(conversation: Conversation, question: str, rewrite: Rewrite, 
 
 
 def words(rewrite: Rewrite) -> str:
-    """What the rewriter found that the question leaves out."""
+    """Return the words that the rewriter adds to the question."""
     return " ".join(term.text for term in rewrite.expansion)
 
 

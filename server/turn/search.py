@@ -1,8 +1,8 @@
 """The searching half of a turn: rewrite, legs, fused search, rerank.
 
 The same code, with the same time limits, serves a chat turn, `/v1/search` and the batch commands, so that what is
-measured is what is served. What becomes of the hits is the caller's business, and what a follow-up is searched by that
-of `server.turn.query_variants`.
+measured is what is served. The caller handles the hits; `server.turn.query_variants` decides the variants of a
+follow-up.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EDITED = "edited"
 
 
 class Searchable(Protocol):
-    """What a turn needs of a collection; `index.collection.Collection` is one."""
+    """Interface of a collection for a turn; `index.collection.Collection` is one."""
 
     @property
     def version(self) -> str:
@@ -56,7 +56,7 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """What will be searched for. `decision` is the rewriter's, or `edited`; `seconds` is what planning took."""
+    """The plan of a search. `decision` is the rewriter's, or `edited`; `seconds` is what planning took."""
 
     question: str
     rewrite: Rewrite
@@ -80,7 +80,7 @@ class SearchPlan:
 
     @property
     def matching(self) -> str:
-        """What sentences are matched with: the question in full, or else together with the user turn before it."""
+        """The text to match sentences with: the question in full, or else together with the user turn before it."""
         with_users = next((leg.text for leg in self.legs.queries if leg.name == "users"), self.question)
         return self.legs.rerank_question or with_users
 
@@ -104,7 +104,7 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one search came to: hits best first, and seconds by step (`rewrite`, `search`, `rerank`)."""
+    """Result of one search: hits best first, and seconds by step (`rewrite`, `search`, `rerank`)."""
 
     plan: SearchPlan
     hits: list[Hit]
@@ -141,7 +141,7 @@ class TurnSearch:
     def plan(
         self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None
     ) -> SearchPlan:
-        """The legs of a question. A `search_for` written by a person stands in for the rewrite."""
+        """The legs of a question. A `search_for` written by a person replaces the rewrite."""
         weights, name = self.settings.retrieval.legs, self.rewriter.name
         if search_for is not None and search_for.strip():
             text = search_for.strip()
@@ -219,7 +219,7 @@ class TurnSearch:
         return ordered or found, ordered is not None
 
     def reading(self, plan: SearchPlan, reranker: Reranker) -> dict[str, Any]:
-        """What the cross-encoder is asked beside the hits: the question, and what goes with it."""
+        """Return the input of the cross-encoder besides the hits: the question and its context."""
         reads, retrieval = reranker.reads_conversations, self.settings.retrieval
         return {
             "question": plan.asked if reads else plan.legs.rerank_question or plan.question,
@@ -230,8 +230,8 @@ class TurnSearch:
 
     @recorded
     def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
-        """What the cross-encoder says of texts beside a question, with what that leans on if it does not stand alone;
-        None for what it had no time for, or where there is none."""
+        """Score texts against a question with the cross-encoder, with its context if it does not stand alone; None for
+        what it had no time for, or where there is none."""
         if self.reranker is None or self.settings.retrieval.rerank == "never":
             return [None] * len(texts)
         hits = [Hit(Passage(str(n), "", "", text, "sentence", 0, len(text)), 0.0) for n, text in enumerate(texts)]
@@ -240,7 +240,7 @@ class TurnSearch:
         return [said[hit.passage.id] for hit in hits]
 
     def _reranked(self, **asked: Any) -> list[Hit] | None:
-        """What the cross-encoder makes of a list; None where it does not come to an end in time."""
+        """Rerank a list with the cross-encoder; None where it does not come to an end in time."""
         if self.reranker is None:
             return None
         seconds = self.settings.retrieval.rerank_seconds

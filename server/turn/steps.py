@@ -58,7 +58,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def tell_evidence(step: Call, event: EvidenceEvent) -> None:
-    """What was given to read."""
+    """Record the evidence given to the model."""
     step.label(passages=len(event.passages), reranked=event.reranked)
     step.output({"passages": event.passages})
 

@@ -1,7 +1,7 @@
 """The statements of an answer, and how well the passages they cite support them, and by which sentence.
 
-Statements are sentences as they finish, with the evidence numbers each cites. A marker belongs to the sentence it
-stands in, or to the one before it where it follows a full stop. Code blocks, headings and sentences without content
+Statements are sentences as they finish, with the evidence numbers each cites. A marker belongs to the sentence that
+contains it, or to the one before it if it follows a full stop. Code blocks, headings and sentences without content
 state nothing and are left out.
 
 Scoring is cheap on purpose: it runs between two tokens of an answer. The score is the share of the statement's
@@ -200,7 +200,7 @@ class Statement:
 class StatementTracker:
     """Follows an answer as it is shown and gives its statements as soon as they are finished.
 
-    Takes every shown character once, in order. What comes out depends only on the text.
+    Takes every shown character once, in order. The output depends only on the text.
     """
 
     def __init__(self) -> None:

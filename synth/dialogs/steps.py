@@ -1,7 +1,7 @@
 """The three prompts of a dialog: write it, make its questions depend on each other, ground its answers.
 
-Each step's answer is read strictly: numbers that name nothing are dropped, a list of another length than asked
-for is an invalid answer. What the parts are worth is judged in `synth.dialogs.assemble`.
+Each step's answer is read strictly: numbers that name nothing are dropped, a list of another length than asked for is
+an invalid answer. The replies are judged in `synth.dialogs.assemble`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """What the model found an answer to rest on (numbers from 0), and whether it accepts the pair."""
+    """The propositions that support an answer according to the model (numbers from 0), and whether it accepts the
+    pair."""
 
     facts: tuple[int, ...]
     accepted: bool

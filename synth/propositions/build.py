@@ -166,7 +166,8 @@ class WindowAligner:
         return Aligned(self._spans[first].start, self._spans[last].end, round(overlap, 3), round(alike, 3))
 
     def _overlap(self, said: frozenset[str], words: frozenset[str]) -> float:
-        """Share of what is said that stands there; words only title and headings have are left out of the count."""
+        """Return the share of the proposition's words that occur in the text; words that only title and headings have
+        are left out of the count."""
         asked = said - (self._known - words)
         if not asked:
             # Nothing beyond title and headings: no sentence is what it says.

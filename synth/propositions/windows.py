@@ -30,7 +30,7 @@ class WindowPart:
 
 @dataclass(frozen=True, slots=True)
 class DocumentWindow:
-    """What one request shows: pieces in reading order, and the number of the window in its document."""
+    """Content of one request: pieces in reading order, and the number of the window in its document."""
 
     document: Document
     number: int
@@ -90,7 +90,7 @@ def windows(document: Document, max_tokens: int, count_tokens: CountTokens) -> I
 
 
 def _units(text: str, section: Section, max_tokens: int, count_tokens: CountTokens) -> Iterator[tuple[int, int, int]]:
-    """What is not split: start, end and tokens."""
+    """Return the pieces that are not split: start, end and tokens."""
     part = text[section.start : section.end]
     items = iter(list_items(part, lambda item: count_tokens(item) <= max_tokens))
     item = next(items, None)

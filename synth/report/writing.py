@@ -26,7 +26,7 @@ _MARKDOWN = regex.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a report is written from."""
+    """Inputs of a report."""
 
     facts: RunFacts
     dialogs: Sequence[Dialog]

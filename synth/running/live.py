@@ -264,7 +264,7 @@ class ChatAsker:
 
 
 def transient_errors() -> tuple[type[Exception], ...]:
-    """What says that the server is away or busy, not that the question is wrong."""
+    """Return the exceptions for a server that is away or busy, as opposed to a bad request."""
     import httpx
     from openai import APIConnectionError, InternalServerError, RateLimitError
 
@@ -279,7 +279,7 @@ def transient_errors() -> tuple[type[Exception], ...]:
 
 
 def model_errors() -> tuple[type[Exception], ...]:
-    """What a chat model raises about one question."""
+    """Return the exceptions a chat model raises about one question."""
     from langchain_core.exceptions import LangChainException
     from openai import OpenAIError
 

@@ -1,8 +1,7 @@
-"""What is asked of a model, what came back, and what that is worth.
+"""Tasks for a model, its replies, and their judgement.
 
-A task knows how its answer is read; the answer itself is kept as it came (`synth.running.tasks`) and judged
-whenever it is needed, so that judging can be improved without asking again. Who asks is left to
-`synth.running.live` and `synth.running.live`.
+A task knows how its answer is read; the answer itself is kept as it came (`synth.running.tasks`) and judged whenever it
+is needed, so that judging can be improved without asking again. Sending is left to `synth.running.live`.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Task(Generic[T]):
         }
 
     def judge(self, answer: ModelReply) -> Outcome[T]:
-        """What an answer is worth; the same for the same answer."""
+        """Judge a reply; deterministic."""
         if answer.error:
             return Outcome(answer, "error", answer.error)
         if answer.finish in ("content_filter", "refusal"):
@@ -107,7 +106,7 @@ class Task(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What came back for a key: the text as it was, or the `error` instead of one.
+    """A reply for a key: the text as it was, or the `error` instead of one.
 
     `attempt` counts from 0. `finish` is OpenAI's finish reason (`stop`, `length`, `content_filter`), or
     `refusal`. Tokens are the server's count, 0 where it told none; `seconds` are wall-clock, `at` is when it

@@ -1,7 +1,7 @@
 """The order in which a page is read: bands across the page, columns within a band, lines down a column.
 
 A gutter is a strip that hardly any line crosses, with running text on both sides. Lines that cross it cut the page into
-bands. What stands side by side without being running text (a table's cells) is left together.
+bands. Text side by side that is not running text (a table's cells) stays together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLOSE = 1.5
 
 @dataclass(slots=True)
 class Column:
-    """Lines that are read from the top down; lines of one row stand beside each other."""
+    """Lines that are read from the top down; several lines may share a row."""
 
     x0: float
     x1: float
@@ -170,7 +170,7 @@ def _gutter(lines: Sequence[TextLine], x0: float, x1: float) -> Strip | None:
 
 
 def _neighbours(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
-    """Lines with the next one to their right, where one stands beside them."""
+    """Pair lines with the next line to their right, if there is one."""
     ordered = sorted(lines, key=lambda line: line.y0)
     tallest = max(line.y1 - line.y0 for line in lines)
     for n, line in enumerate(ordered):
@@ -229,7 +229,7 @@ FOOTNOTE = re.compile(r"(?:\d{1,2}|[*†‡§¶∗])\s?(?=[^\W\d_]|https?:|\")")
 
 
 class Body:
-    """What the running text of a file looks like."""
+    """Properties of a file's running text."""
 
     def __init__(self, pages: Sequence[Sequence[TextLine]], named: Set[tuple[int, str]]) -> None:
         self.named = named

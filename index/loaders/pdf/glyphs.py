@@ -1,7 +1,7 @@
 """The words of a page with their boxes, and the lines that are drawn on it, as pdfium finds them.
 
-Coordinates are points from the top left corner of the page as it is shown, its rotation applied. What the words make
-up (lines, columns, tables) is left to the other modules of this folder.
+Coordinates are points from the top left corner of the page as it is shown, its rotation applied. Building lines,
+columns and tables from words is left to the other modules of this folder.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PageWord:
 
 @dataclass(slots=True)
 class PageWords:
-    """What is on a page, in the order in which the file draws it.
+    """Content of a page, in the order in which the file draws it.
 
     `aside` are words that stand at an angle to the page's text; `rules` are straight lines along the edges' directions;
     `images` are pictures.
@@ -233,7 +233,7 @@ _MOST = 5000
 
 @dataclass(slots=True)
 class TextLine:
-    """Words side by side, from left to right; `rows` are the cells where a whole table stands in a line's place."""
+    """Words side by side, from left to right; `rows` are the cells of a table that replaces the line."""
 
     words: list[PageWord]
     x0: float
@@ -336,7 +336,7 @@ def _joined(lines: list[TextLine]) -> list[TextLine]:
 
 
 def rows_of(lines: Sequence[TextLine]) -> list[list[TextLine]]:
-    """Lines that stand beside each other, from the top down and from left to right."""
+    """Group lines into rows, from the top down and from left to right."""
     rows: list[list[TextLine]] = []
     for line in sorted(lines, key=lambda line: (line.middle, line.x0)):
         if (

@@ -156,8 +156,8 @@ def load(
 ) -> list[Document]:
     """One document; with its layout a section below each heading, else one for each bookmark on each page.
 
-    Pages that are pictures are read by the `recogniser`. `keep` is given what stands in the file, where its layout is
-    read. Raises LoadError for a PDF that is broken, encrypted, or holds nothing that can be read.
+    Pages that are pictures are read by the `recogniser`. `keep` receives the content of the file if its layout is read.
+    Raises LoadError for a PDF that is broken, encrypted, or holds nothing that can be read.
     """
     with opened_pdf(path, max_bytes) as pdf:
         pages = len(pdf)
@@ -195,7 +195,7 @@ def load(
 
 @dataclass(frozen=True, slots=True)
 class PdfContent:
-    """What stands in a file: its regions in reading order, and its outline."""
+    """Content of a file: its regions in reading order, and its outline."""
 
     regions: list[Region]
     outline: list[Heading]

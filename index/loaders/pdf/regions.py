@@ -1,7 +1,7 @@
 """Regions: what each part of the pages is, in reading order, over all pages of a file.
 
 Running heads and feet repeat from page to page, headings stand out by their font or number, captions and footnotes by
-how they begin, references by their heading. What is nothing of these is text, and is kept.
+how they begin, references by their heading. Anything else is text and is kept.
 """
 
 from __future__ import annotations

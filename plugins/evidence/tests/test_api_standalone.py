@@ -143,7 +143,7 @@ def test_a_model_asks_and_answers_and_a_lost_one_leaves_the_rules(settings_for: 
 def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
     settings_for: MakeSettings, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is made of evidence ends only once the turn has written: a turn that waited for any of it would not end."""
+    """The evidence calls end only once the turn has written: a turn that waited for any of them would not end."""
     written, begun = threading.Event(), list[str]()
 
     def said(request: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a rewrite may not do to a quote: thirty hostile ones, each refused with its reason."""
+"""Hostile rewrites of a quote: thirty, each refused with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What code settles without a language model."""
+"""Rules that work without a language model."""
 
 from __future__ import annotations
 

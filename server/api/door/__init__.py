@@ -1,8 +1,7 @@
 """The door of the server, as ASGI middleware: what every request passes before a route sees it.
 
 Each part knows one thing: what a proxy says, what a browser is told, which names and origins are answered, how long a
-body may be, who sends a request and how often. What a principal may do once inside is not decided here
-(`server.access`).
+body may be, who sends a request and how often. Authorisation of a principal is decided in `server.access`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who sends a request: the one place that makes a `Principal` of it."""
+"""Authentication of a request: the one place that makes a `Principal` of it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class KeyGuard:
             await answer(scope, receive, send)
 
     async def _principal(self, scope: Scope) -> Principal | Response:
-        """Who sent a request, or the response to somebody who may not come in."""
+        """Return the principal of a request, or the response that refuses it."""
         forwarded = scope.get("state", {}).get("forwarded")
         if isinstance(forwarded, NotAdmitted):
             return error_response(403, str(forwarded))

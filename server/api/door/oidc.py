@@ -1,7 +1,7 @@
 """Signing in with an OpenID Connect provider: the authorization code flow with PKCE, by Authlib.
 
-What is checked: that the provider is the one of the settings, that its answer belongs to what this browser began, and
-the ID token's signature, issuer, audience, times and nonce. Cookies and pages are `sign_in`'s.
+It checks that the provider is the one of the settings, that its answer belongs to the flow this browser began, and the
+ID token's signature, issuer, audience, times and nonce. Cookies and pages are `sign_in`'s.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _Part = Annotated[str, Field(min_length=1)]
 
 
 class PendingSignIn(BaseModel):
-    """What a browser keeps while its person is at the provider."""
+    """State that a browser keeps while its person is at the provider."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -89,7 +89,7 @@ class OidcProvider:
 
     @property
     def label(self) -> str:
-        """What it is called on the button."""
+        """The text on the sign-in button."""
         return self._settings.label or urlsplit(self._settings.issuer).netloc
 
     def signed_in(self, principal: Principal) -> bool:
@@ -110,7 +110,7 @@ class OidcProvider:
             return begun["url"], PendingSignIn(**kept, redirect_uri=redirect_uri, following=following)
 
     async def finish(self, pending: PendingSignIn | None, answer: Mapping[str, str]) -> tuple[Principal, str]:
-        """Who came back from the provider with this answer, and the ID token. Raises SignInFailed."""
+        """Return the person that the provider's answer names, and the ID token. Raises SignInFailed."""
         if pending is None or not hmac.compare_digest(pending.state.encode(), answer.get("state", "").encode()):
             raise SignInFailed("This sign-in was begun elsewhere, or too long ago. Start again.")
         with self._explained():
@@ -222,7 +222,7 @@ class OidcProvider:
         )
 
     async def _discover(self) -> dict[str, Any]:
-        """What is used of the provider's metadata. Raises httpx2.HTTPError, ValueError or KeyError."""
+        """Fetch the provider's metadata and keep the fields in use. Raises httpx2.HTTPError, ValueError or KeyError."""
         import httpx2
 
         issuer = self._settings.issuer

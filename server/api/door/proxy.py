@@ -1,4 +1,4 @@
-"""What a proxy before the server says about a request: who sent it, from where, over which scheme, to which name.
+"""Headers of a proxy before the server: principal, address, scheme and host of a request.
 
 It is believed only from the addresses that the settings name. These headers are taken out in any case, so that nothing
 behind this believes anybody else's.
@@ -91,7 +91,7 @@ def client_address(scope: Scope) -> str:
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    """What each header of this name says, in UTF-8 or, as HTTP once had it, Latin-1."""
+    """Return the values of a header, in UTF-8 or, as HTTP once had it, Latin-1."""
     said = []
     for header, value in scope["headers"]:
         if header == name:

@@ -239,7 +239,7 @@ def _packed(pending: PendingSignIn) -> str:
 
 
 def _unpacked(text: str) -> PendingSignIn | None:
-    """What `_packed` made; None for anything else."""
+    """Undo `_packed`; None for anything else."""
     try:
         return PendingSignIn.model_validate_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except ValueError:

@@ -31,7 +31,7 @@ async def read_audit(
     after: Annotated[int, Query(ge=0, le=2**62, description="Only rows after this number: the way to go on.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> AuditList:
-    """What was done in your groups; operators of every group also see logins and what else belongs to none."""
+    """List the acts in your groups; operators of every group also see logins and other entries without a group."""
     return AuditList(
         data=await service.audit_rows(
             since=since, until=until, principal=principal, action=action, after=after, limit=limit

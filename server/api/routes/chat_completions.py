@@ -67,13 +67,13 @@ class ChatMessage(_Tolerant):
 
 
 class StreamOptions(_Tolerant):
-    """What a stream carries beside the answer."""
+    """Options of a stream."""
 
     include_usage: bool = Field(default=False, description="End with a chunk that tells the tokens used.")
 
 
 class Options(BaseModel):
-    """What OpenAI's request has no field for."""
+    """Options that OpenAI's request has no field for."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,7 +101,7 @@ class CompletionRequest(_Tolerant):
 
 
 class Details(BaseModel):
-    """What OpenAI's response has no field for."""
+    """Values that OpenAI's response has no field for."""
 
     turn_id: str = Field(description="Names the turn for feedback and traces.")
     status: Literal["answered", "quoted", "refused"]

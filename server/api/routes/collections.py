@@ -103,7 +103,7 @@ async def list_passages(
     offset: Annotated[int, Query(ge=0, le=10**7, description="So many passages are left out.")] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> PassagePage:
-    """What is searched of a document, in its order."""
+    """List the passages of a document, in its order."""
     return await service.passages(collection, document_id, offset=offset, limit=limit)
 
 

@@ -1,6 +1,6 @@
 """Conversations: list, search, read, rename, delete, export; ask in one; read a turn and its trace.
 
-What goes in is described here; what comes out are the service's own types.
+Request bodies are described here; responses are the service's own types.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ async def list_shares(conversation_id: ConversationId, service: Service) -> Shar
 
 @router.post("/v1/conversations/{conversation_id}/shares", status_code=201, summary="Share a conversation by a link")
 async def share(conversation_id: ConversationId, body: ShareDays, service: Service) -> NewShare:
-    """Whoever has the link reads the conversation, without a key, until it expires, is taken back, or whoever gave it
-    may not read it any more."""
+    """Anybody with the link reads the conversation, without a key, until it expires, is taken back, or its author may
+    not read it any more."""
     return await service.share_conversation(conversation_id, body.days)
 
 

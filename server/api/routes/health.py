@@ -37,7 +37,7 @@ async def health() -> Health:
 async def ready(service: Service) -> JSONResponse:
     """200 once the language model and the default collection are loaded, 503 until then.
 
-    What is missing is said to operators of every group, and where no key is needed.
+    Details are shown to operators of every group, and to everybody if no key is needed.
     """
     readiness = await service.readiness()
     return JSONResponse(readiness.model_dump(mode="json"), 200 if readiness.ready else 503)

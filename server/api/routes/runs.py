@@ -24,7 +24,7 @@ class RunList(BaseModel):
 
 
 class Promotion(BaseModel):
-    """What serves now, and what served until then."""
+    """The run that serves now, and the one that served before."""
 
     serves: str
     instead_of: str = ""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the revisions of `versions`, on the connection that it is handed."""
+"""Environment of Alembic: run the revisions of `versions` on the given connection."""
 
 from __future__ import annotations
 

@@ -156,10 +156,10 @@ class _Tools:
         if self._paths:
             index_files(self._state, self._settings, self._models.encoder(), self._paths)
         infos = list_collections(self._settings.home / "collections")
-        found = [(one.documents, one.passages) for one in infos if one.name == self._settings.collection]
-        if not found:
+        counts = [(info.documents, info.passages) for info in infos if info.name == self._settings.collection]
+        if not counts:
             raise InputError(f"There is no collection {self._settings.collection!r}; name one with --collection.")
-        return found[0]
+        return counts[0]
 
     def write_dialogs(self, folder: Folder) -> None:
         from cli.shared.language_model import have_written

@@ -210,8 +210,8 @@ class Chat:
 
         n = int(number.strip("[]")) if number.strip("[]").isdecimal() else 0
         if n not in self.transcript.evidence:
-            known = ", ".join(map(str, sorted(self.transcript.evidence))) or "none yet"
-            self._say(f"/open takes the number of a source: {known}.")
+            numbers = ", ".join(map(str, sorted(self.transcript.evidence))) or "none yet"
+            self._say(f"/open takes the number of a source: {numbers}.")
             return
         try:
             document = await self.service.document(self.collection, self.transcript.evidence[n].document_id)

@@ -76,8 +76,8 @@ def export(
 
     detail = {"since": since.isoformat() if since else "", "principal": principal, "format": style}
     with open_database(state_of(context).settings()) as database:
-        made = entry(at_terminal(), "log.export", detail=detail)
-        database.write_blocking(audit.append, made)
+        record = entry(at_terminal(), "log.export", detail=detail)
+        database.write_blocking(audit.append, record)
         lines = _lines(_rows(database, _seconds(since), principal), style)
         if out is None:
             for line in lines:
@@ -103,8 +103,8 @@ def verify(
         n, _, chain = head.partition(":")
         if head and not (n.isdecimal() and chain):
             raise InputError("A head is written N:HASH, as this command prints it.")
-        kept = database.read_blocking(audit.chain_at, int(n)) if head else chain
-    if report.problem or kept != chain:
+        expected_chain = database.read_blocking(audit.chain_at, int(n)) if head else chain
+    if report.problem or expected_chain != chain:
         problem = report.problem or f"Row {n} is not the one that was noted."
         raise StoreError(f"The audit log was tampered with, or its file is damaged. {problem}")
     state_of(context).err.print(f"{report.rows} rows, each as it was written. Head:")

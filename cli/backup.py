@@ -33,8 +33,8 @@ def backup(
     if url := settings.database.url.get_secret_value():
         from server.store.postgres import dump_command
 
-        said = f"The database is not in it: save that with `{dump_command(url)}`, at the same time."
-        state.err.print(said, markup=False, soft_wrap=True)
+        message = f"The database is not in it: save that with `{dump_command(url)}`, at the same time."
+        state.err.print(message, markup=False, soft_wrap=True)
 
 
 def restore(
@@ -57,11 +57,11 @@ def restore(
     if not yes:
         typer.confirm(f"Replace what is in {home}?", abort=True)
     manifest = restore_home(home, file.expanduser().absolute(), without=without)
-    made = datetime.fromtimestamp(manifest.created).astimezone()
+    created = datetime.fromtimestamp(manifest.created).astimezone()
     # The log is the one of then, too; its chain goes on with this.
-    detail: dict[str, object] = {"file": str(file), "made": f"{made:%Y-%m-%dT%H:%M:%S%z}"}
+    detail: dict[str, object] = {"file": str(file), "made": f"{created:%Y-%m-%dT%H:%M:%S%z}"}
     write_down(settings.database_at, "home.restore", detail=detail)
-    state.err.print(f"{home} is as it was on {made:%Y-%m-%d %H:%M:%S %Z}.", markup=False)
+    state.err.print(f"{home} is as it was on {created:%Y-%m-%d %H:%M:%S %Z}.", markup=False)
     if settings.database.url.get_secret_value():
         state.err.print("The database is not: put the dump of that time back with `pg_restore --clean`.", markup=False)
 

@@ -45,8 +45,8 @@ def calibrate(
         relevant = read_qrels(qrels)
     except ValueError as error:
         raise InputError(f"{error}. Correct the file.") from error
-    asked = judged(read_queries(queries), relevant)[::every]
-    if not asked:
+    judged_queries = judged(read_queries(queries), relevant)[::every]
+    if not judged_queries:
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
 
     def show(point: CalibrationPoint) -> None:
@@ -55,7 +55,7 @@ def calibrate(
     fetch_models(settings, state)
     models = Models(settings)
     with open_collection(settings, models) as searched, open_rewriter(settings, state) as rewriter:
-        calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, show)
+        calibration = Calibration(settings, searched, rewriter, models.reranker(), judged_queries, relevant, show)
         best = calibration.run()
     if not best.ndcg:
         raise InputError(f"No search found a passage of {qrels}: are they passages of the collection as it is now?")
@@ -70,8 +70,8 @@ def calibrate(
             *([(point.milliseconds, point.ndcg) for point in points] for points in (calibration.points, unbeaten)),
         )
     state.out.print("nDCG@5  ms a question  setting")
-    shown = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
-    for point in shown:
+    shown_points = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
+    for point in shown_points:
         chosen = "  (written)" if point == best else ""
         state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}")
-    state.err.print(f"Wrote {out}, from {len(asked)} questions.")
+    state.err.print(f"Wrote {out}, from {len(judged_queries)} questions.")

@@ -59,9 +59,9 @@ def delete(
     async def run() -> None:
         async with open_service(settings, warm=False) as opened:
             service = opened.seen_by(at_terminal())
-            found = next((info for info in await service.collections() if info.name == name), None)
-            if not yes and (found is not None or (settings.home / "collections" / name).is_dir()):
-                what = f"{name} with {found.documents} documents" if found else f"what is left of {name}"
+            collection = next((info for info in await service.collections() if info.name == name), None)
+            if not yes and (collection is not None or (settings.home / "collections" / name).is_dir()):
+                what = f"{name} with {collection.documents} documents" if collection else f"what is left of {name}"
                 typer.confirm(f"Delete {what}?", abort=True)
             await service.delete_collection(name)
 

@@ -88,10 +88,10 @@ def doctor(context: typer.Context) -> None:
     for finding in check_installation(settings, describe):
         failed = failed or finding.level == "fail"
         sign, style = looks[finding.level]
-        shown = Text(f"{sign} ", style=style)
-        shown.append(f"{finding.what}: ", style="bold").append(finding.message)
+        line = Text(f"{sign} ", style=style)
+        line.append(f"{finding.what}: ", style="bold").append(finding.message)
         if finding.remedy:
-            shown.append(f"\n  → {finding.remedy}", style=style)
-        state.out.print(shown)
+            line.append(f"\n  → {finding.remedy}", style=style)
+        state.out.print(line)
     if failed:
         raise typer.Exit(ExitCode.UNEXPECTED)

@@ -101,13 +101,13 @@ async def _run(
         with track_progress(out), ExitStack() as stack:
             turns = ServiceTurns(opened.seen_by(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
             stack.callback(turns.close)
-            asked = await ask_all(golds, turns, writer, plan, at_once, bar)
+            asked_turns = await ask_all(golds, turns, writer, plan, at_once, bar)
             judge = None
             if judging is not None:
                 engine = stack.enter_context(open_engine(judging))
                 judge = engine.chat_model()
-            judged = await judge_turns(golds, asked, places, turns, writer, plan, judge, bar)
-            return write_diagnosis(golds, asked, judged, writer, plan, settings)
+            judged = await judge_turns(golds, asked_turns, places, turns, writer, plan, judge, bar)
+            return write_diagnosis(golds, asked_turns, judged, writer, plan, settings)
 
 
 class ServiceTurns:
@@ -170,11 +170,12 @@ class ServiceTurns:
             )
         ) as extended:
             engine = TurnEngine(collection=lambda _: extended, models=core.models, settings=self._settings)
-            asked, history = gold.question.text, gold.question.conversation
+            question, history = gold.question.text, gold.question.conversation
 
             async def events() -> list[Event]:
                 return [
-                    one async for one in engine.run(TurnInput(question=asked, collection=name, conversation=history))
+                    event
+                    async for event in engine.run(TurnInput(question=question, collection=name, conversation=history))
                 ]
 
             return await self._answered(gold, events)
@@ -196,8 +197,8 @@ class ServiceTurns:
             for n, place in enumerate(missing):
                 text = place.quote.text or gold.question.answer
                 title = Path(place.quote.document or next(iter(gold.documents), "")).stem
-                made = f"missing/{gold.question.id}/{n}"
-                documents.append(Document(made, title, text, (Section((), 0, len(text)),)))
+                turn_key = f"missing/{gold.question.id}/{n}"
+                documents.append(Document(turn_key, title, text, (Section((), 0, len(text)),)))
         index_documents(root, name, documents, self._service.core.models.encoder(), store=store)
 
     async def _answered(self, gold: JudgedQuestion, play: Callable[[], Awaitable[list[Event]]]) -> AnsweredTurn:

@@ -80,9 +80,9 @@ def find(
     if not wanted:
         raise InputError("Say what to look for; an empty text stands everywhere.")
     home = state.settings().home
-    found = remnants(home, wanted)
-    _list(state, home, found)
-    if found:
+    left = remnants(home, wanted)
+    _list(state, home, left)
+    if left:
         raise typer.Exit(ExitCode.UNEXPECTED)
     state.err.print(f"None of them stands in any file of {home}.", markup=False)
 
@@ -117,10 +117,10 @@ def _tell(state: State, settings: Settings, report: ErasureReport) -> None:
     )
 
 
-def _list(state: State, home: Path, found: Sequence[Remnant]) -> None:
+def _list(state: State, home: Path, remnants: Sequence[Remnant]) -> None:
     from text.sanitize import showable_line
 
-    for remnant in found:
+    for remnant in remnants:
         line = showable_line(remnant.text)
-        shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-        state.out.print(f"{remnant.path.relative_to(home)}: {shown}", markup=False, highlight=False)
+        excerpt = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+        state.out.print(f"{remnant.path.relative_to(home)}: {excerpt}", markup=False, highlight=False)

@@ -31,13 +31,13 @@ def reviewed(
 
     state = state_of(context)
     with open_database(state.settings()) as database:
-        made = entry(at_terminal(), "review.export", collection=collection)
-        database.write_blocking(audit.append, made)
+        record = entry(at_terminal(), "review.export", collection=collection)
+        database.write_blocking(audit.append, record)
         dialogs = database.read_blocking(store.dialogs, LOCAL, collection)
     if not dialogs:
         raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")
     with text_writer(out) as file:
         file.writelines(dialog.line() for dialog in dialogs)
-    turns = sum(one.reviewed for dialog in dialogs for one in dialog.turns)
+    turns = sum(message.reviewed for dialog in dialogs for message in dialog.turns)
     some = "conversation" if len(dialogs) == 1 else "conversations"
     state.err.print(f"Wrote {out}: {turns} reviewed turns of {len(dialogs)} {some}.")

@@ -70,7 +70,7 @@ def index(
 
     state = state_of(context)
     settings = state.settings(overriding(collection=collection))
-    given = existing(paths)
+    files = existing(paths)
     if group:
         # Before there is anything to see.
         _grant(settings, group)
@@ -83,9 +83,9 @@ def index(
         }
     )
     settings = settings.model_copy(update={"index": patterns})
-    searched = choose_pool(state, settings, given, encoder, propositions, pool)
+    searched = choose_pool(state, settings, files, encoder, propositions, pool)
     with RayWorkers() if on == "ray" else nullcontext() as workers:
-        index_files(state, settings, encoder, given, prune=prune, retry=retry, pool=searched, workers=workers)
+        index_files(state, settings, encoder, files, prune=prune, retry=retry, pool=searched, workers=workers)
 
 
 def _grant(settings: Settings, group: str) -> None:
@@ -110,7 +110,7 @@ def index_files(
     state: State,
     settings: Settings,
     encoder: Encoder,
-    given: Sequence[Path],
+    files: Sequence[Path],
     *,
     prune: bool = True,
     retry: bool = False,
@@ -131,14 +131,14 @@ def index_files(
             done = index_paths(
                 settings.home / "collections",
                 settings.collection,
-                given,
+                files,
                 encoder,
                 include=wanted.include,
                 exclude=wanted.exclude,
                 passage_tokens=wanted.passage_tokens,
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
-                retry=given if retry else (),
+                retry=files if retry else (),
                 limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump()),
                 pool=pool,
                 store=wanted.vectors,
@@ -152,13 +152,13 @@ def index_files(
     tell(state, settings.collection, done)
     if not any(file.status in ("indexed", "unchanged") for file in done.files):
         raise typer.Exit(ExitCode.BAD_INPUT)
-    remember(settings, given)
+    remember(settings, files)
 
 
 def choose_pool(
     state: State,
     settings: Settings,
-    given: Sequence[Path],
+    files: Sequence[Path],
     encoder: Encoder,
     propositions: str,
     pool: PoolKind | None,
@@ -177,10 +177,10 @@ def choose_pool(
             return None
         if not needs_propositions:
             return Pool(pool)
-        known = remembered(CollectionFolder(settings.home / "collections", settings.collection).path)
-        if not known.propositions:
+        remembered_pool = remembered(CollectionFolder(settings.home / "collections", settings.collection).path)
+        if not remembered_pool.propositions:
             raise InputError(f"--pool {pool} needs propositions: name a file with --propositions, or `auto`.")
-        return Pool(pool, known.propositions)
+        return Pool(pool, remembered_pool.propositions)
     if pool is not None and not needs_propositions:
         raise InputError(f"--pool {pool} searches no propositions; leave --propositions out or choose another pool.")
     path = Path(propositions).expanduser()
@@ -189,25 +189,25 @@ def choose_pool(
         from synth import Folder
 
         folder = Folder(settings.home / "synth" / settings.collection)
-        have_written(state, settings, given, encoder, folder, dialogs=False)
+        have_written(state, settings, files, encoder, folder, dialogs=False)
         path = folder.propositions
     elif not path.is_file():
         raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")
     return read_pool(path, pool or "proposition")
 
 
-def remember(settings: Settings, given: Sequence[Path]) -> None:
+def remember(settings: Settings, files: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
     from cli.shared.resources import open_database
     from server.audit_log import at_terminal, entry
     from server.store import audit, jobs
 
     name = settings.collection
-    made = entry(at_terminal(), "collection.index", name, collection=name)
+    record = entry(at_terminal(), "collection.index", name, collection=name)
 
     def write(connection: Connection) -> None:
-        jobs.remember_sources(connection, name, given)
-        audit.append(connection, made)
+        jobs.remember_sources(connection, name, files)
+        audit.append(connection, record)
 
     with open_database(settings) as database:
         database.write_blocking(write)

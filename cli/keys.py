@@ -52,21 +52,23 @@ def create(
         raise InputError("A key's name has 1 to 100 characters; say whose it is, or what for.")
     may: Role = role if role else "reader" if group else "operator"
     groups = frozenset(group or ({EVERY_GROUP} if may == "operator" else {DEFAULT_GROUP}))
-    if wrong := [one for one in groups if one != EVERY_GROUP and not is_name(one)]:
+    if wrong := [group for group in groups if group != EVERY_GROUP and not is_name(group)]:
         raise InputError(f"{wrong[0][:40]!r} cannot be a group's name: use {NAME_RULE}.")
     until = None if not expires else time.time() + _days(expires) * 86_400
 
     def make(connection: Connection) -> tuple[keys.ApiKey, str]:
-        made, secret = keys.create(connection, name, may, groups, until)
-        detail = {"name": name, "role": made.role, "groups": sorted(made.groups)}
-        audit.append(connection, entry(at_terminal(), "key.create", made.id, detail=detail))
-        return made, secret
+        api_key, secret = keys.create(connection, name, may, groups, until)
+        detail = {"name": name, "role": api_key.role, "groups": sorted(api_key.groups)}
+        audit.append(connection, entry(at_terminal(), "key.create", api_key.id, detail=detail))
+        return api_key, secret
 
     with open_database(state_of(context).settings()) as database:
-        made, secret = database.write_blocking(make)
+        api_key, secret = database.write_blocking(make)
     state = state_of(context)
-    what = f"{made.role} of {_groups(made.groups)}" + (f", until {_when(made.expires)} UTC" if made.expires else "")
-    state.err.print(f"Key {made.id} for {name}, {what}. Keep it: it cannot be shown again.")
+    what = f"{api_key.role} of {_groups(api_key.groups)}" + (
+        f", until {_when(api_key.expires)} UTC" if api_key.expires else ""
+    )
+    state.err.print(f"Key {api_key.id} for {name}, {what}. Keep it: it cannot be shown again.")
     typer.echo(secret)
 
 
@@ -79,13 +81,13 @@ def list_keys(context: typer.Context) -> None:
     from server.store import keys
 
     with open_database(state_of(context).settings()) as database:
-        found = database.read_blocking(keys.listing)
+        api_keys = database.read_blocking(keys.listing)
     state = state_of(context)
-    if not found:
+    if not api_keys:
         state.err.print("There is no key; `anaphora keys create NAME` makes one.")
         return
     table = open_table("id", "name", "role", "groups", "made", "used", "expires", "revoked")
-    for key in found:
+    for key in api_keys:
         who = (key.id, Text(key.name), key.role, _groups(key.groups))
         table.add_row(*who, _when(key.created), _when(key.used), _when(key.expires), _when(key.revoked))
     state.out.print(table)

@@ -91,13 +91,13 @@ def runs(ctx: typer.Context) -> None:
     state = state_of(ctx)
     home = state.settings().home
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
-    found = [(run, kind) for kind in (REWRITERS, RERANKERS) for run in list_runs(home, kind)]
-    for run, _ in found:
+    listing = [(run, kind) for kind in (REWRITERS, RERANKERS) for run in list_runs(home, kind)]
+    for run, _ in listing:
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
+        created = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
         serves = "yes" if run.promoted else ""
         table.add_row(
-            Text(run.name), run.family, f"{run.size / 1e6:,.0f} MB", made, Text(run.problem or scores), Text(serves)
+            Text(run.name), run.family, f"{run.size / 1e6:,.0f} MB", created, Text(run.problem or scores), Text(serves)
         )
     packaged = "" if packaged_folder() is None else "yes" if not promoted_run(home) else "no"
     table.add_row("(packaged default)" if packaged else "(no packaged default)", "", "", "", "", packaged)
@@ -121,8 +121,8 @@ def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
     from server.runs import rollback as bring_back
 
     state, kind = state_of(ctx), _kind(reranker)
-    said = bring_back(state.settings().home, kind)
-    state.err.print(f"{said[0].upper()}{said[1:]} serves again.")
+    message = bring_back(state.settings().home, kind)
+    state.err.print(f"{message[0].upper()}{message[1:]} serves again.")
 
 
 @app.command()

@@ -69,8 +69,8 @@ def serve(
         sock = held.enter_context(contextlib.closing(listen(settings.server)))
         _tell_nearby(settings, state)
         fetch_models(settings, state, llm=True)
-        given = effective(settings, state.settings_class(), state.flags(flags))
-        chosen = {row.setting.name: row.value for row in given if row.source != "default"}
+        values = effective(settings, state.settings_class(), state.flags(flags))
+        chosen = {row.setting.name: row.value for row in values if row.source != "default"}
         code = asyncio.run(_serve(settings, state, sock, paths, chosen, group))
     if code is not ExitCode.OK:
         raise typer.Exit(code)
@@ -127,12 +127,12 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
 
     name = service.settings.collection
     await service.resume_uploads()
-    known = {info.name for info in await service.collections()}
-    wanted = list(paths) or ([] if name in known else own_documentation())
+    names = {info.name for info in await service.collections()}
+    wanted = list(paths) or ([] if name in names else own_documentation())
     if wanted:
         job = await service.index_paths(name, wanted, replace=True, group=group)
         tell(state, await watch(service, state, job))
-    elif name not in known:
+    elif name not in names:
         state.err.print(
             f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH.",
             markup=True,
@@ -174,7 +174,11 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
             job = await service.job(job.id)
             if job.state == "queued" and not waits:
                 waits = True
-                running = [one.kind for one in await service.jobs(job.collection) if one.state == "running"]
+                running = [
+                    running_job.kind
+                    for running_job in await service.jobs(job.collection)
+                    if running_job.state == "running"
+                ]
                 other = f"the job ({running[0]})" if running else "another job"
                 state.err.print(f"Waiting for {other} that works on {job.collection} now.")
             if job.stage in STAGES:
@@ -192,5 +196,5 @@ def tell(state: State, job: Job) -> None:
     if job.state != "done":
         state.err.print(f"Indexing ended as {job.state}. {job.message}", style="red")
         return
-    kept = [file for file in job.files if file.status in ("indexed", "unchanged")]
-    state.err.print(f"{job.collection}: {len(kept)} files, {sum(file.passages for file in kept):,} passages.")
+    indexed = [file for file in job.files if file.status in ("indexed", "unchanged")]
+    state.err.print(f"{job.collection}: {len(indexed)} files, {sum(file.passages for file in indexed):,} passages.")

@@ -26,13 +26,13 @@ def list_sessions(context: typer.Context) -> None:
     from server.store import sessions
 
     with open_database(state_of(context).settings()) as database:
-        found = database.read_blocking(sessions.listing)
+        sign_ins = database.read_blocking(sessions.listing)
     state = state_of(context)
-    if not found:
+    if not sign_ins:
         state.err.print("Nobody is signed in.")
         return
     table = open_table("who", "name", "role", "groups", "until (UTC)")
-    for who, expires in found:
+    for who, expires in sign_ins:
         until = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M")
         table.add_row(Text(who.id), Text(who.name), who.role, Text(", ".join(sorted(who.groups))), until)
     state.out.print(table)

@@ -32,13 +32,13 @@ def list_all(context: typer.Context) -> None:
 
     state = state_of(context)
     table = open_table("name", "collection", "kind", "documents", "failed", "last run", "next", right=("documents",))
-    for one in with_service(state, lambda service: service.sources()):
-        source, problem = one.source, showable_line(one.last.problem) if one.last else "never read"
+    for listed in with_service(state, lambda service: service.sources()):
+        source, problem = listed.source, showable_line(listed.last.problem) if listed.last else "never read"
         last, due = (
             time.strftime("%Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
-            for moment in (one.last.began if one.last else 0, one.due)
+            for moment in (listed.last.began if listed.last else 0, listed.due)
         )
-        counts = str(one.documents), str(one.failed or "")
+        counts = str(listed.documents), str(listed.failed or "")
         table.add_row(source.name, source.collection, source.kind, *counts, f"{last} {problem}", due)
     state.out.print(table)
 
@@ -68,13 +68,15 @@ def add(
     place = str(Path(location).expanduser().absolute()) if chosen == "folder" else location
     if chosen == "folder" and not Path(place).is_dir():
         raise InputError(f"There is no folder {place}; correct the location.")
-    given: dict[str, Any] = dict(one.partition("=")[::2] for one in option or ())
+    options: dict[str, Any] = dict(pair.partition("=")[::2] for pair in option or ())
     try:
-        given |= {"name": name, "kind": chosen, "location": place, "every": every}
-        source = Source.model_validate({**given, "collection": collection or state.settings().collection})
+        options |= {"name": name, "kind": chosen, "location": place, "every": every}
+        source = Source.model_validate({**options, "collection": collection or state.settings().collection})
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in error.errors())
-        raise InputError(f"This is no source: {said}. `anaphora sources add --help` says more.") from error
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))} {problem['msg']}".strip() for problem in error.errors()
+        )
+        raise InputError(f"This is no source: {problems}. `anaphora sources add --help` says more.") from error
 
     _run(state, lambda service: service.add_source(source))
 

@@ -209,8 +209,8 @@ def tell_estimate(
     from synth.estimate import estimate
     from synth.pipeline import windows_of
 
-    shown = windows_of(documents, plan, encoder)
-    costs = estimate(shown, plan.list_size, encoder.count_tokens, dialogs=dialogs)
+    windows = windows_of(documents, plan, encoder)
+    costs = estimate(windows, plan.list_size, encoder.count_tokens, dialogs=dialogs)
     numeric = ("requests", "tokens in", "tokens out", *(["cost"] if any(prices) else []))
     table = open_table("step", *numeric, right=numeric)
     total = 0.0
@@ -219,7 +219,7 @@ def tell_estimate(
         total += price
         row = (cost.step, f"{cost.requests:,}", f"{cost.tokens_in:,}", f"{cost.tokens_out:,}")
         table.add_row(*row, *([f"{price:,.2f}"] if any(prices) else []))
-    state.out.print(f"{len(documents)} documents, {len(shown)} windows; the estimate:")
+    state.out.print(f"{len(documents)} documents, {len(windows)} windows; the estimate:")
     state.out.print(table)
     if any(prices):
         state.out.print(f"total {total:,.2f}")

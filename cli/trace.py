@@ -50,15 +50,17 @@ def list_traces(
     async def read(service: ChatService) -> list[Any]:
         return list(await service.traces(collection=collection, limit=limit))
 
-    found = _served(state, {}, read)
+    summaries = _served(state, {}, read)
     if as_json:
-        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], ensure_ascii=False))
+        typer.echo(json.dumps([summary.model_dump(mode="json") for summary in summaries], ensure_ascii=False))
         return
     table = open_table("turn", "when (UTC)", "status", "seconds", "question")
-    for one in found:
-        when = datetime.fromtimestamp(one.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        table.add_row(one.turn_id, when, one.status, f"{one.seconds:.2f}", Text(showable_line(one.question)[:80]))
-    state.out.print(table) if found else state.err.print("No turn has left a trace yet.")
+    for summary in summaries:
+        when = datetime.fromtimestamp(summary.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        table.add_row(
+            summary.turn_id, when, summary.status, f"{summary.seconds:.2f}", Text(showable_line(summary.question)[:80])
+        )
+    state.out.print(table) if summaries else state.err.print("No turn has left a trace yet.")
 
 
 @app.command()
@@ -108,12 +110,12 @@ def export(
         raise InputError(f"{out} is there already; name another file or --overwrite.")
 
     async def read(service: ChatService) -> list[Trace]:
-        return [await service.trace(one.turn_id) for one in await service.traces(collection=collection, limit=1000)]
+        return [await service.trace(trace.turn_id) for trace in await service.traces(collection=collection, limit=1000)]
 
-    found = _served(state, {}, read)
+    traces = _served(state, {}, read)
     with text_writer(out) as file:
-        file.writelines(one.model_dump_json() + "\n" for one in found)
-    state.err.print(f"Wrote {out}: {len(found)} traces.")
+        file.writelines(trace.model_dump_json() + "\n" for trace in traces)
+    state.err.print(f"Wrote {out}: {len(traces)} traces.")
 
 
 @app.command()
@@ -142,13 +144,13 @@ def replay(
     from server.traces import differences
 
     state = state_of(context)
-    told = ""
+    changed_prompt = ""
     if prompt is not None:
-        told = prompt.read_text("utf-8").strip()
-        if not told:
+        changed_prompt = prompt.read_text("utf-8").strip()
+        if not changed_prompt:
             raise InputError(f"{prompt} is empty; write the instructions into it.")
     changes = ReplayChanges(
-        rewrite.strip(), tuple(add or ()), tuple(drop or ()), prompt=told, another_model=bool(model)
+        rewrite.strip(), tuple(add or ()), tuple(drop or ()), prompt=changed_prompt, another_model=bool(model)
     )
 
     async def play(service: ChatService) -> ReplayedTurn:
@@ -187,56 +189,60 @@ def _trace(state: State, turn: str) -> Trace:
     async def read(service: ChatService) -> Trace:
         return await service.trace(await _whole(service, turn))
 
-    found: Trace = _served(state, {}, read)
-    return found
+    trace: Trace = _served(state, {}, read)
+    return trace
 
 
 async def _whole(service: ChatService, turn: str) -> str:
     """The id of the one turn of the newest that begins so; `turn` itself where there is not just one."""
-    found = [one.turn_id for one in await service.traces(limit=1000) if one.turn_id.startswith(turn)]
-    return found[0] if turn and len(found) == 1 else turn
+    matching = [trace.turn_id for trace in await service.traces(limit=1000) if trace.turn_id.startswith(turn)]
+    return matching[0] if turn and len(matching) == 1 else turn
 
 
 def _overrides(sets: Iterable[str], model: str) -> dict[str, Any]:
     """`retrieval.legs.typed.lexical=0.5` and the like as settings. Raises InputError."""
-    found = overriding(llm__model=model)
-    for given in sets:
-        name, equals, value = given.partition("=")
+    values = overriding(llm__model=model)
+    for assignment in sets:
+        name, equals, value = assignment.partition("=")
         if not (name.strip() and equals):
-            raise InputError(f"{given!r} is not NAME=VALUE; write for example --set retrieval.legs.typed.lexical=0.5.")
+            raise InputError(
+                f"{assignment!r} is not NAME=VALUE; write for example --set retrieval.legs.typed.lexical=0.5."
+            )
         *groups, leaf = name.strip().split(".")
-        within = found
+        within = values
         for group in groups:
             within = within.setdefault(group, {})
         try:
             within[leaf] = json.loads(value)
         except ValueError:
             within[leaf] = value
-    return found
+    return values
 
 
-def _tell(state: State, found: list[CallDifference], as_json: bool) -> None:
+def _tell(state: State, differences: list[CallDifference], as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                "path": one.path,
-                "status": one.status,
-                "changed": list(one.changed),
-                "replayed": (one.right or {}).get("values", {}).get("replayed", ""),
-                "left": one.left,
-                "right": one.right,
+                "path": difference.path,
+                "status": difference.status,
+                "changed": list(difference.changed),
+                "replayed": (difference.right or {}).get("values", {}).get("replayed", ""),
+                "left": difference.left,
+                "right": difference.right,
             }
-            for one in found
+            for difference in differences
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    for one in found:
-        indent = "  " * one.depth
-        what = f" ({', '.join(one.changed)})" if one.changed else ""
-        name = one.path.rsplit("/", 1)[-1]
-        state.out.print(f"{indent}{name}: {one.status}{what}", style="" if one.status == "same" else "bold")
-        for field in one.changed:
-            for side, call in (("-", one.left), ("+", one.right)):
+    for difference in differences:
+        indent = "  " * difference.depth
+        what = f" ({', '.join(difference.changed)})" if difference.changed else ""
+        name = difference.path.rsplit("/", 1)[-1]
+        state.out.print(
+            f"{indent}{name}: {difference.status}{what}", style="" if difference.status == "same" else "bold"
+        )
+        for field in difference.changed:
+            for side, call in (("-", difference.left), ("+", difference.right)):
                 state.out.print(f"{indent}  {side} {_brief((call or {}).get(field))}", style="dim")
 
 

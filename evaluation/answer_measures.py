@@ -72,8 +72,8 @@ def measure(
     extra["answer", "SacreBLEU"] = Estimate.bare(bleu, len(compared))
     if signature:
         writer.notes.append(f"SacreBLEU: {signature}.")
-    for (level, name), one in extra.items():
-        writer.note(chosen.name, level, system, name, one)
+    for (level, name), estimate in extra.items():
+        writer.note(chosen.name, level, system, name, estimate)
     seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
     writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
     show(chosen, system, turns, writer)
@@ -126,15 +126,15 @@ def _texts(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question])
     rouges = rouge(texts, references, list(kinds))
     bleus = sentence_bleu(texts, references)
     meteors, meteor_name = meteor(texts, references)
-    found = {}
+    values = {}
     for place, name in enumerate(turns):
-        found[name] = {
+        values[name] = {
             **{label: rouges[place][kind] for kind, label in kinds.items()},
             "sentence BLEU": bleus[place],
             meteor_name: meteors[place],
             "token F1": token_f1(texts[place], references[place]),
         }
-    return found
+    return values
 
 
 def _turn(turn: AnsweredTurn) -> dict[str, float]:
@@ -173,19 +173,19 @@ def _citations(turn: AnsweredTurn, relevant: frozenset[str]) -> dict[str, float]
 
 def _refusals(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question]) -> dict[tuple[str, str], Estimate]:
     """How refusing follows what people say can be answered; partly answerable questions count as answerable."""
-    known = [
+    rows = [
         (turn.status == "refused", questions[name].answerability == "unanswerable", questions[name].dialog)
         for name, turn in turns.items()
         if questions[name].answerability in ("answerable", "partial", "unanswerable")
     ]
-    if not any(unanswerable for _, unanswerable, _ in known):
+    if not any(unanswerable for _, unanswerable, _ in rows):
         return {}
-    dialogs = [dialog for *_, dialog in known]
+    dialogs = [dialog for *_, dialog in rows]
 
     def share(of: str) -> Estimate:
         def value(places: Sequence[int]) -> float:
-            refused = [known[place][0] for place in places]
-            unanswerable = [known[place][1] for place in places]
+            refused = [rows[place][0] for place in places]
+            unanswerable = [rows[place][1] for place in places]
             both = sum(a and b for a, b in zip(refused, unanswerable, strict=True))
             if of == "precision":
                 return both / max(1, sum(refused))
@@ -212,7 +212,7 @@ def _evidence(passage: Mapping[str, Any]) -> Evidence:
 
 def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer: RunWriter) -> None:
     """Write into the run what was asked and what came of it, for comparisons to show."""
-    asked = [question for question in chosen.questions if question.id in turns]
+    questions = [question for question in chosen.questions if question.id in turns]
     writer.write_rows(
         (
             {
@@ -223,12 +223,12 @@ def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer
                     *(f"[{p['n']}] {p['title']}: {p['text']}" for p in turns[question.id].passages[:2]),
                 ],
             }
-            for question in asked
+            for question in questions
         ),
         chosen.name,
         system,
         "evidence.jsonl",
     )
     writer.write_questions(
-        chosen.name, asked, lambda question: {"answer": question.answer, "answerability": question.answerability}
+        chosen.name, questions, lambda question: {"answer": question.answer, "answerability": question.answerability}
     )

@@ -112,14 +112,14 @@ def fit(cases: Sequence[Case], names: Sequence[str]) -> DecisionModel:
 
     bounds = [(None, 0.0 if name in MONOTONE else None) for name in names] + [(None, None)]
     start = np.zeros(len(OTHERS) * x.shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds * len(OTHERS))
-    weights = found.x.reshape(len(OTHERS), -1)
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds * len(OTHERS))
+    weights = minimum.x.reshape(len(OTHERS), -1)
     slopes = weights[:, :-1] / spread
     return DecisionModel(
-        {one: round(float(weights[n, -1] - slopes[n] @ mean), 4) for n, one in enumerate(OTHERS)},
+        {outcome: round(float(weights[n, -1] - slopes[n] @ mean), 4) for n, outcome in enumerate(OTHERS)},
         {
-            one: {name: round(float(value), 4) for name, value in zip(names, slopes[n], strict=True)}
-            for n, one in enumerate(OTHERS)
+            outcome: {name: round(float(value), 4) for name, value in zip(names, slopes[n], strict=True)}
+            for n, outcome in enumerate(OTHERS)
         },
     )
 
@@ -129,16 +129,16 @@ def cross_validated(cases: Sequence[Case], names: Sequence[str]) -> list[Chances
     dialogs = sorted({case.dialog for case in cases})
     order = np.random.default_rng(SEED).permutation(len(dialogs))
     fold = {dialogs[place]: rank % FOLDS for rank, place in enumerate(order)}
-    found = [Chances(1 / 3, 1 / 3, 1 / 3)] * len(cases)
-    for one in range(FOLDS):
-        others = [case for case in cases if fold[case.dialog] != one]
+    predictions = [Chances(1 / 3, 1 / 3, 1 / 3)] * len(cases)
+    for part in range(FOLDS):
+        others = [case for case in cases if fold[case.dialog] != part]
         if len({case.right for case in others}) < 2:
             continue
         model = fit(others, names)
         for place, case in enumerate(cases):
-            if fold[case.dialog] == one:
-                found[place] = model.chances(case.signals)
-    return found
+            if fold[case.dialog] == part:
+                predictions[place] = model.chances(case.signals)
+    return predictions
 
 
 def curve(probabilities: Sequence[float], answerable: Sequence[bool]) -> list[OperatingPoint]:
@@ -168,21 +168,25 @@ def joined(
     its name, the share of unanswerable questions refused, the share of answerable ones, and how many questions there
     were. Foreign cases are left out, since no model was asked.
     """
-    known = [
+    labelled = [
         (refused[case.id.rpartition("@")[0]], p, case.right != "refuse")
         for case, p in zip(cases, probabilities, strict=True)
         if not case.foreign and case.id.rpartition("@")[0] in refused
     ]
-    found = []
+    rows = []
     ways = [("the model alone", True, 0.0)]
-    ways += [way for one in thresholds for way in ((f"or p < {one:.2f}", True, one), (f"p < {one:.2f}", False, one))]
+    ways += [
+        way
+        for threshold in thresholds
+        for way in ((f"or p < {threshold:.2f}", True, threshold), (f"p < {threshold:.2f}", False, threshold))
+    ]
     for name, heard, threshold in ways:
         sides: dict[bool, list[bool]] = {True: [], False: []}
-        for by_model, p, answerable in known:
+        for by_model, p, answerable in labelled:
             sides[answerable].append((heard and by_model) or p < threshold)
         rates = [sum(side) / max(1, len(side)) for side in (sides[False], sides[True])]
-        found.append((name, rates[0], rates[1], len(known)))
-    return found
+        rows.append((name, rates[0], rates[1], len(labelled)))
+    return rows
 
 
 def as_json(fitted: Mapping[str, DecisionModel], recipe: Mapping[str, object]) -> str:
@@ -201,7 +205,7 @@ def collect_cases(
     chosen: Sequence[EvalSet],
     bench: Bench,
     rewriter: Rewriter,
-    kept: Path,
+    path: Path,
     *,
     answerable: float = 1.0,
     foreign: int = 0,
@@ -211,18 +215,20 @@ def collect_cases(
     Questions that are already in the file are skipped. Of answerable questions a share is drawn, which then counts for
     all. Every `foreign`th question is also asked to the next set, none with 0.
     """
-    known = {case.id: case for case in read_cases(kept)} if kept.exists() else {}
+    known = {case.id: case for case in read_cases(path)} if path.exists() else {}
     cases: list[Case] = []
-    with kept.open("a", encoding="utf-8") as file:
-        for place, one in enumerate(chosen):
-            asked = [(one, question) for question in one.drawn(answerable).questions]
+    with path.open("a", encoding="utf-8") as file:
+        for place, eval_set in enumerate(chosen):
+            pairs = [(eval_set, question) for question in eval_set.drawn(answerable).questions]
             if foreign and len(chosen) > 1:
-                asked += [(chosen[place - 1], question) for question in chosen[place - 1].questions[::foreign]]
-            asked = [(source, question) for source, question in asked if question.answerability in RIGHT]
-            cases += [known[name] for source, question in asked if (name := f"{question.id}@{one.name}") in known]
-            missing = [(source, question) for source, question in asked if f"{question.id}@{one.name}" not in known]
+                pairs += [(chosen[place - 1], question) for question in chosen[place - 1].questions[::foreign]]
+            pairs = [(source, question) for source, question in pairs if question.answerability in RIGHT]
+            cases += [known[name] for source, question in pairs if (name := f"{question.id}@{eval_set.name}") in known]
+            missing = [
+                (source, question) for source, question in pairs if f"{question.id}@{eval_set.name}" not in known
+            ]
             if missing:
-                for case in _searched(one, missing, bench, rewriter, answerable):
+                for case in _searched(eval_set, missing, bench, rewriter, answerable):
                     file.write(json.dumps(asdict(case)) + "\n")
                     file.flush()
                     cases.append(case)
@@ -236,24 +242,24 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 
 def _searched(
-    one: EvalSet, asked: Sequence[tuple[EvalSet, Question]], bench: Bench, rewriter: Rewriter, answerable: float
+    eval_set: EvalSet, pairs: Sequence[tuple[EvalSet, Question]], bench: Bench, rewriter: Rewriter, answerable: float
 ) -> Iterator[Case]:
     retrieval = bench.settings.retrieval.model_copy(update={"rerank_seconds": READ_SECONDS})
-    with closing(bench.open(index_set(one, bench))) as collection:
+    with closing(bench.open(index_set(eval_set, bench))) as collection:
         search = TurnSearch(
             collection=lambda _: collection,
             rewriter=rewriter,
             settings=bench.settings.model_copy(update={"retrieval": retrieval}),
             reranker=bench.reading or bench.reranker,
         )
-        for done, (source, question) in enumerate(asked):
-            bench.progress(f"{one.name}: searching", done, len(asked))
-            found = search.find(question.text, collection="", conversation=question.conversation, k=20)
-            own = source is one
+        for done, (source, question) in enumerate(pairs):
+            bench.progress(f"{eval_set.name}: searching", done, len(pairs))
+            searched = search.find(question.text, collection="", conversation=question.conversation, k=20)
+            own = source is eval_set
             yield Case(
-                f"{question.id}@{one.name}",
+                f"{question.id}@{eval_set.name}",
                 question.dialog,
-                signals(found.plan, found.hits, language_of_hits(found.hits, bench.settings.index.language)),
+                signals(searched.plan, searched.hits, language_of_hits(searched.hits, bench.settings.index.language)),
                 RIGHT[question.answerability] if own else "refuse",
                 not own,
                 1 / answerable if question.answerability == "answerable" else 1.0,
@@ -273,12 +279,12 @@ def measure_kinds(
         if not own:
             continue
         fitted[kind] = models[kind] if models else fit(own, names)
-        found = [fitted[kind].chances(case.signals) for case in own] if models else cross_validated(own, names)
+        predictions = [fitted[kind].chances(case.signals) for case in own] if models else cross_validated(own, names)
         for label, wrong, foreign, scores in (
-            ("unanswerable", ("refuse",), False, [1 - one.refuse for one in found]),
-            ("underspecified", ("ask",), False, [1 - one.ask for one in found]),
-            ("either", ("ask", "refuse"), False, [one.answer for one in found]),
-            ("asked to another corpus", ("refuse",), True, [1 - one.refuse for one in found]),
+            ("unanswerable", ("refuse",), False, [1 - chances.refuse for chances in predictions]),
+            ("underspecified", ("ask",), False, [1 - chances.ask for chances in predictions]),
+            ("either", ("ask", "refuse"), False, [chances.answer for chances in predictions]),
+            ("asked to another corpus", ("refuse",), True, [1 - chances.refuse for chances in predictions]),
         ):
             members = [
                 (p, case)
@@ -293,8 +299,8 @@ def measure_kinds(
             writer.note("refusal", label, kind, "AUC", Estimate.bare(auc, len(members)))
             writer.write_rows((asdict(point) for point in points), f"{label.replace(' ', '-')}.{kind}.curve.jsonl")
             best = [max((p for p in points if p.false_refusals <= s), key=lambda p: p.recall) for s in SHOWN]
-            shown = [f"{p.recall:.2f} (p < {p.threshold:.2f})" for p in best]
-            rows.append([label, str(len(truth) - sum(truth)), kind, f"{auc:.3f}", *shown])
+            recalls = [f"{p.recall:.2f} (p < {p.threshold:.2f})" for p in best]
+            rows.append([label, str(len(truth) - sum(truth)), kind, f"{auc:.3f}", *recalls])
             if label == "either":
                 error = calibration_error(predicted, truth, [case.weight for _, case in members])
                 writer.note("refusal", label, kind, "ECE", Estimate.bare(error, len(members)))
@@ -329,5 +335,5 @@ def _fitting(models: Mapping[str, DecisionModel], case: Case) -> DecisionModel:
 
 
 def _turns(answers: Path, chosen: Sequence[EvalSet]) -> Iterator[tuple[str, AnsweredTurn]]:
-    for one in chosen:
-        yield from read_journal(answers / slug(one.name) / "turns.jsonl").items()
+    for eval_set in chosen:
+        yield from read_journal(answers / slug(eval_set.name) / "turns.jsonl").items()

@@ -95,14 +95,14 @@ def read_journal(path: Path) -> dict[str, AnsweredTurn]:
     text = path.read_text("utf-8")
     if text and not text.endswith("\n"):
         path.write_text(text[: text.rfind("\n") + 1], "utf-8")
-    found = {}
+    turns = {}
     for where, row in json_rows(path):
         try:
             turn = AnsweredTurn(**row)
         except TypeError as error:
             raise BadRow(f"{where} is no answered turn ({error}).") from None
-        found[turn.id] = turn
-    return found
+        turns[turn.id] = turn
+    return turns
 
 
 async def answer_all(
@@ -122,9 +122,9 @@ async def answer_all(
     Stops before a new question once `seconds` are over: then fewer turns than questions come back. A turn that
     ended in an error is asked again the next time.
     """
-    known = {name: turn for name, turn in read_journal(journal).items() if turn.status != "error"}
+    finished = {name: turn for name, turn in read_journal(journal).items() if turn.status != "error"}
     wanted = {question.id for question in questions}
-    done = {name: turn for name, turn in known.items() if name in wanted}
+    done = {name: turn for name, turn in finished.items() if name in wanted}
     until = time.monotonic() + seconds
     for question in questions:
         if question.id in done:
@@ -184,7 +184,7 @@ def answered(question: Question, events: Sequence[Event], listening: Listening |
             {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
             for c in event.citations
         ),
-        support=tuple(one.model_dump(exclude={"type"}) for one in event.support),
+        support=tuple(support.model_dump(exclude={"type"}) for support in event.support),
         tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
         perplexity=listening.perplexity if listening is not None else None,
         dropped=event.dropped_citations,

@@ -43,21 +43,21 @@ def evaluate_answers(
     With a `rubric` the language model judges its own answers. `aclose` closes the model's connections, on their event
     loop.
     """
-    names = {one.name: index_set(one, bench) for one in sets}
+    names = {eval_set.name: index_set(eval_set, bench) for eval_set in sets}
     with _engine(rewriter, listening, bench) as engine:
         turns = asyncio.run(_ask(engine, sets, names, listening, bench, writer, aclose, seconds))
     judged: dict[str, Mapping[str, Mapping[str, float]]] = {}
     if rubric is not None and listening is not None:
-        for one in sets:
-            journal = writer.path(one.name, "judge.jsonl")
-            judged[one.name] = judge_all(
-                listening.model, one.questions, turns[one.name], journal, rubric, bench.progress
+        for eval_set in sets:
+            journal = writer.path(eval_set.name, "judge.jsonl")
+            judged[eval_set.name] = judge_all(
+                listening.model, eval_set.questions, turns[eval_set.name], journal, rubric, bench.progress
             )
-    missing = sum(len(one.questions) - len(turns[one.name]) for one in sets)
-    for one in sets if not missing else ():
-        with closing(bench.open(names[one.name], bench.plain)) as collection:
-            one = placed(one, collection)
-        measure(one, label, turns[one.name], writer, judged.get(one.name))
+    missing = sum(len(eval_set.questions) - len(turns[eval_set.name]) for eval_set in sets)
+    for eval_set in sets if not missing else ():
+        with closing(bench.open(names[eval_set.name], bench.plain)) as collection:
+            eval_set = placed(eval_set, collection)
+        measure(eval_set, label, turns[eval_set.name], writer, judged.get(eval_set.name))
     return missing
 
 
@@ -74,17 +74,17 @@ async def _ask(
     """The turns of all sets, on one event loop."""
     try:
         return {
-            one.name: await answer_all(
+            eval_set.name: await answer_all(
                 engine,
-                one.questions,
-                writer.path(one.name, "turns.jsonl"),
-                collection=names[one.name],
+                eval_set.questions,
+                writer.path(eval_set.name, "turns.jsonl"),
+                collection=names[eval_set.name],
                 listening=listening,
                 content=bench.settings.trace.content,
                 seconds=seconds - (time.monotonic() - writer.began),
                 progress=bench.progress,
             )
-            for one in sets
+            for eval_set in sets
         }
     finally:
         await aclose()
@@ -104,5 +104,5 @@ def _engine(rewriter: Rewriter, listening: Listening | None, bench: Bench) -> It
     try:
         yield TurnEngine(collection=collection, models=models, settings=bench.settings)
     finally:
-        for one in opened.values():
-            one.close()
+        for engine in opened.values():
+            engine.close()

@@ -119,11 +119,11 @@ class Calibration:
             reranker=self.reranker,
         )
         run, seconds = dict[str, list[str]](), list[float]()
-        for one in self.asked:
-            found = search.find(one.text, collection="", conversation=one.conversation, k=20)
-            run[one.id] = [hit.passage.id for hit in found.hits]
-            seconds.append(sum(found.seconds.values()))
-        judged = {one.id: self.qrels[one.id] for one in self.asked if one.id in self.qrels}
+        for query in self.asked:
+            searched = search.find(query.text, collection="", conversation=query.conversation, k=20)
+            run[query.id] = [hit.passage.id for hit in searched.hits]
+            seconds.append(sum(searched.seconds.values()))
+        judged = {query.id: self.qrels[query.id] for query in self.asked if query.id in self.qrels}
         middle = sorted(seconds)[len(seconds) // 2]
         point = CalibrationPoint(setting, evaluate(run, judged, (MEASURE,))[MEASURE], 1000 * middle)
         self.points.append(point)
@@ -147,15 +147,15 @@ class GatedRewriter:
         return self._rewriter.name
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        made = self._known.get((conversation, question))
-        if made is None:
-            made = self._known[conversation, question] = self._rewriter.rewrite(conversation, question)
+        rewrite = self._known.get((conversation, question))
+        if rewrite is None:
+            rewrite = self._known[conversation, question] = self._rewriter.rewrite(conversation, question)
         else:
-            time.sleep(made.seconds)
-        needed = made.needs_history
+            time.sleep(rewrite.seconds)
+        needed = rewrite.needs_history
         if self.threshold is None or needed is None or needed >= self.threshold:
-            return made
-        return Rewrite(question, "keep", confidence=1 - needed, seconds=made.seconds, needs_history=needed)
+            return rewrite
+        return Rewrite(question, "keep", confidence=1 - needed, seconds=rewrite.seconds, needs_history=needed)
 
 
 def fragment(settings: Settings, setting: CalibrationSetting) -> str:
@@ -175,13 +175,13 @@ def fragment(settings: Settings, setting: CalibrationSetting) -> str:
 
 def frontier(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
     """The points that no other one beats in both nDCG and time, fastest first."""
-    found: list[CalibrationPoint] = []
+    best: list[CalibrationPoint] = []
     for point in sorted(points, key=lambda point: (point.milliseconds, -point.ndcg)):
-        if not found or point.ndcg > found[-1].ndcg:
-            found.append(point)
-    return found
+        if not best or point.ndcg > best[-1].ndcg:
+            best.append(point)
+    return best
 
 
-def judged(asked: Iterable[QueryLine], qrels: Mapping[str, Mapping[str, int]]) -> list[QueryLine]:
+def judged(queries: Iterable[QueryLine], qrels: Mapping[str, Mapping[str, int]]) -> list[QueryLine]:
     """Those questions that have a relevant passage."""
-    return [one for one in asked if any(grade > 0 for grade in qrels.get(one.id, {}).values())]
+    return [query for query in queries if any(grade > 0 for grade in qrels.get(query.id, {}).values())]

@@ -51,30 +51,37 @@ def candidates(
     seed: int = 1,
 ) -> Iterator[RerankExample]:
     """The rows of a set judged by passages of `collection`; questions without a relevant one are left out."""
-    qrels, asked = chosen.levels[0].qrels, chosen.judged
-    for done, question in enumerate(asked):
-        progress(f"{chosen.name}: searching", done, len(asked))
-        wanted = [one for one, value in qrels.get(question.id, {}).items() if value > 0]
-        found = search.find(question.text, collection=collection.name, conversation=question.conversation, k=DEPTH)
-        texts = {hit.passage.id: hit.passage.indexed_text for hit in found.hits}
+    qrels, questions = chosen.levels[0].qrels, chosen.judged
+    for done, question in enumerate(questions):
+        progress(f"{chosen.name}: searching", done, len(questions))
+        wanted = [passage_id for passage_id, value in qrels.get(question.id, {}).items() if value > 0]
+        searched = search.find(question.text, collection=collection.name, conversation=question.conversation, k=DEPTH)
+        texts = {hit.passage.id: hit.passage.indexed_text for hit in searched.hits}
         listed = list(texts)
-        texts |= _missing(chosen, question, [one for one in wanted if one not in texts], collection)
-        taken = _taken(listed, [one for one in wanted if one in texts], random.Random(f"{seed}:{question.id}"))
-        if not any(one in wanted for one in taken) or all(one in wanted for one in taken):
+        texts |= _missing(
+            chosen, question, [passage_id for passage_id in wanted if passage_id not in texts], collection
+        )
+        chosen_ids = _taken(
+            listed, [passage_id for passage_id in wanted if passage_id in texts], random.Random(f"{seed}:{question.id}")
+        )
+        if not any(passage_id in wanted for passage_id in chosen_ids) or all(
+            passage_id in wanted for passage_id in chosen_ids
+        ):
             continue
-        scores = _scores(teacher, question, [texts[one] for one in taken])
+        scores = _scores(teacher, question, [texts[passage_id] for passage_id in chosen_ids])
         yield RerankExample(
             id=question.id,
             history=question.conversation.messages,
             question=question.text,
             rewrite=question.rewrite,
-            words=tuple(term.text for term in found.plan.rewrite.expansion),
+            words=tuple(term.text for term in searched.plan.rewrite.expansion),
             source=chosen.name,
             passages=tuple(
-                RankedPassage(texts[one], one in wanted, score) for one, score in zip(taken, scores, strict=True)
+                RankedPassage(texts[passage_id], passage_id in wanted, score)
+                for passage_id, score in zip(chosen_ids, scores, strict=True)
             ),
         )
-    progress(f"{chosen.name}: searching", len(asked), len(asked))
+    progress(f"{chosen.name}: searching", len(questions), len(questions))
 
 
 def _missing(chosen: EvalSet, question: Question, wanted: Sequence[str], collection: Collection) -> Mapping[str, str]:
@@ -82,15 +89,17 @@ def _missing(chosen: EvalSet, question: Question, wanted: Sequence[str], collect
     if not wanted:
         return {}
     judged = {name for level in chosen.levels if level.by == "document" for name in level.qrels.get(question.id, ())}
-    known = judged & {one.id for one in collection.documents()}
-    passages = (passage for name in sorted(known) for passage in collection.passages(name))
-    return {one.id: one.indexed_text for one in passages if one.id in wanted}
+    present = judged & {document.id for document in collection.documents()}
+    passages = (passage for name in sorted(present) for passage in collection.passages(name))
+    return {passage.id: passage.indexed_text for passage in passages if passage.id in wanted}
 
 
 def _taken(listed: Sequence[str], wanted: Sequence[str], rng: random.Random) -> list[str]:
     """Relevant passages, those at the top of the list, and some from below."""
-    relevant = [one for one in listed if one in wanted] + [one for one in wanted if one not in listed]
-    others = [one for one in listed if one not in wanted]
+    relevant = [passage_id for passage_id in listed if passage_id in wanted] + [
+        passage_id for passage_id in wanted if passage_id not in listed
+    ]
+    others = [passage_id for passage_id in listed if passage_id not in wanted]
     below = others[FIRST:]
     return [*relevant[:RELEVANT], *others[:FIRST], *rng.sample(below, min(FURTHER, len(below)))]
 
@@ -99,5 +108,5 @@ def _scores(teacher: Reranker | None, question: Question, passages: Sequence[str
     """Score each passage under the stand-alone question with the present cross-encoder; empty without one."""
     if not isinstance(teacher, CrossEncoderReranker) or (question.conversation and not question.rewrite):
         return [None] * len(passages)
-    asked = question.rewrite or question.text
-    return [round(score, 3) for score in pair_scores(teacher, asked, passages)]
+    question_text = question.rewrite or question.text
+    return [round(score, 3) for score in pair_scores(teacher, question_text, passages)]

@@ -105,10 +105,10 @@ def cached_reranker(reranker: Reranker | None, path: Path) -> Iterator[Reranker 
 def pair_scores(reranker: CrossEncoderReranker, question: str, passages: Sequence[str]) -> list[float]:
     """Score a stand-alone question against each passage; return logits in the passages' order."""
     scorer, lengths = reranker.scorer, reranker.lengths
-    asked = asking(question, QuestionContext(), lengths, scorer.cut) if lengths is not None else question
-    asked = scorer.cut(asked, lengths.total if lengths is not None else QUESTION_TOKENS)[0]
+    text = asking(question, QuestionContext(), lengths, scorer.cut) if lengths is not None else question
+    text = scorer.cut(text, lengths.total if lengths is not None else QUESTION_TOKENS)[0]
     cut = [scorer.cut(passage, PASSAGE_TOKENS)[0] for passage in passages]
-    return [float(score) for score in scorer.score(asked, cut)]
+    return [float(score) for score in scorer.score(text, cut)]
 
 
 def _key(text: str) -> bytes:

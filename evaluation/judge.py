@@ -76,19 +76,19 @@ def judged_as(
 
     package, _, short = name.rpartition(":")
     prompt = fill(load_prompt(package or "evaluation", short).text, {key: escape(text) for key, text in parts.items()})
-    found = []
-    for criterion, asked in criteria.items():
-        system = fill(rules.text, {"criterion": asked}, missing="{{{{{}}}}}".format)
-        said = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
+    verdicts = []
+    for criterion, rubric_text in criteria.items():
+        system = fill(rules.text, {"criterion": rubric_text}, missing="{{{{{}}}}}".format)
+        reply = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
             [SystemMessage(system), HumanMessage(prompt)]
         )
-        score = expected(said.response_metadata.get("logprobs"))
+        score = expected(reply.response_metadata.get("logprobs"))
         if score is None:
-            written = _NUMBER.search(said.text)
+            written = _NUMBER.search(reply.text)
             score = float(written.group()) if written else None
         if score is not None:
-            found.append(JudgeVerdict(criterion, score, said.text, system, prompt, rules.version))
-    return found
+            verdicts.append(JudgeVerdict(criterion, score, reply.text, system, prompt, rules.version))
+    return verdicts
 
 
 def expected(logprobs: object) -> float | None:
@@ -106,7 +106,9 @@ def expected(logprobs: object) -> float | None:
 
 
 def _parts(question: Question, turn: AnsweredTurn) -> dict[str, str]:
-    history: Sequence[str] = [f"{said.role}: {said.text}" for said in question.conversation.messages[-HISTORY:]]
+    history: Sequence[str] = [
+        f"{message.role}: {message.text}" for message in question.conversation.messages[-HISTORY:]
+    ]
     passages = [f"[{passage['n']}] {passage['title']}\n{passage['text']}" for passage in turn.passages]
     return {
         "conversation": "\n".join(history)[-CHARS:],
@@ -128,24 +130,27 @@ def judge_all(
 
     Verdicts that are there already, by the same rubric over the same answer, are not asked for again.
     """
-    known: dict[str, list[dict[str, Any]]] = {}
+    cached: dict[str, list[dict[str, Any]]] = {}
     if path.is_file():
-        known = {
+        cached = {
             str(row["id"]): row["verdicts"] for _, row in json_rows(path) if row.get("key") == _key(turns, row, rules)
         }
     wanted = [q for q in questions if q.id in turns and turns[q.id].status == "answered"]
     with path.open("a", encoding="utf-8") as file:
         for done, question in enumerate(wanted):
-            if question.id in known:
+            if question.id in cached:
                 continue
             progress("judging", done, len(wanted))
             turn = turns[question.id]
-            known[question.id] = [asdict(one) for one in judge(model, question, turn, rules)]
-            row = {"id": question.id, "key": _key_of(turn, rules), "verdicts": known[question.id]}
+            cached[question.id] = [asdict(verdict) for verdict in judge(model, question, turn, rules)]
+            row = {"id": question.id, "key": _key_of(turn, rules), "verdicts": cached[question.id]}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             file.flush()
-    scores = {name: {f"judge: {one['criterion']}": one["score"] for one in found} for name, found in known.items()}
-    return {name: found for name, found in scores.items() if len(found) == len(CRITERIA)}
+    scores = {
+        name: {f"judge: {verdict['criterion']}": verdict["score"] for verdict in verdicts}
+        for name, verdicts in cached.items()
+    }
+    return {name: values for name, values in scores.items() if len(values) == len(CRITERIA)}
 
 
 def _key(turns: Mapping[str, AnsweredTurn], row: Mapping[str, Any], rules: Prompt) -> str:

@@ -84,21 +84,21 @@ def collect_rewrites(
     Rewrites that are already in the file are reused.
     """
     lines = [QueryLine(question.id, question.conversation, question.text) for question in questions]
-    known = finished(kept, lines, rewriter.name) if kept else {}
-    found = {name: record.rewrite() for name, record in known.items()}
+    cached = finished(kept, lines, rewriter.name) if kept else {}
+    rewrites = {name: record.rewrite() for name, record in cached.items()}
     for done, (question, line) in enumerate(zip(questions, lines, strict=True)):
         progress(f"rewriting: {rewriter.name}", done, len(questions))
-        if question.id in found:
+        if question.id in rewrites:
             continue
         started = time.perf_counter()
         rewrite = rewriter.rewrite(question.conversation, question.text)
         seconds = time.perf_counter() - started
-        found[question.id] = replace(rewrite, seconds=seconds)
+        rewrites[question.id] = replace(rewrite, seconds=seconds)
         if kept:
             with kept.open("a", encoding="utf-8") as file:
-                file.write(RewriteRecord.of(line, found[question.id], rewriter.name).line())
+                file.write(RewriteRecord.of(line, rewrites[question.id], rewriter.name).line())
     progress(f"rewriting: {rewriter.name}", len(questions), len(questions))
-    return found
+    return rewrites
 
 
 def rewrites_by_form(
@@ -112,11 +112,11 @@ def rewrites_by_form(
 
     Rewrites by a language model are cached in the file `kept`: each takes seconds.
     """
-    found = {}
+    rewrites = {}
     for form in dict.fromkeys(forms):
         with open_form(form) as rewriter:
-            found[form] = collect_rewrites(rewriter, questions, progress, kept if form == "prompted" else None)
-    return found
+            rewrites[form] = collect_rewrites(rewriter, questions, progress, kept if form == "prompted" else None)
+    return rewrites
 
 
 def fits(system: System, chosen: EvalSet) -> bool:
@@ -140,36 +140,36 @@ def evaluate_sets(
     reused by a run that resumes with the same systems and settings.
     """
     pools: dict[tuple[str, str, str], dict[str, Mapping[str, float]]] = {}
-    for one in sets:
+    for eval_set in sets:
         asked_for = {
             "settings": bench.settings.model_dump(mode="json", include={"index", "retrieval", "rewriter"}),
             "reranker": bench.reranker.name if bench.reranker else "",
             "systems": [system.name for system in systems],
-            "questions": [question.id for question in one.questions],
+            "questions": [question.id for question in eval_set.questions],
             "tests": [baseline, timed],
         }
         digest = hashlib.sha256(json.dumps(asked_for, sort_keys=True).encode()).hexdigest()[:12]
-        finished_set = writer.path(one.name, f"measured-{digest}.json")
+        finished_set = writer.path(eval_set.name, f"measured-{digest}.json")
         if finished_set.is_file():
-            found = json.loads(finished_set.read_text("utf-8"))
+            result = json.loads(finished_set.read_text("utf-8"))
         else:
             forms = (system.rewriter for system in systems if system.rewriter)
-            kept = writer.path(one.name, "prompted.jsonl")
-            rewrites = rewrites_by_form(forms, one.judged, open_form, bench.progress, kept)
-            own = one.corpus is None
+            cache = writer.path(eval_set.name, "prompted.jsonl")
+            rewrites = rewrites_by_form(forms, eval_set.judged, open_form, bench.progress, cache)
+            own = eval_set.corpus is None
             where = replace(bench, root=bench.settings.home / "collections") if own else bench
             name = bench.settings.collection if own else ""
             part = RunWriter(writer.folder, writer.kind)
-            evaluate_set(one, systems, rewrites, where, part, baseline=baseline, name=name, timed=timed)
+            evaluate_set(eval_set, systems, rewrites, where, part, baseline=baseline, name=name, timed=timed)
             writer.seconds |= part.seconds
-            found = part.measured()
-            write_json(finished_set, found)
-        writer.add(found)
-        places = dict.fromkeys((row["level"], row["system"]) for row in found["metrics"] if one.pool)
+            result = part.measured()
+            write_json(finished_set, result)
+        writer.add(result)
+        places = dict.fromkeys((row["level"], row["system"]) for row in result["metrics"] if eval_set.pool)
         for level, system in places:
-            scores = read_scores(writer.folder, one.name, system, level)
-            pools.setdefault((one.pool, level, system), {}).update(scores)
-    by_id = {question.id: question for one in sets if one.pool for question in one.questions}
+            scores = read_scores(writer.folder, eval_set.name, system, level)
+            pools.setdefault((eval_set.pool, level, system), {}).update(scores)
+    by_id = {question.id: question for eval_set in sets if eval_set.pool for question in eval_set.questions}
     for place, together in pools.items():
         writer.metrics += metrics(*place, together, by_id)
 
@@ -266,8 +266,8 @@ def _search(
 ) -> TurnSearch:
     rewriter: Rewriter = PassThroughRewriter()
     if system.form not in ("typed", "context"):
-        known = {(q.conversation, q.text): _rewrite(system, q, rewrites) for q in questions}
-        rewriter = KnownRewrites(system.form, known)
+        queries = {(q.conversation, q.text): _rewrite(system, q, rewrites) for q in questions}
+        rewriter = KnownRewrites(system.form, queries)
     changed = system.settings(settings)
     retrieval = changed.retrieval.model_copy(update={"rerank_seconds": patience})
     searched = system.collection(collection)
@@ -366,6 +366,6 @@ def _latency(
         for question in sample[1:]:
             started = time.perf_counter()
             _find(search, system, question, rewrites, DEPTH)
-            taken = time.perf_counter() - started
-            seconds.append(taken + (rewrites[system.form][question.id].seconds if system.rewriter else 0.0))
+            elapsed = time.perf_counter() - started
+            seconds.append(elapsed + (rewrites[system.form][question.id].seconds if system.rewriter else 0.0))
     return Latency(chosen.name, system.name, *percentiles(seconds), len(seconds))

@@ -28,15 +28,17 @@ def metrics(
         for part in parts(questions[name]):
             members.setdefault(part, []).append(name)
     measures = list(next(iter(scores.values()), {}))
-    found = []
+    metrics = []
     for part, names in members.items():
         if len(names) < SMALLEST_PART and part != "all":
             continue
         values = np.array([[scores[name][measure] for measure in measures] for name in names])
         dialogs = [questions[name].dialog for name in names]
-        for measure, one in zip(measures, estimates(values, dialogs), strict=True):
-            found.append(Metric(set_name, level, system, part, measure, one.mean, one.low, one.high, one.n))
-    return found
+        for measure, interval in zip(measures, estimates(values, dialogs), strict=True):
+            metrics.append(
+                Metric(set_name, level, system, part, measure, interval.mean, interval.low, interval.high, interval.n)
+            )
+    return metrics
 
 
 def tests(
@@ -48,7 +50,10 @@ def tests(
     questions: Mapping[str, Question],
 ) -> list[Test]:
     """Every other system against `baseline`, over the questions both answered; one family for Holm."""
-    values = {system: {name: one[measure] for name, one in found.items()} for system, found in scores.items()}
+    values = {
+        system: {name: scores_of[measure] for name, scores_of in scores_by_question.items()}
+        for system, scores_by_question in scores.items()
+    }
     pairs = [(baseline, system) for system in scores if system != baseline]
     return paired((set_name, level, measure), pairs, values, lambda name: questions[name].dialog)
 
@@ -63,21 +68,21 @@ def paired(
 
     `place` is set, level and measure; whole clusters are drawn and flipped.
     """
-    found: list[tuple[str, str, Estimate, float]] = []
+    estimates: list[tuple[str, str, Estimate, float]] = []
     for before, after in pairs:
         names = [name for name in values[after] if name in values[before]]
         differences = [values[after][name] - values[before][name] for name in names]
         clusters = [cluster(name) for name in names]
-        found.append((before, after, estimate(differences, clusters), randomisation(differences, clusters)))
-    return family(place, found)
+        estimates.append((before, after, estimate(differences, clusters), randomisation(differences, clusters)))
+    return family(place, estimates)
 
 
-def family(place: tuple[str, str, str], found: Sequence[tuple[str, str, Estimate, float]]) -> list[Test]:
+def family(place: tuple[str, str, str], estimates: Sequence[tuple[str, str, Estimate, float]]) -> list[Test]:
     """Tests of one family, each with its baseline, system, difference and p, corrected by Holm's method."""
-    corrected = holm([p for *_, p in found])
+    corrected = holm([p for *_, p in estimates])
     return [
         Test(*place, before, after, value.mean, value.low, value.high, p, p_holm)
-        for (before, after, value, p), p_holm in zip(found, corrected, strict=True)
+        for (before, after, value, p), p_holm in zip(estimates, corrected, strict=True)
     ]
 
 

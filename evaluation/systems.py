@@ -86,7 +86,11 @@ def write_texts(
         chosen.name,
         questions,
         lambda question: {
-            "rewrites": {form: made[question.id].text for form, made in rewrites.items() if question.id in made},
+            "rewrites": {
+                form: rewrites_of[question.id].text
+                for form, rewrites_of in rewrites.items()
+                if question.id in rewrites_of
+            },
             "relevant": {level.name: list(level.qrels.get(question.id, ())) for level in chosen.levels},
         },
     )
@@ -198,11 +202,11 @@ class OneRanking:
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:
         """As the collection's own, with the other ranking's weight at 0."""
-        one = [
+        single = [
             replace(query, lexical=self._weights["lexical"], dense=self._weights["dense"], clarity=0.0)
             for query in queries
         ]
-        return self._collection.search(one, k=k, where=where, depth=depth, rrf_k=rrf_k)
+        return self._collection.search(single, k=k, where=where, depth=depth, rrf_k=rrf_k)
 
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
@@ -227,5 +231,5 @@ def human_rewrite(question: Question) -> Rewrite:
 
 def context_text(question: Question) -> str:
     """The previous question and answer, and the question: the usual baseline without a rewriter."""
-    asked, answered = question.conversation.last_exchange()
-    return " ".join(part for part in (asked, answered, question.text) if part)
+    last_question, answered = question.conversation.last_exchange()
+    return " ".join(part for part in (last_question, answered, question.text) if part)

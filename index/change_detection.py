@@ -38,8 +38,8 @@ class Quarantine:
 
     def reason(self, path: Path, fingerprint: str) -> str:
         """Why the file is left alone; empty where it is not, or has changed."""
-        known = self._files.get(str(path), {})
-        return known.get("reason", "") if known.get("fingerprint") == fingerprint else ""
+        entry = self._files.get(str(path), {})
+        return entry.get("reason", "") if entry.get("fingerprint") == fingerprint else ""
 
     def add(self, path: Path, fingerprint: str, reason: str) -> None:
         """Leave a file alone from now on. Raises OSError."""
@@ -56,7 +56,7 @@ class Quarantine:
             files = json.loads(self._path.read_text("utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
             return {}  # the worst that follows is that a file is tried once more
-        sound = isinstance(files, dict) and all(isinstance(one, dict) for one in files.values())
+        sound = isinstance(files, dict) and all(isinstance(entry, dict) for entry in files.values())
         return files if sound else {}
 
     def _write(self) -> None:
@@ -111,7 +111,7 @@ class FileReader:
         self,
         pool: ParserPool,
         quarantine: Quarantine,
-        known: Mapping[str, FileRecord],
+        records: Mapping[str, FileRecord],
         salt: str,
         max_file_mb: float,
         retry: Set[Path],
@@ -120,7 +120,7 @@ class FileReader:
     ) -> None:
         self._pool = pool
         self._quarantine = quarantine
-        self._known = known
+        self._known = records
         self._salt = salt
         self._max_file_mb = max_file_mb
         self._retry = retry
@@ -171,12 +171,12 @@ class FileReader:
     def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
         """Return the metadata of a file before parsing, and whether it has to be parsed."""
         path = resolved(source.path)
-        known = self._known.get(str(path))
-        document_id = document_id or (known.document_id if known else source.document_id)
+        record = self._known.get(str(path))
+        document_id = document_id or (record.document_id if record else source.document_id)
         fingerprint = self._fingerprint(path)
         if fingerprint and (about := self.addresses.of(source)):
             fingerprint += f" {about.get('url', '')} {about.get('title', '')}"
-        if known and fingerprint and fingerprint == known.fingerprint:
+        if record and fingerprint and fingerprint == record.fingerprint:
             return FileReading(fingerprint, document_id), False
         if (reason := self._quarantine.reason(path, fingerprint)) and self._retry.isdisjoint((path, *path.parents)):
             return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE), False
@@ -222,7 +222,7 @@ def _groups(sources: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
         yield group
 
 
-def _came_to(looked: FileReading, found: Parsed | LoadError) -> FileReading:
-    if isinstance(found, LoadError):
-        return replace(looked, problem=str(found), killed=isinstance(found, ParserKilled))
-    return replace(looked, parsed=found)
+def _came_to(looked: FileReading, result: Parsed | LoadError) -> FileReading:
+    if isinstance(result, LoadError):
+        return replace(looked, problem=str(result), killed=isinstance(result, ParserKilled))
+    return replace(looked, parsed=result)

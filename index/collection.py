@@ -266,28 +266,30 @@ class Collection:
 
 def list_collections(root: Path) -> list[CollectionInfo]:
     """The collections under a root, by name; of a damaged one the newest version that says what it holds."""
-    found: list[CollectionInfo] = []
+    infos: list[CollectionInfo] = []
     for path in sorted(root.iterdir()) if root.is_dir() else []:
         try:
             folder = CollectionFolder(root, path.name)
         except InvalidName:
             continue
         if folder.candidates():
-            found.append(_info(folder))
-    return found
+            infos.append(_info(folder))
+    return infos
 
 
 def _info(folder: CollectionFolder) -> CollectionInfo:
     problem = "" if folder.named() else _no_pointer(folder)
     for candidate in folder.candidates():
         try:
-            made = folder.version(candidate).manifest
+            manifest = folder.version(candidate).manifest
         except (FileNotFoundError, CollectionCorrupt) as error:
             problem = problem or str(error)
             continue
         if problem:
             problem = _serves_instead(problem, candidate, folder)
-        return CollectionInfo(folder.name, made.documents, made.passages, made.version, made.created, problem)
+        return CollectionInfo(
+            folder.name, manifest.documents, manifest.passages, manifest.version, manifest.created, problem
+        )
     return CollectionInfo(folder.name, 0, 0, "", 0.0, problem)
 
 
@@ -344,11 +346,11 @@ def _search(
         factor = 1.0
         if query.clarity > 0 and text in dense:
             factor = clarity(dense[text].scores[:CLARITY_RANK], query.clarity)
-        found = spoken if query.documents > 0 else rankings
+        rankings_used = spoken if query.documents > 0 else rankings
         if query.lexical > 0:
-            found.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
+            rankings_used.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
-            found.append((f"{query.name}/dense", factor * query.dense, dense[text].rows))
+            rankings_used.append((f"{query.name}/dense", factor * query.dense, dense[text].rows))
     with call("fuse") as this:
         ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
         best = fuse(rankings, rrf_k, k, ranked)

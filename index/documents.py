@@ -73,7 +73,7 @@ def section_values(section: Section) -> tuple[object, ...]:
 def section_of(values: Sequence[Any]) -> Section:
     """The section that was written so; earlier programs wrote no places."""
     heading, start, end, page, passage_id, metadata, *placed = values
-    places = tuple(PlacedText(*one) for one in (placed[0] if placed else ()))
+    places = tuple(PlacedText(*place) for place in (placed[0] if placed else ()))
     return Section(tuple(heading), start, end, page, passage_id, metadata, places)
 
 

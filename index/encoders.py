@@ -226,20 +226,20 @@ class CachedQueries:
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Like `Encoder.encode`; the texts not yet known are encoded in one call."""
         with self._lock:
-            known = {text: self._vectors[text] for text in texts if text in self._vectors}
-            for text in known:
+            cached = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in cached:
                 self._vectors.move_to_end(text)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        missing = [text for text in dict.fromkeys(texts) if text not in cached]
         if missing:
             prompt = self._encoder.prompt
-            known.update(zip(missing, self._encoder.encode([prompt + text for text in missing]), strict=True))
+            cached.update(zip(missing, self._encoder.encode([prompt + text for text in missing]), strict=True))
             with self._lock:
-                self._vectors.update((text, known[text]) for text in missing)
+                self._vectors.update((text, cached[text]) for text in missing)
                 while len(self._vectors) > self._size:
                     self._vectors.popitem(last=False)
         if not texts:
             return np.zeros((0, self._encoder.dimension), dtype=np.float32)
-        return np.stack([known[text] for text in texts])
+        return np.stack([cached[text] for text in texts])
 
 
 def load_encoder(path_or_id: str) -> Encoder:

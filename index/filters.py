@@ -33,11 +33,11 @@ class Filters:
         """`(rows,)`: True where every key has the value, or one of the values, asked for."""
         mask = np.ones(self._rows, dtype=np.bool_)
         for key, wanted in where.items():
-            known = self._rows_of(key)
-            found = np.zeros(self._rows, dtype=np.bool_)
+            rows_by_value = self._rows_of(key)
+            matching = np.zeros(self._rows, dtype=np.bool_)
             for value in wanted if isinstance(wanted, list | tuple | set) else [wanted]:
-                found[known.get(_typed(value), [])] = True
-            mask &= found
+                matching[rows_by_value.get(_typed(value), [])] = True
+            mask &= matching
         return mask
 
     def _rows_of(self, key: str) -> dict[Any, npt.NDArray[np.int64]]:

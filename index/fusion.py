@@ -64,10 +64,10 @@ def fuse(
         places.append((label, ranks))
     if ranked is not None and ranked[1] > 0:
         label, weight, rank_of = ranked
-        known = {item: place for item in scores if (place := rank_of(item)) is not None}
-        for item, place in known.items():
+        standings = {item: place for item in scores if (place := rank_of(item)) is not None}
+        for item, place in standings.items():
             scores[item] += weight / (k + place)
-        places.append((label, known))
+        places.append((label, standings))
     order = sorted(scores, key=scores.__getitem__, reverse=True)[:limit]
     return [
         Fused(item, scores[item], {label: ranks[item] for label, ranks in places if item in ranks}) for item in order

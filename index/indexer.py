@@ -248,31 +248,31 @@ class _IndexRun:
     def take(self, source: SourceFile, reading: FileReading) -> FileStatus:
         """Index a file if it is new or changed."""
         path = resolved(source.path)
-        known = self._files.get(str(path))
-        document_id = known.document_id if known else self._free_id(source, path)
+        record = self._files.get(str(path))
+        document_id = record.document_id if record else self._free_id(source, path)
         if reading.unchanged:
-            warning = known.warning if known else ""
+            warning = record.warning if record else ""
             return FileStatus(str(source.path), document_id, "unchanged", warning, self._staged.passages_of(str(path)))
         if reading.parsed is not None and not path.exists():
-            return self._failed(source, path, document_id, known, f"{path.name} disappeared while it was read")
+            return self._failed(source, path, document_id, record, f"{path.name} disappeared while it was read")
         if reading.parsed is not None and reading.document_id != document_id:
             reading = self.reader.read(source, document_id)
         if reading.killed:
             self.quarantine.add(path, reading.fingerprint, reading.problem)
         if reading.parsed is None:
             problem = reading.problem + (LEFT_ALONE if reading.killed else "")
-            return self._failed(source, path, document_id, known, problem)
+            return self._failed(source, path, document_id, record, problem)
         self.quarantine.release(path)
         file = FileRecord(str(path), document_id, reading.fingerprint)
         return self._stage(source, path, file, reading.parsed.documents, reading.parsed.warnings)
 
     def _failed(
-        self, source: SourceFile, path: Path, document_id: str, known: FileRecord | None, message: str
+        self, source: SourceFile, path: Path, document_id: str, record: FileRecord | None, message: str
     ) -> FileStatus:
         if path not in self.given and not path.exists():
             # `prune` will see that it is gone.
             return FileStatus(str(source.path), document_id, "skipped", "the file disappeared while indexing")
-        if known:
+        if record:
             message += "; what was indexed of it before stays"
         return FileStatus(str(source.path), document_id, "failed", message)
 
@@ -283,7 +283,7 @@ class _IndexRun:
         self._forget(str(path))
         total = 0
         about = self.reader.addresses.of(source)
-        for document in (addressed(one, about) for one in documents) if about else documents:
+        for document in (addressed(document, about) for document in documents) if about else documents:
             owner = self._owners.get(document.id, "")
             if owner and owner != str(path):
                 if Path(owner).exists():
@@ -323,10 +323,10 @@ class _IndexRun:
 
     def _free_id(self, source: SourceFile, path: Path) -> str:
         """The file's id, with its folder's name in front where another file has that id already."""
-        taken = {file.document_id: file.path for file in self._files.values()}
+        ids = {file.document_id: file.path for file in self._files.values()}
         folder = source.root.resolve().name
         for candidate in (source.document_id, *(f"{folder}{mark}/{source.document_id}" for mark in _marks())):
-            owner = self._owners.get(candidate) or taken.get(candidate)
+            owner = self._owners.get(candidate) or ids.get(candidate)
             if not owner or owner == str(path) or not Path(owner).exists():
                 return candidate
         raise LoadError(f"{source.path} has no free id: rename it")

@@ -75,8 +75,8 @@ class Bm25s:
         """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
         terms = self._engine.get_tokens_ids(tokenize(text, self._languages))
         rows = int(self._engine.scores["num_docs"])
-        found: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(rows, dtype=np.float32)
-        return found
+        scores: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(rows, dtype=np.float32)
+        return scores
 
     def weights(self) -> Weigh:
         """Return each term's contribution to a row's score, for a store that ranks by words itself."""
@@ -88,7 +88,7 @@ class Bm25s:
 
         def weigh(rows: Sequence[int]) -> list[dict[str, float]]:
             of = (order[ends[row] : ends[row + 1]] for row in rows)
-            return [{spelled[terms[one]]: float(held["data"][one]) for one in places} for places in of]
+            return [{spelled[terms[index]]: float(held["data"][index]) for index in places} for places in of]
 
         return weigh
 
@@ -113,11 +113,11 @@ class NoTerms:
 def _best(scores: npt.NDArray[Any], k: int) -> list[int]:
     """Rows of the `k` highest scores above 0, ties by row (an unknown word scores 0 everywhere)."""
     rows = np.flatnonzero(scores > 0)
-    found = scores[rows]
+    best_scores = scores[rows]
     if len(rows) > k:
-        threshold = np.partition(found, len(found) - k)[len(found) - k]
-        keep = found >= threshold
-        rows, found = rows[keep], found[keep]
-    order = np.argsort(-found, kind="stable")[:k]
+        threshold = np.partition(best_scores, len(best_scores) - k)[len(best_scores) - k]
+        keep = best_scores >= threshold
+        rows, best_scores = rows[keep], best_scores[keep]
+    order = np.argsort(-best_scores, kind="stable")[:k]
     best: list[int] = rows[order].tolist()
     return best

@@ -110,7 +110,7 @@ def _passage(
 def boxes_of(placed: Sequence[PlacedText], start: int, end: int) -> tuple[Box, ...]:
     """Where the text from `start` to `end` stands: its lines, joined as long as they go on downwards in one column."""
     boxes: list[Box] = []
-    for line in placed[bisect_right(placed, start, key=lambda one: one.end) :]:
+    for line in placed[bisect_right(placed, start, key=lambda placed_line: placed_line.end) :]:
         if line.start >= end:
             break
         box = Box(*line[2:])

@@ -59,14 +59,18 @@ class Pool:
             return split(document, max_tokens, count_tokens, "sentence"), []
         sections = split(document, max_tokens, count_tokens)
         stated = self.propositions.get(document.id, ()) if self.kind != "section" else ()
-        current = [one for one in stated if document.text[one.start : one.end] == one.source]
+        current = [
+            proposition
+            for proposition in stated
+            if document.text[proposition.start : proposition.end] == proposition.source
+        ]
         remarks: list[str] = []
         if len(current) < len(stated):
             gone = len(stated) - len(current)
             remarks.append(f"{gone} propositions left out: the document changed since they were written")
         if not current:
             return sections, remarks
-        propositions = [_passage(document, one, sections) for one in current]
+        propositions = [_passage(document, stated, sections) for stated in current]
         if self.kind == "proposition":
             return propositions, remarks
         return sorted([*sections, *propositions], key=lambda passage: passage.start), remarks
@@ -83,22 +87,27 @@ class Pool:
     def remember(self, folder: Path) -> None:
         """Keep the pool in a collection's folder, in one step."""
         rows = [
-            {"_id": one.id, "document_id": name}
-            | {"text": one.text, "start": one.start, "end": one.end, "source": one.source}
+            {"_id": proposition.id, "document_id": name}
+            | {
+                "text": proposition.text,
+                "start": proposition.start,
+                "end": proposition.end,
+                "source": proposition.source,
+            }
             for name, stated in self.propositions.items()
-            for one in stated
+            for proposition in stated
         ]
         # The fingerprint tells a file that a disk has changed.
-        kept = {"kind": self.kind, "propositions": rows, "fingerprint": self.fingerprint()}
-        write_text(folder / _FILE, json.dumps(kept))
+        content = {"kind": self.kind, "propositions": rows, "fingerprint": self.fingerprint()}
+        write_text(folder / _FILE, json.dumps(content))
 
 
 def remembered(folder: Path) -> Pool:
     """The pool a collection was indexed with last; sections where it never said. Raises CollectionCorrupt."""
     try:
-        kept = json.loads((folder / _FILE).read_text("utf-8"))
-        pool = Pool(kept["kind"], _by_document(_stated(row) for row in kept["propositions"]))
-        if pool.kind not in KINDS or kept.get("fingerprint", pool.fingerprint()) != pool.fingerprint():
+        content = json.loads((folder / _FILE).read_text("utf-8"))
+        pool = Pool(content["kind"], _by_document(_stated(row) for row in content["propositions"]))
+        if pool.kind not in KINDS or content.get("fingerprint", pool.fingerprint()) != pool.fingerprint():
             raise ValueError("it is not as it was written")
         return pool
     except FileNotFoundError:
@@ -134,15 +143,15 @@ def _stated(row: Mapping[str, object]) -> tuple[str, Stated]:
 
 
 def _by_document(rows: Iterator[tuple[str, Stated]]) -> dict[str, tuple[Stated, ...]]:
-    found: dict[str, list[Stated]] = {}
+    by_document: dict[str, list[Stated]] = {}
     for name, stated in rows:
-        found.setdefault(name, []).append(stated)
-    return {name: tuple(stated) for name, stated in found.items()}
+        by_document.setdefault(name, []).append(stated)
+    return {name: tuple(stated) for name, stated in by_document.items()}
 
 
 def _passage(document: Document, stated: Stated, sections: list[Passage]) -> Passage:
     """A proposition as a passage, under the headings of the section its source begins in."""
-    around = [one for one in sections if one.start < stated.end and stated.start < one.end]
+    around = [section for section in sections if section.start < stated.end and stated.start < section.end]
     if not around:
         # Between passages lies nothing with words: a source is in one of them, if the document has any.
         start, end, own = stated.start, stated.end, document.passage_metadata
@@ -155,5 +164,5 @@ def _passage(document: Document, stated: Stated, sections: list[Passage]) -> Pas
         kind="proposition",
         start=stated.start,
         end=stated.end,
-        metadata={**first.metadata, SECTION_START: first.start, SECTION_END: max(one.end for one in around)},
+        metadata={**first.metadata, SECTION_START: first.start, SECTION_END: max(passage.end for passage in around)},
     )

@@ -76,8 +76,8 @@ class Records:
     @cached_property
     def _passage(self) -> str:
         """The columns of a passage; records written before passages had boxes have none."""
-        known = self._all("SELECT 1 FROM pragma_table_info('passages') WHERE name = 'boxes'")
-        return PASSAGE_COLUMNS if known else PASSAGE_COLUMNS.replace("boxes", "'[]'")
+        columns = self._all("SELECT 1 FROM pragma_table_info('passages') WHERE name = 'boxes'")
+        return PASSAGE_COLUMNS if columns else PASSAGE_COLUMNS.replace("boxes", "'[]'")
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -99,11 +99,11 @@ class Records:
     def passages(self, rows: Sequence[int]) -> list[Passage]:
         """The passages of these rows, in this order."""
         marks = ",".join("?" * len(rows))
-        found = {
+        passages_by_id = {
             row[0]: passage_of(row[1:])
             for row in self._all(f'SELECT "row", {self._passage} FROM passages WHERE "row" IN ({marks})', rows)
         }
-        return [found[row] for row in rows]
+        return [passages_by_id[row] for row in rows]
 
     def passages_of(self, document_id: str) -> list[Passage]:
         """The passages of a document, row by row; none where it is not there."""
@@ -180,8 +180,8 @@ class Records:
 
 def _named(metadata: str) -> tuple[str, str, str]:
     """The source, the format and the labels of a document."""
-    known = json.loads(metadata)
-    return str(known.get("source", "")), str(known.get("format", "")), str(known.get(LABELS, ""))
+    values = json.loads(metadata)
+    return str(values.get("source", "")), str(values.get("format", "")), str(values.get(LABELS, ""))
 
 
 def passage_of(row: Sequence[Any]) -> Passage:
@@ -189,7 +189,7 @@ def passage_of(row: Sequence[Any]) -> Passage:
     name, document_id, title, text, kind, start, end, heading, page, metadata, boxes = row
     path = () if heading == "[]" else tuple(json.loads(heading))
     own: Metadata = {} if metadata == "{}" else json.loads(metadata)
-    places = () if boxes == "[]" else tuple(Box(*one) for one in json.loads(boxes))
+    places = () if boxes == "[]" else tuple(Box(*box) for box in json.loads(boxes))
     return Passage(name, document_id, title, text, kind, start, end, path, page, own, places)
 
 
@@ -247,9 +247,11 @@ class RecordsWriter:
             if language == before:
                 continue
             self._db.execute("UPDATE documents SET language = ? WHERE id = ?", (language, name))
-            found = self._db.execute(f"SELECT {PASSAGE_COLUMNS} FROM passages WHERE document_id = ?", (name,))
-            rows = found.fetchall()
-            terms = ((" ".join(tokenize(one.indexed_text, (language,))), one.id) for one in map(passage_of, rows))
+            matching = self._db.execute(f"SELECT {PASSAGE_COLUMNS} FROM passages WHERE document_id = ?", (name,))
+            rows = matching.fetchall()
+            terms = (
+                (" ".join(tokenize(passage.indexed_text, (language,))), passage.id) for passage in map(passage_of, rows)
+            )
             self._db.executemany("UPDATE passages SET terms = ? WHERE id = ?", terms)
         self._db.execute("COMMIT")
 

@@ -121,12 +121,12 @@ class CrossEncoderReranker:
         deadline = self._clock() + seconds
         if self.lengths is not None:
             question = asking(question, context or QuestionContext(), self.lengths, self.scorer.cut)
-        question, asked = self.scorer.cut(question, self.lengths.total if self.lengths else QUESTION_TOKENS)
+        question, question_tokens = self.scorer.cut(question, self.lengths.total if self.lengths else QUESTION_TOKENS)
         scores: list[float] = []
         for start in range(0, min(top, len(hits)), _BATCH):
             batch = hits[start : min(start + _BATCH, top)]
             cut = [self.scorer.cut(hit.passage.indexed_text, PASSAGE_TOKENS) for hit in batch]
-            work = sum(tokens + asked for _, tokens in cut)
+            work = sum(tokens + question_tokens for _, tokens in cut)
             began = self._clock()
             # The first batch is always read: it is small, and without it the estimate would never mend.
             if scores and began + work / self._speed > deadline:
@@ -210,10 +210,10 @@ def load_over(folder: Path, base: Path) -> Reranker:
     described = _described(folder)
     try:
         with (base / ONNX_FILE).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelUnavailable(f"{base / ONNX_FILE} cannot be read ({error}): fetch the model again.") from error
-    if found != described.get("base_sha256"):
+    if digest != described.get("base_sha256"):
         raise ModelUnavailable(f"{folder} was trained from another model than {base}: fetch that again.")
     return CrossEncoderReranker(str(described.get("name")), _OnnxScorer(folder, base), lengths=_lengths(described))
 

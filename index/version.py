@@ -153,10 +153,12 @@ def checksums(folder: Path) -> dict[str, str]:
     return {name: _digest(folder / name, None) for name in sorted(_files(folder))}
 
 
-def damaged(folder: Path, known: Mapping[str, str], only: tuple[str, ...] = (), pace: Pace | None = None) -> list[str]:
+def damaged(
+    folder: Path, checksums: Mapping[str, str], only: tuple[str, ...] = (), pace: Pace | None = None
+) -> list[str]:
     """Names in `known` whose files are missing or not as they were; with `only`, of those that begin with one of it."""
-    names = [name for name in known if name.startswith(only or ("",))]
-    return [name for name in names if _now(folder / name, pace) != known[name]]
+    names = [name for name in checksums if name.startswith(only or ("",))]
+    return [name for name in names if _now(folder / name, pace) != checksums[name]]
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -381,10 +383,10 @@ class CollectionFolder:
             return []
         named = self.named()
         try:
-            kept = {named, self.version(named or "none").manifest.previous}
+            in_use = {named, self.version(named or "none").manifest.previous}
         except (FileNotFoundError, CollectionCorrupt):
-            kept = {named, *(name for name in self.candidates() if self._complete(name))}
-        return sorted(folder for folder in self.versions.iterdir() if folder.name not in kept)
+            in_use = {named, *(name for name in self.candidates() if self._complete(name))}
+        return sorted(folder for folder in self.versions.iterdir() if folder.name not in in_use)
 
     def _complete(self, name: str) -> bool:
         try:

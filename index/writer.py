@@ -74,7 +74,7 @@ class VectorJournal:
         """Keys whose vectors this encoder has computed. Reads them all."""
         try:
             rows = self._db.execute("SELECT key, vector FROM vectors WHERE encoder = ?", (self._encoder,))
-            return {key for key, kept in rows if self._vector(key, kept)}
+            return {key for key, blob in rows if self._vector(key, blob)}
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -84,10 +84,10 @@ class VectorJournal:
             self._db = self._open()
             return set()
 
-    def _vector(self, key: bytes, kept: bytes) -> bytes:
+    def _vector(self, key: bytes, blob: bytes) -> bytes:
         """The vector in what is kept for a key; empty where it is not as it was written."""
         size = self._dimension * np.dtype(np.float32).itemsize
-        vector, digest = kept[:size], kept[size:]
+        vector, digest = blob[:size], blob[size:]
         # Earlier programs wrote no digest.
         sound = len(vector) == size and (not digest or digest == _digest(key, vector))
         return vector if sound else b""
@@ -130,9 +130,9 @@ class VectorSource:
         parts = [np.stack([self._journal.get(keys[place]) for place in new])] if new else []
         if old and self._before is not None:
             parts.append(self._before.take([self._row[keys[place]] for place in old]))
-        taken = np.concatenate(parts)
-        result = np.empty_like(taken)
-        result[new + old] = taken
+        vectors = np.concatenate(parts)
+        result = np.empty_like(vectors)
+        result[new + old] = vectors
         return result
 
 
@@ -219,9 +219,9 @@ class VersionWriter:
             return False
         if self.before.manifest.version != self._folder.named() or not self._sound(self.before):
             return True
-        made = self.before.manifest
-        unreadable = made.passages > 0 and self._previous is None
-        return unreadable or (made.encoder, made.store, made.language) != (
+        manifest = self.before.manifest
+        unreadable = manifest.passages > 0 and self._previous is None
+        return unreadable or (manifest.encoder, manifest.store, manifest.language) != (
             self._encoder.name,
             self._spec,
             self._language,
@@ -277,20 +277,20 @@ class VersionWriter:
         for candidate in self._folder.candidates():
             try:
                 version = self._folder.version(candidate)
-                made = version.manifest
-                if not made.passages or made.encoder != self._encoder.name:
+                manifest = version.manifest
+                if not manifest.passages or manifest.encoder != self._encoder.name:
                     continue
                 version.check("records", "vectors")
                 return _opened(version)
             except (FileNotFoundError, CollectionCorrupt, StorageError, StoreUnavailable) as error:
                 # A server that is away keeps its vectors; what is lost, or being left, is embedded again.
-                if isinstance(error, StorageError) and made.store == self._spec:
+                if isinstance(error, StorageError) and manifest.store == self._spec:
                     raise
                 _log.warning("vectors cannot be reused: %s", error)
         return None
 
-    def _embed(self, known: set[bytes], journal: VectorJournal) -> None:
-        missing = [(key, text) for key, text in self.staged.texts_by_key() if key not in known]
+    def _embed(self, cached: set[bytes], journal: VectorJournal) -> None:
+        missing = [(key, text) for key, text in self.staged.texts_by_key() if key not in cached]
         # Texts of like length together pad little; the longest first, so that the estimate only improves.
         missing.sort(key=lambda item: len(item[1]), reverse=True)
         batches = [missing[start : start + EMBED_BATCH] for start in range(0, len(missing), EMBED_BATCH)]

@@ -129,7 +129,7 @@ def _of_line(line: str, where: str, source: str) -> Iterator[RewriteExample]:
 
 
 def _of_row(row: dict[str, Any], where: str, source: str, *, id_key: str, question_key: str) -> RewriteExample:
-    history = tuple(_message(one, f"{where}, history {n}") for n, one in enumerate(_list(row, "history", where), 1))
+    history = tuple(_message(value, f"{where}, history {n}") for n, value in enumerate(_list(row, "history", where), 1))
     return RewriteExample(
         id=str(row.get(id_key) or where),
         history=history,
@@ -157,14 +157,16 @@ def _said(row: dict[str, Any]) -> dict[str, Any]:
     """Read the label of a row, in any case and, as in MTRAG, in a list."""
     evidence = row.get("evidence")
     quotes = (
-        [one.get("quote") if isinstance(one, dict) else one for one in evidence] if isinstance(evidence, list) else []
+        [quote.get("quote") if isinstance(quote, dict) else quote for quote in evidence]
+        if isinstance(evidence, list)
+        else []
     )
-    found: dict[str, Any] = {"evidence": tuple(quote for quote in quotes if isinstance(quote, str))}
+    fields: dict[str, Any] = {"evidence": tuple(quote for quote in quotes if isinstance(quote, str))}
     for key in ("kind", "answerability"):
         value = row.get(key)
         value = value[0] if isinstance(value, list) and value else value
-        found[key] = value.lower() if isinstance(value, str) else ""
-    return found
+        fields[key] = value.lower() if isinstance(value, str) else ""
+    return fields
 
 
 def _message(raw: object, where: str) -> Message:

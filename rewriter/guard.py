@@ -71,14 +71,14 @@ def _form(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
         yield "The rewrite has several lines."
     if _MARKUP.search(rewrite) and not _MARKUP.search(question):
         yield "The rewrite contains markup or an address."
-    if (found := _INSTRUCTION.search(rewrite)) and found.group().lower() not in question.lower():
-        yield f"The rewrite contains an instruction (“{found.group()}”)."
+    if (match := _INSTRUCTION.search(rewrite)) and match.group().lower() not in question.lower():
+        yield f"The rewrite contains an instruction (“{match.group()}”)."
 
 
 def _length(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
-    typed, made = len(words(question)), len(words(rewrite))
-    if made > max(typed + MAX_ADDED_WORDS, 2 * typed) or len(rewrite) > 3 * len(question) + 240:
-        yield f"The rewrite grew from {typed} to {made} words."
+    typed, length = len(words(question)), len(words(rewrite))
+    if length > max(typed + MAX_ADDED_WORDS, 2 * typed) or len(rewrite) > 3 * len(question) + 240:
+        yield f"The rewrite grew from {typed} to {length} words."
 
 
 def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
@@ -89,37 +89,39 @@ def _answers(conversation: Conversation, question: str, rewrite: str) -> Iterato
         not _ASKS.search(rewrite) and rewrite.rstrip().endswith((".", "!", "。")) and not question.endswith(rewrite[-1])
     ):
         yield "The rewrite states something where the user asked."
-    made, typed = words(rewrite), f" {' '.join(words(question))} "
-    said = [f" {' '.join(words(one.text))} " for one in conversation.messages if one.role == "assistant"]
-    for i in range(len(made) - MAX_REPEATED):
-        run = f" {' '.join(made[i : i + MAX_REPEATED + 1])} "
-        if run not in typed and any(run in text for text in said):
+    rewritten, typed = words(rewrite), f" {' '.join(words(question))} "
+    answers = [f" {' '.join(words(message.text))} " for message in conversation.messages if message.role == "assistant"]
+    for i in range(len(rewritten) - MAX_REPEATED):
+        run = f" {' '.join(rewritten[i : i + MAX_REPEATED + 1])} "
+        if run not in typed and any(run in text for text in answers):
             yield f"The rewrite repeats an answer (“{run.strip()}”)."
 
 
 def _numbers(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
     # "those two" become names, and "both" becomes "two": what is written as a word need neither stay nor be there.
-    typed, made = numbers(question), numbers(rewrite)
-    if lost := [one for one in typed - made if one in question and one not in rewrite]:
+    typed, rewritten = numbers(question), numbers(rewrite)
+    if lost := [number for number in typed - rewritten if number in question and number not in rewrite]:
         yield f"The rewrite lost a number ({', '.join(sorted(lost))})."
-    if strange := [one for one in made - typed - numbers(_said(conversation)) if one != "2" or one in rewrite]:
+    if strange := [
+        number for number in rewritten - typed - numbers(_said(conversation)) if number != "2" or number in rewrite
+    ]:
         yield f"The rewrite brings a number nobody mentioned ({', '.join(sorted(strange))})."
 
 
 def _negation(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
     # What is denied may have been put away with its negation ("not the css, the maps"), or hang on another word.
     bare = _DISCOURSE.sub(" ", question)
-    typed, made = negations(bare), negations(rewrite)
-    if typed and not made and (_denied(bare) & set(stems(rewrite)) or words(rewrite)[:1] == ["why"]):
+    typed, rewritten = negations(bare), negations(rewrite)
+    if typed and not rewritten and (_denied(bare) & set(stems(rewrite)) or words(rewrite)[:1] == ["why"]):
         yield "The rewrite lost a negation."
-    if made and not negations(question) and _denied(rewrite) & set(stems(question)):
+    if rewritten and not negations(question) and _denied(rewrite) & set(stems(question)):
         yield "The rewrite brings a negation the user did not write."
 
 
 def _denied(text: str) -> set[str]:
     """Stems of what its negations are about: the words behind each, up to the next stop."""
-    found = (stems(regex.split(r"[.,;:!?()–—]", text[one.end() :])[0]) for one in NEGATION.finditer(text))
-    return {word for after in found for word in after[:SCOPE]}
+    clauses = (stems(regex.split(r"[.,;:!?()–—]", text[match.end() :])[0]) for match in NEGATION.finditer(text))
+    return {word for after in clauses for word in after[:SCOPE]}
 
 
 def _quotes(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
@@ -129,22 +131,26 @@ def _quotes(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
 
 
 def _drift(conversation: Conversation, question: str, rewrite: str) -> Iterator[str]:
-    typed, made, said = set(stems(question)), set(stems(rewrite)), f"{_said(conversation)} {question}".casefold()
-    known = {word[:ALIKE] for word in stems(said)}
-    strangers = {word for word in made if word[:ALIKE] not in known}
-    for one in _NAME.findall(rewrite):
-        parts = stems(one)
-        if one.strip("`").casefold() not in said and len(strangers.intersection(parts)) * 2 >= len(parts) > 0:
-            yield f"The rewrite brings a name nobody mentioned ({one})."
-    if len(strangers) > 1 and len(strangers) > MAX_STRANGERS * len(made):
+    typed, rewritten, context = (
+        set(stems(question)),
+        set(stems(rewrite)),
+        f"{_said(conversation)} {question}".casefold(),
+    )
+    prefixes = {word[:ALIKE] for word in stems(context)}
+    strangers = {word for word in rewritten if word[:ALIKE] not in prefixes}
+    for name in _NAME.findall(rewrite):
+        parts = stems(name)
+        if name.strip("`").casefold() not in context and len(strangers.intersection(parts)) * 2 >= len(parts) > 0:
+            yield f"The rewrite brings a name nobody mentioned ({name})."
+    if len(strangers) > 1 and len(strangers) > MAX_STRANGERS * len(rewritten):
         yield f"The rewrite drifts: nobody mentioned {', '.join(sorted(strangers)[:4])}."
     typed -= _POINTERS
-    kept = {word for word in typed if word[:ALIKE] in {one[:ALIKE] for one in made}}
-    asked = (set(stems(one.text)) for one in conversation.messages if one.role == "user")
-    earlier = max((len(made & one) for one in asked), default=0)
-    least = KEPT_BESIDE if earlier >= MAX_EARLIER * len(made) else MIN_KEPT if len(typed) > 2 else 0.0
-    if typed and len(kept) < least * len(typed):
-        yield f"The rewrite drops what was asked ({', '.join(sorted(typed - kept)[:4])})."
+    common = {word for word in typed if word[:ALIKE] in {word[:ALIKE] for word in rewritten}}
+    earlier_stems = (set(stems(message.text)) for message in conversation.messages if message.role == "user")
+    earlier = max((len(rewritten & stems_of) for stems_of in earlier_stems), default=0)
+    least = KEPT_BESIDE if earlier >= MAX_EARLIER * len(rewritten) else MIN_KEPT if len(typed) > 2 else 0.0
+    if typed and len(common) < least * len(typed):
+        yield f"The rewrite drops what was asked ({', '.join(sorted(typed - common)[:4])})."
 
 
 def _said(conversation: Conversation) -> str:

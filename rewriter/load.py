@@ -88,10 +88,10 @@ def describe(folder: Path, kind: RunKind = REWRITERS) -> dict[str, Any]:
         raise RunError(f"{folder} is no finished {kind.what}: it has no {kind.description}.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}).") from error
-    known = sorted({*FAMILIES, *plugins(REWRITER_PLUGINS)}) if kind == REWRITERS else [kind.folder.removesuffix("s")]
-    if not isinstance(description, dict) or description.get("family") not in known:
+    names = sorted({*FAMILIES, *plugins(REWRITER_PLUGINS)}) if kind == REWRITERS else [kind.folder.removesuffix("s")]
+    if not isinstance(description, dict) or description.get("family") not in names:
         raise RunError(
-            f"{path} names no family of {kind.what}s that is known here ({', '.join(known)}). "
+            f"{path} names no family of {kind.what}s that is known here ({', '.join(names)}). "
             "Install the package that brings it, or choose another rewriter."
         )
     if description.get("format") != FORMAT:

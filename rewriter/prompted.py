@@ -82,7 +82,7 @@ class PromptedRewriter:
         if not conversation or not self._history_messages:
             return Rewrite(question, "keep", confidence=1.0)
         started = time.perf_counter()
-        said = ""
+        reply = ""
         before = _cancellations()
         try:
             async with asyncio.timeout(self._timeout):
@@ -91,17 +91,17 @@ class PromptedRewriter:
                 )
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:
-                        said += chunk.text
+                        reply += chunk.text
                         # A client that waits with asyncio.wait_for may lose a cancellation (Python 3.11).
                         if _cancellations() > before:
                             raise asyncio.CancelledError
-                        if _complete(said, question):
+                        if _complete(reply, question):
                             break
         except TimeoutError:
             return self._failed(question, self._too_long(), started)
         except model_errors() as error:
             return self._failed(question, _unasked(error), started)
-        return self._read(conversation, question, said, started)
+        return self._read(conversation, question, reply, started)
 
     def _messages(self, conversation: Conversation, question: str) -> list[BaseMessage]:
         from langchain_core.messages import HumanMessage, SystemMessage
@@ -110,12 +110,12 @@ class PromptedRewriter:
         current().prompt((("system", system), ("user", user)))
         return [SystemMessage(system), HumanMessage(user)]
 
-    def _read(self, conversation: Conversation, question: str, said: str, started: float) -> Rewrite:
+    def _read(self, conversation: Conversation, question: str, reply: str, started: float) -> Rewrite:
         """Judge the model's reply: kept, rewritten or refused."""
-        text = parse(said)
-        current().record(said=said)
+        text = parse(reply)
+        current().record(said=reply)
         seconds = time.perf_counter() - started
-        if not said.strip():
+        if not reply.strip():
             return self._failed(question, "The model said nothing.", started)
         if text is None or words(text) == words(question):
             return Rewrite(question, "keep", seconds=seconds)
@@ -158,18 +158,18 @@ def asked(conversation: Conversation, question: str, history_messages: int) -> t
     """Build the messages for a question: the system's and the user's, with at most the newest messages of the
     history."""
     lines = [
-        f"{one.role.capitalize()}: {_line(one.text, USER_CHARS if one.role == 'user' else ASSISTANT_CHARS)}"
-        for one in (conversation.messages[-history_messages:] if history_messages else ())
+        f"{message.role.capitalize()}: {_line(message.text, USER_CHARS if message.role == 'user' else ASSISTANT_CHARS)}"
+        for message in (conversation.messages[-history_messages:] if history_messages else ())
     ]
     parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}
     return load_prompt(PACKAGE, "rewrite").text, fill(load_prompt(PACKAGE, "conversation").text, parts)
 
 
-def parse(said: str) -> str | None:
+def parse(reply: str) -> str | None:
     """The question a model proposes, labels and quotation marks cut; None where it says to keep the typed one."""
-    if _KEEP.match(said):
+    if _KEEP.match(reply):
         return None
-    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    lines = [line.strip() for line in reply.strip().splitlines() if line.strip()]
     if not lines:
         return None
     text = _LABEL.sub("", lines[0])
@@ -196,9 +196,9 @@ def _cancellations() -> int:
     return task.cancelling() if task else 0
 
 
-def _complete(said: str, question: str) -> bool:
+def _complete(reply: str, question: str) -> bool:
     """Whether the line is complete, or already longer than the guard would let pass."""
-    text = said.lstrip()
+    text = reply.lstrip()
     return ("\n" in text and parse(text) != "") or len(text) > 3 * len(question) + 300
 
 

@@ -103,9 +103,9 @@ def check(folder: Path) -> None:
 
     rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))
     talk = Conversation((Message("user", "How do I renew my licence?"), Message("assistant", "Online or by mail.")))
-    made = rewriter.rewrite(talk, "and by fax?")
-    if made.decision == "failed":
-        raise RunError(f"{folder.name} loads but cannot rewrite: {made.reason}")
+    result = rewriter.rewrite(talk, "and by fax?")
+    if result.decision == "failed":
+        raise RunError(f"{folder.name} loads but cannot rewrite: {result.reason}")
 
 
 def promote(home: Path, name: str, kind: RunKind = REWRITERS, checked: Callable[[Path], None] = check) -> str:
@@ -115,8 +115,8 @@ def promote(home: Path, name: str, kind: RunKind = REWRITERS, checked: Callable[
     """
     folder = run_folder(home, name, kind)
     if not folder.is_dir():
-        known = ", ".join(run.name for run in list_runs(home, kind)) or "none yet"
-        raise RunError(f"There is no run {name!r} in {home / kind.folder}; there are: {known}.")
+        names = ", ".join(run.name for run in list_runs(home, kind)) or "none yet"
+        raise RunError(f"There is no run {name!r} in {home / kind.folder}; there are: {names}.")
     checked(folder)
     with _locked(home, kind):
         note = _note(home, kind)

@@ -50,16 +50,16 @@ def entry(who: Principal, action: str, about: str = "", **more: Unpack[Circumsta
 
 def note(database: Database, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
     """Write a row soon; where that fails, the server's log says so. May be called from any thread."""
-    made = entry(who, action, about, **more)
-    database.write_later(lambda connection: audit.append(connection, made))
+    record = entry(who, action, about, **more)
+    database.write_later(lambda connection: audit.append(connection, record))
 
 
 def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
     """Record an act of a command that does not have the database (a path or a URL) open. Raises StoreError."""
     database = Database(place)
     try:
-        made = entry(at_terminal(), action, about, **more)
-        database.write_blocking(audit.append, made)
+        record = entry(at_terminal(), action, about, **more)
+        database.write_blocking(audit.append, record)
     finally:
         database.close()
 

@@ -103,9 +103,9 @@ class AnaphoraClient:
         self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = (), k: int = 10
     ) -> list[FoundPassage]:
         """The best `k` passages, as a chat turn would find them."""
-        said = [{"role": one["role"], "text": one["content"]} for one in history]
-        body = {"query": question, "collection": collection, "history": said, "k": k}
-        return [_passage(one) for one in self._json("POST", "/v1/search", json=body)["passages"]]
+        messages = [{"role": message["role"], "text": message["content"]} for message in history]
+        body = {"query": question, "collection": collection, "history": messages, "k": k}
+        return [_passage(passage) for passage in self._json("POST", "/v1/search", json=body)["passages"]]
 
     def ask(self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = ()) -> ClientAnswer:
         """The answer to a question, in the light of what was said before."""
@@ -117,7 +117,7 @@ class AnaphoraClient:
     ) -> Iterator[str | ClientAnswer]:
         """The pieces of the answer as they come, and at the end the whole of it."""
         body = {**_completion(question, collection, history), "stream": True}
-        said: list[str] = []
+        pieces: list[str] = []
         with self._http.stream("POST", "/v1/chat/completions", json=body) as response:
             _demand(response)
             for line in response.iter_lines():
@@ -128,10 +128,10 @@ class AnaphoraClient:
                     raise _error(503, chunk)
                 for choice in chunk["choices"]:
                     if piece := choice["delta"].get("content"):
-                        said.append(piece)
+                        pieces.append(piece)
                         yield piece
                 if chunk.get("anaphora"):
-                    yield _answer("".join(said), chunk["anaphora"])
+                    yield _answer("".join(pieces), chunk["anaphora"])
 
     def collections(self) -> list[CollectionRow]:
         """The collections that this key sees."""
@@ -168,14 +168,14 @@ def _completion(question: str, collection: str, history: Sequence[EarlierWords])
     return {"model": collection, "messages": [*history, {"role": "user", "content": question}]}
 
 
-def _passage(one: dict[str, Any], url: str = "") -> FoundPassage:
-    kept = {name: value for name, value in one.items() if name in FoundPassage.__slots__}
-    return FoundPassage(**{**kept, "heading": tuple(one["heading"]), "url": url})
+def _passage(passage: dict[str, Any], url: str = "") -> FoundPassage:
+    fields = {name: value for name, value in passage.items() if name in FoundPassage.__slots__}
+    return FoundPassage(**{**fields, "heading": tuple(passage["heading"]), "url": url})
 
 
 def _answer(text: str, details: dict[str, Any]) -> ClientAnswer:
-    cited = {one["n"]: one["url"] for one in reversed(details["citations"])}
-    sources = tuple(_passage(one, cited[one["n"]]) for one in details["evidence"] if one["n"] in cited)
+    cited = {citation["n"]: citation["url"] for citation in reversed(details["citations"])}
+    sources = tuple(_passage(passage, cited[passage["n"]]) for passage in details["evidence"] if passage["n"] in cited)
     return ClientAnswer(text, details["status"], sources, details["turn_id"])
 
 
@@ -184,14 +184,14 @@ def _demand(response: httpx.Response) -> None:
         return
     response.read()
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
-        said = {}
-    raise _error(response.status_code, said)
+        body = {}
+    raise _error(response.status_code, body)
 
 
-def _error(status: int, said: Any) -> ApiError:
-    error = said.get("error") if isinstance(said, dict) else None
+def _error(status: int, body: Any) -> ApiError:
+    error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return ApiError(status, f"The server answered with HTTP {status}.")
     return ApiError(status, str(error.get("message")), str(error.get("code") or ""))

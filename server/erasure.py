@@ -105,10 +105,10 @@ def erase_person(
         done = erase_document(settings, database, encoder, collection, document_id)
         documents += done.documents
         advice += done.advice
-    said = database.read_blocking(erasing.said_by, principal)
-    long = list(dict.fromkeys(text[:LONGEST] for text in said if len(text) >= SHORTEST))
-    kept = database.read_blocking(erasing.said_by_others, principal, long)
-    sentences += [text for text in long if text not in kept]
+    texts = database.read_blocking(erasing.said_by, principal)
+    long = list(dict.fromkeys(text[:LONGEST] for text in texts if len(text) >= SHORTEST))
+    others_texts = database.read_blocking(erasing.said_by_others, principal, long)
+    sentences += [text for text in long if text not in others_texts]
 
     def forget(connection: Connection) -> Erasure:
         audit.append(connection, entry(at_terminal(), "person.erase", principal))
@@ -123,10 +123,10 @@ def erase_person(
 def remnants(home: Path, texts: Sequence[str]) -> tuple[Remnant, ...]:
     """Find `texts` in the files of the home, as they are, in lower case, or escaped as in JSON."""
     wanted = [(text, form) for text in texts for form in _forms(text)]
-    found = list[Remnant]()
+    remnants = list[Remnant]()
     for path in _files(home):
-        found += [Remnant(path, text) for text in dict.fromkeys(_in(path, wanted))]
-    return tuple(found)
+        remnants += [Remnant(path, text) for text in dict.fromkeys(_in(path, wanted))]
+    return tuple(remnants)
 
 
 def _report(
@@ -137,8 +137,8 @@ def _report(
     sentences: Sequence[str],
     advice: list[str],
 ) -> ErasureReport:
-    if kept := database.compact():
-        advice.append(kept)
+    if reason := database.compact():
+        advice.append(reason)
     return ErasureReport(erased, tuple(documents), len(sentences), remnants(home, sentences), tuple(advice))
 
 

@@ -117,15 +117,15 @@ def check_audit(settings: Settings) -> Iterator[Finding]:
     try:
         # Read only: an older database is not brought up to date here, and an empty one not made.
         with read_only(path) as connection:
-            found = audit.verify(connection)
+            report = audit.verify(connection)
     except StoreError:
         return  # said by `check_database`, or there is no log yet
-    if found.problem:
+    if report.problem:
         yield Finding(
-            "audit log", "fail", found.problem, "Somebody changed the database. Compare with a backup or an export."
+            "audit log", "fail", report.problem, "Somebody changed the database. Compare with a backup or an export."
         )
-    elif found.rows:
-        yield Finding("audit log", "ok", f"{found.rows:,} rows, unchanged up to row {found.n}")
+    elif report.rows:
+        yield Finding("audit log", "ok", f"{report.rows:,} rows, unchanged up to row {report.n}")
 
 
 def check_models(settings: Settings) -> Iterator[Finding]:
@@ -134,27 +134,27 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     from server.registry.fetching import sha256
     from server.rewriters import chosen_reranker
 
-    known = {**registered_models(), **remembered(settings.home)}
+    models = {**registered_models(), **remembered(settings.home)}
     wanted = [("embedding model", settings.index.encoder)]
     if settings.retrieval.rerank != "never":
         wanted.append(("reranker", chosen_reranker(settings)))
-    if settings.llm.model in known or settings.llm.model.startswith("hf:"):
+    if settings.llm.model in models or settings.llm.model.startswith("hf:"):
         wanted.append(("language model", settings.llm.model))
     for what, name in wanted:
-        if name not in known and name.startswith("hf:"):
+        if name not in models and name.startswith("hf:"):
             yield Finding(what, "fail", f"{name} is not fetched", f"Run `anaphora models fetch {name}`.")
-        elif name not in known and Path(name).expanduser().exists():
+        elif name not in models and Path(name).expanduser().exists():
             yield Finding(what, "ok", f"{name} (a folder)")
-        elif name not in known and (reason := unreachable()):
+        elif name not in models and (reason := unreachable()):
             yield Finding(
                 what, "warn", f"{name} is no registered name and no folder, and of the hub: {reason}",
                 "Unless it was fetched from the hub before, name one that `anaphora models` lists, or a folder.",
             )  # fmt: skip
-        elif name not in known:
+        elif name not in models:
             yield Finding(what, "ok", f"{name} (from the hub, fetched when it is needed)")
-        elif known[name].fetched(settings.home):
-            folder = known[name].folder(settings.home)
-            changed = [file.path for file in known[name].files if sha256(folder / file.path) != file.sha256]
+        elif models[name].fetched(settings.home):
+            folder = models[name].folder(settings.home)
+            changed = [file.path for file in models[name].files if sha256(folder / file.path) != file.sha256]
             if changed:
                 yield Finding(
                     what, "fail", f"{name} is damaged: {', '.join(changed)}",
@@ -164,7 +164,7 @@ def check_models(settings: Settings) -> Iterator[Finding]:
                 yield Finding(what, "ok", name)
         else:
             yield Finding(
-                what, "fail", f"{name} is not fetched ({known[name].size / 1e6:.0f} MB)",
+                what, "fail", f"{name} is not fetched ({models[name].size / 1e6:.0f} MB)",
                 f"Run `anaphora models fetch {name}`.",
             )  # fmt: skip
 
@@ -206,7 +206,7 @@ def check_collections(settings: Settings, describe: Callable[[BaseException], st
             f"Run `anaphora index PATH --collection {settings.collection}`.",
         )  # fmt: skip
     encoder = settings.index.encoder
-    if encoder in (known := registered_models()) and not known[encoder].fetched(settings.home):
+    if encoder in (models := registered_models()) and not models[encoder].fetched(settings.home):
         return
     collections = Collections(settings, Models(settings))
     try:

@@ -78,11 +78,11 @@ class JobRunner:
         self._threads: set[threading.Thread] = set()
         self._closing = False
 
-    def submit(self, kind: JobKind, collection: str, work: Work, whose: Whose) -> Job:
+    def submit(self, kind: JobKind, collection: str, work: Work, ownership: Whose) -> Job:
         """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)
-        self._database.write_blocking(jobs.add, job, self._runner.id, whose)
+        self._database.write_blocking(jobs.add, job, self._runner.id, ownership)
         task = JobProgress(self, job, work)
         with self._lock:
             self._tasks[job.id] = task
@@ -192,10 +192,10 @@ class JobRunner:
 
     def busy(self, collection: str) -> str | None:
         """The id of the job that is changing a collection or will next, in whatever server. Raises StoreError."""
-        found = self._database.read_blocking(jobs.working_on, collection)
+        names = self._database.read_blocking(jobs.working_on, collection)
         with self._lock:
             ended = {task.job.id for task in self._tasks.values() if task.job.finished}
-        return next((job_id for job_id in found if job_id not in ended), None)
+        return next((job_id for job_id in names if job_id not in ended), None)
 
     def cancel(self, job_id: str) -> None:
         """Ask a job to stop; one that has finished stays as it is. Raises StoreError."""

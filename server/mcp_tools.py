@@ -60,7 +60,9 @@ class _ToolQuestion(_ToolArguments):
     @property
     def said(self) -> tuple[Message, ...]:
         """The history as messages."""
-        return tuple(Message("user" if one.role == "user" else "assistant", one.text) for one in self.history)
+        return tuple(
+            Message("user" if message.role == "user" else "assistant", message.text) for message in self.history
+        )
 
 
 class SearchTool(_ToolQuestion):
@@ -71,8 +73,11 @@ class SearchTool(_ToolQuestion):
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The passages found, and what was searched for."""
-        found = await service.search(self.question, collection=self.collection, history=self.said, k=self.k)
-        return {"searched_for": clean(found.rewrite.text), "passages": [_passage(one) for one in found.passages]}
+        result = await service.search(self.question, collection=self.collection, history=self.said, k=self.k)
+        return {
+            "searched_for": clean(result.rewrite.text),
+            "passages": [_passage(passage) for passage in result.passages],
+        }
 
 
 class AskTool(_ToolQuestion):
@@ -91,7 +96,7 @@ class AskTool(_ToolQuestion):
                 raise Unavailable(event.message, code=event.code)
             elif isinstance(event, DoneEvent):
                 cited = {citation.n: citation.url for citation in reversed(event.citations)}
-                sources = [_passage(one, cited[one.n]) for one in evidence if one.n in cited]
+                sources = [_passage(passage, cited[passage.n]) for passage in evidence if passage.n in cited]
                 return {"status": event.status, "answer": clean(event.answer), "sources": sources}
         raise Unavailable("The turn ended without an answer.", code="internal_error")
 
@@ -106,10 +111,10 @@ class OpenSourceTool(_ToolArguments):
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The text from `start`, and how long the whole is."""
-        found = await service.document(self.collection or await service.default_collection(), self.document_id)
-        end = min(self.start + self.characters, len(found.text))
-        about = {"title": clean(found.title), "start": self.start, "end": end, "of": len(found.text)}
-        return {**about, "text": clean(found.text[self.start : end], MAX_WINDOW)}
+        text = await service.document(self.collection or await service.default_collection(), self.document_id)
+        end = min(self.start + self.characters, len(text.text))
+        about = {"title": clean(text.title), "start": self.start, "end": end, "of": len(text.text)}
+        return {**about, "text": clean(text.text[self.start : end], MAX_WINDOW)}
 
 
 TOOLS: dict[str, type[SearchTool | AskTool | OpenSourceTool]] = {
@@ -122,11 +127,23 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
     return escape(text[:limit])
 
 
-def _passage(one: Evidence, url: str = "") -> dict[str, Any]:
+def _passage(passage: Evidence, url: str = "") -> dict[str, Any]:
     """A passage, and where its source has an address, that address at the sentence that was cited first."""
-    place = {"n": one.n, "document_id": one.document_id, "start": one.start, "end": one.end, "page": one.page}
-    heading, address = " › ".join(one.heading), {"url": clean(url)} if url else {}
-    return {**place, **address, "title": clean(one.title, 400), "heading": clean(heading, 400), "text": clean(one.text)}
+    place = {
+        "n": passage.n,
+        "document_id": passage.document_id,
+        "start": passage.start,
+        "end": passage.end,
+        "page": passage.page,
+    }
+    heading, address = " › ".join(passage.heading), {"url": clean(url)} if url else {}
+    return {
+        **place,
+        **address,
+        "title": clean(passage.title, 400),
+        "heading": clean(heading, 400),
+        "text": clean(passage.text),
+    }
 
 
 Acting = Callable[["ServerRequestContext[Any, Any]"], ChatService]
@@ -153,17 +170,17 @@ def make_server(acting: Acting) -> Server[Any]:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}.")
         try:
-            asked = tool.model_validate(params.arguments or {})
+            call = tool.model_validate(params.arguments or {})
             service = acting(context)
             await service.admit()
-            found = await asked.run(service)
+            result = await call.run(service)
         except ValidationError as error:
             first = error.errors()[0]
             return failed(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
         except ChatError as error:
             return failed(error.message)
-        text = f"{_QUOTED}\n\n{json.dumps(found, ensure_ascii=False, indent=1)}"
-        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=found)
+        text = f"{_QUOTED}\n\n{json.dumps(result, ensure_ascii=False, indent=1)}"
+        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=result)
 
     def failed(message: str) -> types.CallToolResult:
         return types.CallToolResult(content=[types.TextContent(text=clean(message))], is_error=True)
@@ -172,12 +189,12 @@ def make_server(acting: Acting) -> Server[Any]:
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
-                    uri=COLLECTIONS + quote(one.name, safe=""),
-                    name=one.name,
-                    description=f"{one.documents} documents, {one.passages} passages",
+                    uri=COLLECTIONS + quote(collection.name, safe=""),
+                    name=collection.name,
+                    description=f"{collection.documents} documents, {collection.passages} passages",
                     mime_type="application/json",
                 )
-                for one in await acting(context).collections()
+                for collection in await acting(context).collections()
             ]
         )
 
@@ -188,11 +205,13 @@ def make_server(acting: Acting) -> Server[Any]:
                 raise MCPError(types.INVALID_PARAMS, f"There is no resource {uri[:80]!r}.")
             service, name = acting(context), unquote(uri.removeprefix(COLLECTIONS))
             await service.admit()
-            found = await service.documents(name)
+            documents = await service.documents(name)
         except ChatError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
-        rows = [{"document_id": one.id, "title": clean(one.title, 400)} for one in found[:MAX_LISTED]]
-        listed = {"collection": name, "documents": rows, "of": len(found)}
+        rows = [
+            {"document_id": document.id, "title": clean(document.title, 400)} for document in documents[:MAX_LISTED]
+        ]
+        listed = {"collection": name, "documents": rows, "of": len(documents)}
         text = json.dumps(listed, ensure_ascii=False, indent=1)
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=uri, mime_type="application/json", text=text)]

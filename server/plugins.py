@@ -53,13 +53,13 @@ def installed_plugins() -> Mapping[str, Plugin]:
 
     Raises PluginError for an entry point that cannot be loaded or is no `Plugin` of that name.
     """
-    found = {}
+    found_plugins = {}
     for name in sorted(plugins(GROUP)):
         record = load_plugin(GROUP, name, kind="plugin")
         if not isinstance(record, Plugin) or record.name != name:
             raise PluginError(f"The plugin {name!r} declares no Plugin record of that name. Update or uninstall it.")
-        found[name] = record
-    return found
+        found_plugins[name] = record
+    return found_plugins
 
 
 def resolve(plugin: Plugin, place: str) -> Any:

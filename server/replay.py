@@ -37,9 +37,9 @@ class ReplayError(Exception):
     """A record from which a turn cannot be played again, or a change that cannot be made."""
 
 
-def step_of(trace: Trace, name: str, asked: object = None) -> TraceStep | None:
+def step_of(trace: Trace, name: str, inputs: object = None) -> TraceStep | None:
     """The first step of that name, or the one that was given just that."""
-    return next((step for step in steps_of(trace.steps, name) if asked is None or plain(asked) == step.inputs), None)
+    return next((step for step in steps_of(trace.steps, name) if inputs is None or plain(inputs) == step.inputs), None)
 
 
 def steps_of(steps: Sequence[TraceStep], name: str) -> Iterator[TraceStep]:
@@ -51,13 +51,13 @@ def steps_of(steps: Sequence[TraceStep], name: str) -> Iterator[TraceStep]:
 
 
 def history_of(rewrite: TraceStep | None) -> list[dict[str, Any]]:
-    found: Any = rewrite.inputs.get("history", []) if rewrite else []
-    return list(found)
+    history: Any = rewrite.inputs.get("history", []) if rewrite else []
+    return list(history)
 
 
 def passages_of(step: TraceStep) -> list[dict[str, Any]]:
-    found: Any = step.outputs["passages"]
-    return list(found)
+    passages: Any = step.outputs["passages"]
+    return list(passages)
 
 
 class RecordedModels:
@@ -103,21 +103,21 @@ class _RecordedRewriter:
         if self._another and question == self._trace.question:
             return Rewrite(self._another, "rewrite", confidence=1.0)
         current().label(replayed="record")
-        given: Mapping[str, Any] = self._step(conversation, question).outputs
+        outputs: Mapping[str, Any] = self._step(conversation, question).outputs
         return Rewrite(
-            given["text"],
-            given["decision"],
-            given["confidence"],
-            tuple(given["alternatives"]),
-            reason=given["reason"],
-            expansion=tuple(Term(**one) for one in given["expansion"]),
-            needs_history=given["needs_history"],
+            outputs["text"],
+            outputs["decision"],
+            outputs["confidence"],
+            tuple(outputs["alternatives"]),
+            reason=outputs["reason"],
+            expansion=tuple(Term(**term) for term in outputs["expansion"]),
+            needs_history=outputs["needs_history"],
         )
 
     def _step(self, conversation: Conversation, question: str) -> TraceStep:
         """Return the recorded rewrite of this question; parts of one are rewritten too."""
-        asked = {"question": question, "history": conversation.messages}
-        step = step_of(self._trace, "rewrite", asked) or step_of(self._trace, "rewrite")
+        inputs = {"question": question, "history": conversation.messages}
+        step = step_of(self._trace, "rewrite", inputs) or step_of(self._trace, "rewrite")
         assert step is not None
         return step
 
@@ -132,34 +132,34 @@ class RecordedSearch:
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:
-        asked = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
-        if (step := step_of(self._trace, "search", asked)) is not None:
+        inputs = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
+        if (step := step_of(self._trace, "search", inputs)) is not None:
             hits = self._recorded(passages_of(step))
             if hits is not None:
                 current().label(replayed="record")
                 return hits
         return self._collection.search(queries, k=k, where=where, depth=depth, rrf_k=rrf_k)
 
-    def _recorded(self, told: Sequence[Mapping[str, Any]]) -> list[Hit] | None:
+    def _recorded(self, passages: Sequence[Mapping[str, Any]]) -> list[Hit] | None:
         """The hits of then; None where the collection no longer has one of their passages."""
-        known = {
-            one.id: one
-            for document in dict.fromkeys(hit["document_id"] for hit in told)
-            for one in self.passages(document)
+        by_id = {
+            passage.id: passage
+            for document in dict.fromkeys(hit["document_id"] for hit in passages)
+            for passage in self.passages(document)
         }
-        if any(hit["id"] not in known for hit in told):
+        if any(hit["id"] not in by_id for hit in passages):
             return None
-        return [Hit(known[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in told]
+        return [Hit(by_id[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in passages]
 
     def passages(self, document_id: str) -> list[Passage]:
         """The passages of a document; none where it is gone."""
-        found: list[Passage] = cast("Any", self._collection).passages(document_id)
-        return found
+        passages: list[Passage] = cast("Any", self._collection).passages(document_id)
+        return passages
 
     def documents(self) -> Sequence[Any]:
         """The documents that are there now."""
-        found: Sequence[Any] = cast("Any", self._collection).documents()
-        return found
+        documents: Sequence[Any] = cast("Any", self._collection).documents()
+        return documents
 
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
@@ -170,9 +170,9 @@ class _RecordedReranker:
 
     def __init__(self, stands: RecordedModels) -> None:
         self._stands = stands
-        known = stands.trace.attributes
-        self.reads_conversations = bool(known.get("reads_conversations"))
-        self.name = str(known["reranker"])
+        attributes = stands.trace.attributes
+        self.reads_conversations = bool(attributes.get("reads_conversations"))
+        self.name = str(attributes["reranker"])
 
     def rerank(
         self,
@@ -183,14 +183,17 @@ class _RecordedReranker:
         weight: float = 1.0,
         context: QuestionContext | None = None,
     ) -> list[Hit]:
-        told = {"question": question, "weight": weight, "top": top, "context": context}
-        step, given = step_of(self._stands.trace, "rerank", told), [hit.passage.id for hit in hits]
+        inputs = {"question": question, "weight": weight, "top": top, "context": context}
+        step, ids = step_of(self._stands.trace, "rerank", inputs), [hit.passage.id for hit in hits]
         searches = steps_of(self._stands.trace.steps, "search")
-        read = any([one["id"] for one in passages_of(search)] == given for search in searches)
+        read = any([passage["id"] for passage in passages_of(search)] == ids for search in searches)
         if step is not None and read:
             current().label(replayed="record")
-            known = {hit.passage.id: hit.passage for hit in hits}
-            return [Hit(known[one["id"]], one["score"], one["ranks"], one["relevance"]) for one in passages_of(step)]
+            by_id = {hit.passage.id: hit.passage for hit in hits}
+            return [
+                Hit(by_id[passage["id"]], passage["score"], passage["ranks"], passage["relevance"])
+                for passage in passages_of(step)
+            ]
         real = self._stands.reranker()
         if real is None:
             raise ReplayError("A cross-encoder is asked something else than then, and there is none now.")
@@ -207,9 +210,9 @@ class _RecordedModel:
         from langchain_core.messages import AIMessageChunk
         from langchain_core.messages.ai import UsageMetadata
 
-        asked = [str(one.content) for one in messages]
+        texts = [str(message.content) for message in messages]
         steps = steps_of(self._stands.trace.steps, "generate")
-        step = next((one for one in steps if prompt_texts(one.prompt) == asked), None)
+        step = next((step for step in steps if prompt_texts(step.prompt) == texts), None)
         if step is None:
             real = (await self._stands.models()).chat_model
             if real is None:
@@ -217,15 +220,15 @@ class _RecordedModel:
             async for chunk in real.astream(list(messages), **options):
                 yield chunk
             return
-        known: Mapping[str, Any] = step.attributes
-        told = {name: known[name] for name in ("parameters", "mean_logprob", "logprobs") if name in known}
+        attributes: Mapping[str, Any] = step.attributes
+        metadata = {name: attributes[name] for name in ("parameters", "mean_logprob", "logprobs") if name in attributes}
         current().label(replayed="record")
-        current().record(**told)
-        said: Mapping[str, Any] = step.outputs
-        text, pieces = said["text"], said["pieces"]
-        read, written = known["prompt_tokens"], known["completion_tokens"]
+        current().record(**metadata)
+        outputs: Mapping[str, Any] = step.outputs
+        text, pieces = outputs["text"], outputs["pieces"]
+        read, written = attributes["prompt_tokens"], attributes["completion_tokens"]
         cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
-        ended = {"finish_reason": known.get("finish_reason", "")}
+        ended = {"finish_reason": attributes.get("finish_reason", "")}
         for n, length in enumerate(pieces, start=1):
             last = n == len(pieces)
             yield AIMessageChunk(
@@ -236,10 +239,10 @@ class _RecordedModel:
 
 def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
     """The messages of a recorded prompt: its parts joined."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for part in parts:
-        found[part["message"]] = found.get(part["message"], "") + str(part.get("literal", part.get("value", "")))
-    return list(found.values())
+        texts[part["message"]] = texts.get(part["message"], "") + str(part.get("literal", part.get("value", "")))
+    return list(texts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,7 @@ def demand_record(trace: Trace) -> None:
     if not trace.question:
         raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
     rewrite = step_of(trace, "rewrite")
-    if rewrite is None or not all(isinstance(one, dict) for one in history_of(rewrite)):
+    if rewrite is None or not all(isinstance(message, dict) for message in history_of(rewrite)):
         raise ReplayError(f"The trace of turn {trace.turn_id} was kept by an older version; ask its question again.")
 
 
@@ -292,7 +295,7 @@ async def replay(
     turn = TurnInput(
         question=trace.question,
         collection=trace.collection,
-        conversation=Conversation(tuple(Message(one["role"], one["text"]) for one in history)),
+        conversation=Conversation(tuple(Message(message["role"], message["text"]) for message in history)),
         search_for=None if changes.rewrite else request.get("search_for"),
         where=request.get("where"),
         turn_id=trace.turn_id,
@@ -330,21 +333,21 @@ class _ReplayEngine(TurnEngine):
     changes: ReplayChanges
 
     def _search(self, models: TurnModels) -> TurnSearch:
-        found = super()._search(models)
+        search = super()._search(models)
         return _ReplaySearch(
-            collection=found.collection,
-            rewriter=found.rewriter,
-            settings=found.settings,
-            reranker=found.reranker,
+            collection=search.collection,
+            rewriter=search.rewriter,
+            settings=search.settings,
+            reranker=search.reranker,
             trace=self.trace,
             changes=self.changes,
         )
 
     def prompted(self, prompt: TurnPrompt) -> TurnPrompt:
-        told = self.changes.prompt
-        if not told:
+        changed = self.changes.prompt
+        if not changed:
             return prompt
-        return replace(prompt, messages=(PromptMessage("system", told), *prompt.messages[1:]), version="replay")
+        return replace(prompt, messages=(PromptMessage("system", changed), *prompt.messages[1:]), version="replay")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,48 +360,48 @@ class _ReplaySearch(TurnSearch):
     def hits(
         self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
     ) -> tuple[list[Hit], bool]:
-        found, reranked = TurnSearch.hits(self, searched, plan, watch, k=k, where=where)
-        shown, changes = step_of(self.trace, "evidence"), self.changes
-        evidence = [one["passage_id"] for one in passages_of(shown)] if shown else []
+        hits, reranked = TurnSearch.hits(self, searched, plan, watch, k=k, where=where)
+        recorded, changes = step_of(self.trace, "evidence"), self.changes
+        evidence = [passage["passage_id"] for passage in passages_of(recorded)] if recorded else []
         for number in changes.drop:
             if not 1 <= number <= len(evidence):
                 raise ReplayError(f"There is no source {number}: the turn had {len(evidence)}.")
         dropped = {evidence[number - 1] for number in changes.drop}
-        best = found[0].score if found else 1.0
-        added = [Hit(one, best, {"added": 1}) for name in changes.add for one in _named(name, found, searched)]
+        best = hits[0].score if hits else 1.0
+        added = [Hit(passage, best, {"added": 1}) for name in changes.add for passage in _named(name, hits, searched)]
         names = {hit.passage.id for hit in added}
         if added and reranked and self.reranker is not None:
-            seconds, asked = self.settings.retrieval.rerank_seconds, self.reading(plan, self.reranker)
+            seconds, inputs = self.settings.retrieval.rerank_seconds, self.reading(plan, self.reranker)
             # Read as the others were, for what is thought of them decides whether there is an answer.
-            added = [replace(hit, score=best) for hit in self.reranker.rerank(hits=added, seconds=seconds, **asked)]
-        kept = [] if changes.alone else [hit for hit in found if hit.passage.id not in dropped | names]
-        return [*added, *kept], reranked
+            added = [replace(hit, score=best) for hit in self.reranker.rerank(hits=added, seconds=seconds, **inputs)]
+        remaining = [] if changes.alone else [hit for hit in hits if hit.passage.id not in dropped | names]
+        return [*added, *remaining], reranked
 
     def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
-        asked = {"question": question, "texts": texts}
+        inputs = {"question": question, "texts": texts}
         # Older traces know of no context.
-        step = step_of(self.trace, "read", {**asked, "context": context})
+        step = step_of(self.trace, "read", {**inputs, "context": context})
         if step is None and context is None:
-            step = step_of(self.trace, "read", asked)
+            step = step_of(self.trace, "read", inputs)
         if step is None:
             return TurnSearch.read(self, question, texts, context)
         with current().begin("read", step.source) as this:
             this.inputs(**step.inputs)
             this.output(step.outputs)
             this.label(replayed="record")
-        known: Any = step.outputs["result"]
-        return list(known)
+        scores: Any = step.outputs["result"]
+        return list(scores)
 
 
-def _named(name: str, found: Sequence[Hit], searched: Searchable) -> list[Passage]:
+def _named(name: str, hits: Sequence[Hit], searched: Searchable) -> list[Passage]:
     """The passage of that id, or the passages of the document of that id. Raises ReplayError."""
-    if known := [hit.passage for hit in found if hit.passage.id == name]:
-        return known
+    if passages := [hit.passage for hit in hits if hit.passage.id == name]:
+        return passages
     collection = cast("Any", searched)
     of_document: list[Passage] = collection.passages(name)
     if not of_document:
-        every = (one for info in collection.documents() for one in collection.passages(info.id))
-        of_document = [one for one in every if one.id == name][:1]
+        every = (passage for info in collection.documents() for passage in collection.passages(info.id))
+        of_document = [passage for passage in every if passage.id == name][:1]
     if not of_document:
         raise ReplayError(f"There is no passage and no document {name!r} in the collection.")
     return of_document

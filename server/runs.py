@@ -81,13 +81,13 @@ class RunDetail(RunSummary):
 
 def list_runs(home: Path) -> list[RunSummary]:
     """Return every run of every group, the newest first."""
-    found = [
+    runs = [
         RunSummary.model_validate(_summary(home, group, folder))
         for group, place in FOLDERS.items()
         for folder in (home / place).glob("*")
         if folder.is_dir() and is_name(folder.name)
     ]
-    return sorted(found, key=lambda run: run.started, reverse=True)
+    return sorted(runs, key=lambda run: run.started, reverse=True)
 
 
 def read_run(home: Path, group: RunGroup, name: str) -> RunDetail | None:

@@ -47,8 +47,8 @@ def _told(step: TraceStep, name: str, parent: str | None) -> Iterator[dict[str, 
     same = {
         field: getattr(step, field) for field in ("name", "started", "seconds", "inputs", "error", "message", "source")
     }
-    given = {"output": step.outputs, "values": step.attributes, "prompt": list(step.prompt)}
-    yield {"id": name, "parent": parent, **same, **given}
+    texts = {"output": step.outputs, "values": step.attributes, "prompt": list(step.prompt)}
+    yield {"id": name, "parent": parent, **same, **texts}
     for n, below in enumerate(step.calls):
         yield from _told(below, below.span_id or f"{name}.{n}", name)
 
@@ -68,22 +68,24 @@ class CallDifference:
 def differences(left: Trace, right: Trace) -> list[CallDifference]:
     """Both traces call by call, in the order of the left one; calls of the same name are paired in their order."""
     first, second = _by_path(left), _by_path(right)
-    found = list[CallDifference]()
+    differences = list[CallDifference]()
     for path in (*first, *(path for path in second if path not in first)):
-        one, other = first.get(path), second.get(path)
-        changed = tuple(name for name in COMPARED if one and other and _compared(one[name]) != _compared(other[name]))
+        before, other = first.get(path), second.get(path)
+        changed = tuple(
+            name for name in COMPARED if before and other and _compared(before[name]) != _compared(other[name])
+        )
         status: Status = "changed" if changed else "same"
-        if one is None or other is None:
-            status = "only right" if one is None else "only left"
-        found.append(CallDifference(path, path.count("/"), status, changed, one, other))
-    return found
+        if before is None or other is None:
+            status = "only right" if before is None else "only left"
+        differences.append(CallDifference(path, path.count("/"), status, changed, before, other))
+    return differences
 
 
 def _by_path(trace: Trace) -> dict[str, dict[str, Any]]:
     """The calls by path, such as `turn/search/bm25` or, the second time, `turn/ask#2`."""
     paths: dict[str, str] = {}
     seen = Counter[str]()
-    found: dict[str, dict[str, Any]] = {}
+    by_path: dict[str, dict[str, Any]] = {}
     for call in calls(trace):
         above = paths.get(call["parent"] or "", "")
         path = f"{above}/{call['name']}" if above else call["name"]
@@ -91,22 +93,22 @@ def _by_path(trace: Trace) -> dict[str, dict[str, Any]]:
         if seen[path] > 1:
             path = f"{path}#{seen[path]}"
         paths[call["id"]] = path
-        found[path] = call
-    return found
+        by_path[path] = call
+    return by_path
 
 
 def _compared(value: object) -> str:
     if isinstance(value, dict):
-        value = {name: one for name, one in value.items() if name not in _NOT_COMPARED}
+        value = {name: item for name, item in value.items() if name not in _NOT_COMPARED}
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def grafted(replayed: Trace, record: Trace) -> Trace:
     """A replay's trace, with what came from the record as it was there: its times and the calls within it."""
-    known = {step.name: step for step in record.steps}
+    steps = {step.name: step for step in record.steps}
 
     def whole(step: TraceStep) -> TraceStep:
-        then = known.get(step.name)
+        then = steps.get(step.name)
         if then is None or step.attributes.get("replayed") != "record":
             return step
         return step.model_copy(update={"calls": then.calls, "started": then.started, "seconds": then.seconds})
@@ -120,10 +122,10 @@ def restored(events: Sequence[Event], *recorded: RewriteEvent | EvidenceEvent | 
     then: dict[str, Event] = {event.type: event for event in recorded if event is not None}
 
     def timed(event: Event) -> Event:
-        known = then.get(event.type)
-        if known is None:
+        earlier = then.get(event.type)
+        if earlier is None:
             return event
-        same = event.model_dump(exclude={"seconds"}) == known.model_dump(exclude={"seconds"})
-        return known if same else event
+        same = event.model_dump(exclude={"seconds"}) == earlier.model_dump(exclude={"seconds"})
+        return earlier if same else event
 
     return [timed(event) for event in events]

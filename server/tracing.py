@@ -113,7 +113,7 @@ def _trace(turn: Call, status: TurnStatus) -> Trace:
     for call in recording.calls:
         below[call.parent].append(call)
     labels: Mapping[str, Any] = turn.labels
-    given: Mapping[str, Any] = turn.given()
+    inputs: Mapping[str, Any] = turn.given()
     answer = turn.gave()
     return Trace(
         turn_id=labels["turn_id"],
@@ -130,17 +130,17 @@ def _trace(turn: Call, status: TurnStatus) -> Trace:
         trace_id=recording.trace_id,
         span_id=turn.id,
         parent_id=turn.parent,
-        question=given.get("question", ""),
+        question=inputs.get("question", ""),
         answer=answer if isinstance(answer, str) else "",
-        request=given.get("request", {}),
+        request=inputs.get("request", {}),
         attributes={name: value for name, value in turn.noted().items() if name not in _OWN},
         dropped=recording.dropped,
     )
 
 
 def _step(call: Call, below: Mapping[str, Sequence[Call]]) -> TraceStep:
-    gave = call.gave()
-    outputs: Any = gave if isinstance(gave, dict) else {} if gave is None else {"result": gave}
+    inputs = call.gave()
+    outputs: Any = inputs if isinstance(inputs, dict) else {} if inputs is None else {"result": inputs}
     return TraceStep(
         name=call.name,
         started=call.started,
@@ -154,7 +154,7 @@ def _step(call: Call, below: Mapping[str, Sequence[Call]]) -> TraceStep:
         source=call.source,
         span_id=call.id,
         parent_id=call.parent,
-        calls=tuple(_step(one, below) for one in below.get(call.id, ())),
+        calls=tuple(_step(below_call, below) for below_call in below.get(call.id, ())),
     )
 
 

@@ -46,10 +46,10 @@ def estimate(
 ) -> list[StepCost]:
     """The cost of each step, in order; counts of tokens are the encoder's, which is near those of language models."""
     tasks = [extraction(window, count_tokens) for window in windows]
-    shown = sum(count_tokens(task.system) + count_tokens(task.user) for task in tasks)
+    tokens = sum(count_tokens(task.system) + count_tokens(task.user) for task in tasks)
     text = sum(count_tokens(window.text) for window in windows)
     propositions = round(text / TOKENS_PER_PROPOSITION)
-    costs = [StepCost("propositions", len(tasks), shown, propositions * PROPOSITION_TOKENS)]
+    costs = [StepCost("propositions", len(tasks), tokens, propositions * PROPOSITION_TOKENS)]
     if not dialogs:
         return costs
     lists = -(-propositions // list_size)

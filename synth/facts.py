@@ -169,7 +169,7 @@ def _side(dialogs: Sequence[Dialog]) -> SideFacts:
 
 
 def _reasons(rejected: Sequence[Rejected], what: str) -> dict[str, int]:
-    return dict(Counter(one.reason for one in rejected if one.what == what).most_common())
+    return dict(Counter(rejection.reason for rejection in rejected if rejection.what == what).most_common())
 
 
 def _spread(values: Iterable[int]) -> dict[int, int]:

@@ -119,7 +119,7 @@ def read_documents(path: Path) -> list[Document]:
         raise BadStore(
             f"{path.parent} holds no run of `anaphora synth` (there is no {path.name}); name its --out folder."
         )
-    found: list[Document] = []
+    documents: list[Document] = []
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -128,9 +128,9 @@ def read_documents(path: Path) -> list[Document]:
                     Section(tuple(part["heading"]), part["start"], part["end"], part["page"])
                     for part in row["sections"]
                 )
-                found.append(Document(row["_id"], row["title"], row["text"], sections, row["metadata"]))
+                documents.append(Document(row["_id"], row["title"], row["text"], sections, row["metadata"]))
             except (ValueError, KeyError, TypeError) as error:
                 raise BadStore(
                     f"{path}, line {number} is no document ({error!r}); run `anaphora synth` again."
                 ) from error
-    return found
+    return documents

@@ -103,17 +103,17 @@ def make_propositions(
     Raises Paused while windows are open, or ModelFailed.
     """
     write_documents(folder.documents, documents)
-    shown = windows_of(documents, plan, encoder)
-    tasks = [extraction(window, encoder.count_tokens) for window in shown]
+    windows = windows_of(documents, plan, encoder)
+    tasks = [extraction(window, encoder.count_tokens) for window in windows]
     if plan.only_answered:
         answered = [isinstance(settler.state(task), Outcome) for task in tasks]
-        shown, tasks = list(compress(shown, answered)), list(compress(tasks, answered))
-        names = {window.document.id for window in shown}
+        windows, tasks = list(compress(windows, answered)), list(compress(tasks, answered))
+        names = {window.document.id for window in windows}
         documents = [document for document in documents if document.id in names]
         write_documents(folder.documents, documents)
     outcomes = settler.settle(tasks)
     built = build(
-        ((window, outcome.value or ()) for window, outcome in zip(shown, outcomes, strict=True)),
+        ((window, outcome.value or ()) for window, outcome in zip(windows, outcomes, strict=True)),
         encoder,
         settler.sampling.model,
     )
@@ -126,7 +126,7 @@ def make_propositions(
         list_size=plan.list_size,
         window_tokens=plan.window_tokens,
         documents=len(documents),
-        windows=len(shown),
+        windows=len(windows),
         steps={PROPOSITIONS: _facts_of(settler, tasks, outcomes, PROPOSITIONS)},
         **proposition_facts(built),
     )

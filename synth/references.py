@@ -62,8 +62,8 @@ def reference(text: str) -> str:
     """The first words of `text` that point outside it, empty where there are none."""
     plain = str(_QUOTED.sub(" X ", text))
     for pattern in (_OPENING, _POINTING, _THERE):
-        if found := pattern.search(plain):
-            return str(found.group()).strip()
+        if match := pattern.search(plain):
+            return str(match.group()).strip()
     plain = str(_PLACEHOLDER_IT.sub(" ", plain))
     # "IT" is a department.
     tokens = ["x" if token == "IT" else str(token).casefold() for token in _WORD.findall(plain)]

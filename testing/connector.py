@@ -57,11 +57,14 @@ class ConnectorContract:
 
     def texts(self, mirror: Mirror) -> dict[str, str]:
         """The mirrored texts by the last part of their keys."""
-        kept = {key: one for key, one in mirror.state.documents.items() if one.path}
-        found = {key.rpartition("/")[2]: (mirror.files / one.path).read_text("utf-8") for key, one in kept.items()}
+        documents = {key: document for key, document in mirror.state.documents.items() if document.path}
+        texts = {
+            key.rpartition("/")[2]: (mirror.files / document.path).read_text("utf-8")
+            for key, document in documents.items()
+        }
         below = {path for path in mirror.files.rglob("*") if path.is_file() and not path.name.startswith(".")}
-        assert below == {mirror.files / one.path for one in kept.values()}
-        return {name: text for name, text in found.items() if name.endswith(".md")}
+        assert below == {mirror.files / document.path for document in documents.values()}
+        return {name: text for name, text in texts.items() if name.endswith(".md")}
 
     def test_everything_is_read_once_and_then_only_what_changed(self, place: Place, mirror: Mirror) -> None:
         assert self.run(place, mirror).counts["new"] >= 2
@@ -69,8 +72,8 @@ class ConnectorContract:
         assert set(self.run(place, mirror).counts) == {"unchanged"}
         place.put("one.md", "# One\n\nAnother text.\n")
         place.put("guide/three.md", "# Three\n\nThe third document.\n")
-        found = self.run(place, mirror)
-        outcomes = {one.key.rpartition("/")[2]: one.outcome for one in found.changes}
+        report = self.run(place, mirror)
+        outcomes = {change.key.rpartition("/")[2]: change.outcome for change in report.changes}
         assert outcomes["one.md"] == "changed"
         assert outcomes["three.md"] == "new"
         assert "two.md" not in outcomes
@@ -88,8 +91,10 @@ class ConnectorContract:
         self.run(place, mirror)
         place.delete("one.md")
         place.put("guide/two.md", "# Two\n\nNew words.\n")
-        found = {one.key.rpartition("/")[2]: one.outcome for one in self.run(place, mirror, dry_run=True).changes}
-        assert (found["one.md"], found["two.md"]) == ("deleted", "changed")
+        outcomes = {
+            change.key.rpartition("/")[2]: change.outcome for change in self.run(place, mirror, dry_run=True).changes
+        }
+        assert (outcomes["one.md"], outcomes["two.md"]) == ("deleted", "changed")
         assert "The second document" in self.texts(mirror)["two.md"]
 
     def test_a_source_that_fails_or_is_empty_all_at_once_deletes_nothing(self, place: Place, mirror: Mirror) -> None:
@@ -104,8 +109,10 @@ class ConnectorContract:
 
     def test_what_is_too_large_is_told_and_the_rest_is_read(self, place: Place, mirror: Mirror) -> None:
         place.put("large.md", "word " * 40_000)
-        found = self.run(place, mirror, max_bytes=100_000)
-        assert [one.key.rpartition("/")[2] for one in found.changes if one.outcome == "failed"] == ["large.md"]
+        report = self.run(place, mirror, max_bytes=100_000)
+        assert [change.key.rpartition("/")[2] for change in report.changes if change.outcome == "failed"] == [
+            "large.md"
+        ]
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 
     def test_a_run_that_is_stopped_keeps_what_was_there(self, place: Place, mirror: Mirror) -> None:

@@ -83,25 +83,25 @@ class FakeOidcProvider(ServedFake):
             **self.metadata,
         }
 
-    def authorize(self, asked: dict[str, str]) -> str:
+    def authorize(self, query: dict[str, str]) -> str:
         """Where the authorization endpoint sends a browser."""
-        back = {"state": asked["state"], "iss": self.issuer}
+        back = {"state": query["state"], "iss": self.issuer}
         if self.denied:
             back["error"] = self.denied
         else:
             back["code"] = secrets.token_urlsafe(16)
-            self.codes[back["code"]] = asked
-        return f"{asked['redirect_uri']}?{urlencode(back)}"
+            self.codes[back["code"]] = query
+        return f"{query['redirect_uri']}?{urlencode(back)}"
 
-    def exchange(self, asked: dict[str, str], authorization: str) -> dict[str, Any] | None:
+    def exchange(self, form: dict[str, str], authorization: str) -> dict[str, Any] | None:
         """Tokens for a code; None where the code is used up, or the client or its proof is not right."""
-        known = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
-        begun = self.codes.pop(asked.get("code", ""), None)
-        proof = base64.urlsafe_b64encode(hashlib.sha256(asked.get("code_verifier", "").encode()).digest()).decode()
+        credentials = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+        begun = self.codes.pop(form.get("code", ""), None)
+        proof = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest()).decode()
         if (
             begun is None
-            or authorization != f"Basic {known}"
-            or asked.get("redirect_uri") != begun["redirect_uri"]
+            or authorization != f"Basic {credentials}"
+            or form.get("redirect_uri") != begun["redirect_uri"]
             or (begun["code_challenge"], begun["code_challenge_method"]) != (proof.rstrip("="), "S256")
         ):
             return None
@@ -115,32 +115,32 @@ def _handler(provider: FakeOidcProvider) -> type[FakeHandler]:
     class Handler(FakeHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            asked = _flat(parts.query)
-            provider.requests.append((parts.path, asked))
+            query = _flat(parts.query)
+            provider.requests.append((parts.path, query))
             if provider.status != 200:
                 self.answer(provider.status, {"error": "told to fail"})
             elif parts.path == "/authorize" and provider.asks:
-                page = f'<a href="{escape(provider.authorize(asked))}">Go on</a>'.encode()
+                page = f'<a href="{escape(provider.authorize(query))}">Go on</a>'.encode()
                 self.answer(200, page, {"Content-Type": "text/html"})
             elif parts.path == "/authorize":
-                self.answer(302, {}, {"Location": provider.authorize(asked)})
+                self.answer(302, {}, {"Location": provider.authorize(query)})
             elif parts.path == "/logout":
-                self.answer(302, {}, {"Location": asked["post_logout_redirect_uri"]})
+                self.answer(302, {}, {"Location": query["post_logout_redirect_uri"]})
             elif parts.path == "/userinfo":
-                known = self.headers["Authorization"] == "Bearer access"
-                self.answer(200 if known else 401, {"sub": provider.claims["sub"], **provider.userinfo})
+                authorised = self.headers["Authorization"] == "Bearer access"
+                self.answer(200 if authorised else 401, {"sub": provider.claims["sub"], **provider.userinfo})
             elif parts.path == "/jwks":
                 self.answer(200, dict(KeySet([signing_key()]).as_dict(private=False)))
             else:
                 self.answer(200, provider.discovery())
 
         def do_POST(self) -> None:
-            asked = _flat(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            provider.requests.append((self.path, asked))
+            form = _flat(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            provider.requests.append((self.path, form))
             if provider.status != 200:
                 self.answer(provider.status, {"error": "told to fail"})
                 return
-            tokens = provider.exchange(asked, self.headers["Authorization"] or "")
+            tokens = provider.exchange(form, self.headers["Authorization"] or "")
             self.answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})
 
     return Handler

@@ -107,11 +107,11 @@ def _handler(llm: FakeOpenAIServer) -> type[FakeHandler]:
                     self.connection.shutdown(2)
                     self.close_connection = True
                     return
-                told: dict[str, Any] = {
+                values: dict[str, Any] = {
                     "content": [{"token": piece, "logprob": llm.logprobs, "bytes": None, "top_logprobs": []}]
                 }
                 choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
-                self._event({"choices": [choice if llm.logprobs is None else {**choice, "logprobs": told}]})
+                self._event({"choices": [choice if llm.logprobs is None else {**choice, "logprobs": values}]})
                 llm.streaming.set()
                 self._wait(llm.pace)
             self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
@@ -145,13 +145,13 @@ def _handler(llm: FakeOpenAIServer) -> type[FakeHandler]:
 def _forced(request: dict[str, Any], tokens: Sequence[tuple[str, float]], choice: dict[str, Any]) -> dict[str, Any]:
     """The log probabilities of a forced text, as the server that understands this request tells them."""
     if "prompt_logprobs" in request:
-        told = [None, {"5": {"logprob": -9.0, "rank": 7, "decoded_token": "assistant\n"}}]
-        said = ({str(n): {"logprob": p, "rank": 1, "decoded_token": text}} for n, (text, p) in enumerate(tokens))
-        return {"prompt_logprobs": [*told, *said]}
-    known: list[Any] = [
+        logprobs = [None, {"5": {"logprob": -9.0, "rank": 7, "decoded_token": "assistant\n"}}]
+        entries = ({str(n): {"logprob": p, "rank": 1, "decoded_token": text}} for n, (text, p) in enumerate(tokens))
+        return {"prompt_logprobs": [*logprobs, *entries]}
+    prompts: list[Any] = [
         {"token": text, "logprob": p, "bytes": None, "top_logprobs": []} for text, p in (*tokens, ("", -1.9))
     ]
-    return {"choices": [{**choice, "logprobs": {"content": known}}]}
+    return {"choices": [{**choice, "logprobs": {"content": prompts}}]}
 
 
 def _frame(kind: str) -> dict[str, object]:

@@ -74,17 +74,17 @@ class VectorStoreContract:
         ids, vectors = passages()
         opened = self.write(store, versions / FIRST, ids, vectors)
         queries = vectors[:4]
-        for query, found in zip(queries, opened.search(queries, 20), strict=True):
-            assert len(found.rows) == len(found.scores) == 20
-            assert found.rows == nearest(vectors, query, 20)
-            assert found.scores == pytest.approx((vectors[found.rows] @ query).tolist(), abs=1e-5)
+        for query, result in zip(queries, opened.search(queries, 20), strict=True):
+            assert len(result.rows) == len(result.scores) == 20
+            assert result.rows == nearest(vectors, query, 20)
+            assert result.scores == pytest.approx((vectors[result.rows] @ query).tolist(), abs=1e-5)
         opened.close()
 
     def test_many_queries_are_answered_as_each_alone(self, store: VectorStore, versions: Path) -> None:
         ids, vectors = passages()
         opened = self.write(store, versions / FIRST, ids, vectors)
         together = opened.search(vectors[:6], 10)
-        assert [found.rows for found in together] == [opened.search(vectors[n : n + 1], 10)[0].rows for n in range(6)]
+        assert [result.rows for result in together] == [opened.search(vectors[n : n + 1], 10)[0].rows for n in range(6)]
         assert opened.search(vectors[:0], 10) == []
         opened.close()
 
@@ -103,8 +103,8 @@ class VectorStoreContract:
         mask = np.zeros(len(ids), dtype=np.bool_)
         mask[np.random.default_rng(2).permutation(len(ids))[: int(share * len(ids))]] = True
         opened = self.write(store, versions / FIRST, ids, vectors)
-        (found,) = opened.search(vectors[:1], 12, mask)
-        assert found.rows == nearest(vectors, vectors[0], 12, np.flatnonzero(mask).tolist())
+        (result,) = opened.search(vectors[:1], 12, mask)
+        assert result.rows == nearest(vectors, vectors[0], 12, np.flatnonzero(mask).tolist())
         assert opened.search(vectors[:1], 12, np.zeros(len(ids), dtype=np.bool_)) == [Neighbours([], [])]
         opened.close()
 
@@ -119,9 +119,9 @@ class VectorStoreContract:
         ids, vectors = passages()
         opened = self.write(store, versions / FIRST, ids, vectors)
         rows = [250, 3, 3, 77]
-        taken = opened.take(rows)
-        assert taken.dtype == np.float32
-        assert np.allclose(taken, vectors[rows], atol=1e-6)
+        stored = opened.take(rows)
+        assert stored.dtype == np.float32
+        assert np.allclose(stored, vectors[rows], atol=1e-6)
         opened.close()
 
     @pytest.mark.parametrize("changed", [1, 250])
@@ -190,6 +190,6 @@ class VectorStoreContract:
         ids, vectors = passages()
         opened = self.write(store, versions / FIRST, ids, vectors)
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda row: opened.search(vectors[row : row + 1], 5)[0].rows, range(40)))
-        assert found == [nearest(vectors, vectors[row], 5) for row in range(40)]
+            rows = list(pool.map(lambda row: opened.search(vectors[row : row + 1], 5)[0].rows, range(40)))
+        assert rows == [nearest(vectors, vectors[row], 5) for row in range(40)]
         opened.close()

@@ -67,6 +67,6 @@ def stop_words(code: str) -> frozenset[str]:
 def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    made = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    made.set_languages(list(NAMES))
-    return made
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages(list(NAMES))
+    return identifier

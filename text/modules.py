@@ -80,10 +80,10 @@ def plugins(group: str) -> Mapping[str, EntryPoint]:
 
     Where two distributions declare one name, it is the one that comes first on the path, as with modules.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for entry in entry_points(group=group):
-        found.setdefault(entry.name, entry)
-    return found
+        points.setdefault(entry.name, entry)
+    return points
 
 
 def load_plugin(group: str, name: str, *, kind: str, builtin: Iterable[str] = ()) -> Any:
@@ -94,9 +94,9 @@ def load_plugin(group: str, name: str, *, kind: str, builtin: Iterable[str] = ()
     """
     declared = plugins(group)
     if name not in declared:
-        known = ", ".join(sorted({*builtin, *declared})) or "none"
+        names = ", ".join(sorted({*builtin, *declared})) or "none"
         raise PluginError(
-            f"There is no {kind} {name!r}. There are: {known}. "
+            f"There is no {kind} {name!r}. There are: {names}. "
             f"A package that brings one declares it as an entry point of {group!r} and is installed beside Anaphora."
         )
     entry = declared[name]

@@ -72,20 +72,20 @@ class Recording:
         """Every call in the order in which they began, the root first, as JSON."""
         return [
             {
-                "id": one.id,
-                "parent": one.parent or None,
-                "name": one.name,
-                "started": one.started,
-                "seconds": one.elapsed,
-                "inputs": dict(one.given()),
-                "output": one.gave(),
-                "values": one.noted(),
-                "prompt": list[Json](one.prompted()),
-                "error": one.error,
-                "message": one.message,
-                "source": one.source,
+                "id": call.id,
+                "parent": call.parent or None,
+                "name": call.name,
+                "started": call.started,
+                "seconds": call.elapsed,
+                "inputs": dict(call.given()),
+                "output": call.gave(),
+                "values": call.noted(),
+                "prompt": list[Json](call.prompted()),
+                "error": call.error,
+                "message": call.message,
+                "source": call.source,
             }
-            for one in (self.root, *self.calls)
+            for call in (self.root, *self.calls)
         ]
 
 
@@ -138,9 +138,9 @@ class Call:
         if len(recording.calls) >= MAX_CALLS:
             recording.dropped += 1
             return Call(name, None)
-        made = Call(name, recording, self.id, source)
-        recording.calls.append(made)
-        return made
+        call = Call(name, recording, self.id, source)
+        recording.calls.append(call)
+        return call
 
     def inputs(self, **inputs: object) -> None:
         """Record the inputs."""
@@ -155,8 +155,8 @@ class Call:
     def record(self, **values: object) -> None:
         """Values that may hold people's words; without content only numbers are kept."""
         if self._recording is not None:
-            kept = values if self.content else {name: one for name, one in values.items() if _is_number(one)}
-            self.values.update(kept)
+            recorded = values if self.content else {name: value for name, value in values.items() if _is_number(value)}
+            self.values.update(recorded)
 
     def label(self, **labels: Label) -> None:
         """Names, counts and settings: nothing of anyone's words."""
@@ -201,13 +201,13 @@ class Call:
 
     def prompted(self) -> list[dict[str, Json]]:
         """The prompt as ordered parts: `{message, role, literal}` or `{message, role, value, expression}`."""
-        found = list[dict[str, Json]]()
+        recorded = list[dict[str, Json]]()
         for n, (role, parts) in enumerate(self.parts):
             for part in parts:
                 text = self._clip(part.text)
-                made = {"value": text, "expression": part.expression} if part.expression else {"literal": text}
-                found.append({"message": n, "role": role, **made})
-        return found
+                entry = {"value": text, "expression": part.expression} if part.expression else {"literal": text}
+                recorded.append({"message": n, "role": role, **entry})
+        return recorded
 
     def _clip(self, text: str) -> str:
         return self._recording.clipped(text) if self._recording else ""
@@ -248,9 +248,9 @@ def call(name: str, /, **inputs: object) -> Call:
     if below.recording is None:
         return Call(name, None)
     frame = sys._getframe(1)
-    made = below.begin(name, f"{frame.f_globals.get('__name__', '')}:{frame.f_lineno}")
-    made.inputs(**inputs)
-    return made
+    call = below.begin(name, f"{frame.f_globals.get('__name__', '')}:{frame.f_lineno}")
+    call.inputs(**inputs)
+    return call
 
 
 def record(**values: object) -> None:
@@ -266,11 +266,11 @@ def recorded(function: Callable[P, R]) -> Callable[P, R]:
     name = function.__name__
 
     def begun(args: Sequence[object], kwargs: Mapping[str, object]) -> Call:
-        made = current().begin(name, source)
-        if made.content:
+        call = current().begin(name, source)
+        if call.content:
             bound = signature.bind(*args, **kwargs).arguments
-            made.inputs(**{key: value for key, value in bound.items() if key not in ("self", "cls")})
-        return made
+            call.inputs(**{key: value for key, value in bound.items() if key not in ("self", "cls")})
+        return call
 
     if inspect.iscoroutinefunction(function):
 
@@ -312,11 +312,11 @@ def plain(value: object, clip: Callable[[str], str] = str, depth: int = MAX_DEPT
     if depth == 0:
         return "…"
     if isinstance(value, Mapping):
-        return {str(name): plain(one, clip, depth - 1) for name, one in list(value.items())[:MAX_ITEMS]}
+        return {str(name): plain(item, clip, depth - 1) for name, item in list(value.items())[:MAX_ITEMS]}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one, clip, depth - 1) for one in list(value)[:MAX_ITEMS]]
+        return [plain(item, clip, depth - 1) for item in list(value)[:MAX_ITEMS]]
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name), clip, depth - 1) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name), clip, depth - 1) for field in fields(value)}
     dump = getattr(value, "model_dump", None)
     return plain(dump(mode="json"), clip, depth - 1) if dump is not None else f"<{type(value).__name__}>"
 

@@ -96,10 +96,10 @@ class Interpolated(str):
     @classmethod
     def of(cls, parts: Iterable[PromptPart]) -> Self:
         """The parts joined; empty ones are left out."""
-        kept = tuple(part for part in parts if part.text)
-        made = cls("".join(part.text for part in kept))
-        made.parts = kept
-        return made
+        nonempty = tuple(part for part in parts if part.text)
+        joined = cls("".join(part.text for part in nonempty))
+        joined.parts = nonempty
+        return joined
 
 
 def parts_of(text: str, expression: str = "") -> tuple[PromptPart, ...]:

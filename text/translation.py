@@ -41,14 +41,14 @@ def wanted(cookies: Mapping[str, str], accepted: str | None) -> str:
     """The language chosen in the page, else the first of `LANGUAGES` by the `Accept-Language` header, else English."""
     if cookies.get(COOKIE) in LANGUAGES:
         return cookies[COOKIE]
-    asked = []
-    for place, one in enumerate((accepted or "").split(",")):
-        tag, _, quality = one.partition(";q=")
+    preferences = []
+    for place, entry in enumerate((accepted or "").split(",")):
+        tag, _, quality = entry.partition(";q=")
         try:
-            asked.append((-float(quality or 1), place, tag.strip().lower().split("-")[0]))
+            preferences.append((-float(quality or 1), place, tag.strip().lower().split("-")[0]))
         except ValueError:
             continue
-    return next((code for less, _, code in sorted(asked) if code in LANGUAGES and less < 0), ENGLISH)
+    return next((code for less, _, code in sorted(preferences) if code in LANGUAGES and less < 0), ENGLISH)
 
 
 def message(text: str) -> str:
@@ -58,18 +58,18 @@ def message(text: str) -> str:
 
 def gettext(text: str, /, **values: object) -> str:
     """A text in the language spoken, with the values that its `%(name)s` stand for."""
-    said = _translations(spoken()).gettext(text)
-    return said % values if values else said
+    translated = _translations(spoken()).gettext(text)
+    return translated % values if values else translated
 
 
-def ngettext(one: str, many: str, count: int, /, **values: object) -> str:
+def ngettext(singular: str, many: str, count: int, /, **values: object) -> str:
     """The form of a text for a number; `num` is among the values unless it is given."""
-    return form(one, many, count) % {"num": count, **values}
+    return form(singular, many, count) % {"num": count, **values}
 
 
-def form(one: str, many: str, count: int) -> str:
+def form(singular: str, many: str, count: int) -> str:
     """The form of a text for a number, its values still to be put in."""
-    return _translations(spoken()).ngettext(one, many, count)
+    return _translations(spoken()).ngettext(singular, many, count)
 
 
 @cache
@@ -87,8 +87,8 @@ def words(language: str) -> dict[str, str | list[str]]:
 
     entries = polib.pofile(str(LOCALE / language / "LC_MESSAGES" / "anaphora.po"))
     return {
-        one.msgid: [text for _, text in sorted(one.msgstr_plural.items())] if one.msgid_plural else one.msgstr
-        for one in entries
+        entry.msgid: [text for _, text in sorted(entry.msgstr_plural.items())] if entry.msgid_plural else entry.msgstr
+        for entry in entries
     }
 
 

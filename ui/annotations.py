@@ -83,7 +83,7 @@ _LINE_OPENING = re.compile(r"(?:[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>|\|)[ \t]+)+|
 
 def bounded(annotations: Sequence[Annotation], length: int) -> list[Annotation]:
     """Those that lie within a text of `length` characters, in order, chips never overlapping."""
-    kept: list[Annotation] = []
+    inside: list[Annotation] = []
     chip_end = 0
     for mark in sorted(annotations, key=lambda mark: (mark.start, mark.end)):
         if not 0 <= mark.start < mark.end <= length:
@@ -92,8 +92,8 @@ def bounded(annotations: Sequence[Annotation], length: int) -> list[Annotation]:
             if mark.start < chip_end:
                 continue
             chip_end = mark.end
-        kept.append(mark)
-    return kept
+        inside.append(mark)
+    return inside
 
 
 def _line_bounds(text: str, at: int) -> tuple[int, int]:
@@ -164,7 +164,7 @@ class Marked:
     def _insert(self, text: str) -> str:
         # Position, order at the same position (ends before starts), kind, index, characters replaced.
         places: list[tuple[int, int, str, int, int]] = []
-        addresses = [] if self._plain else [found.span() for found in _ADDRESS.finditer(text)]
+        addresses = [] if self._plain else [match.span() for match in _ADDRESS.finditer(text)]
         for index, mark in enumerate(self._marks):
             if isinstance(mark, Chip):
                 # In a line that is nothing but markup (what opens an admonition, say) its text stays as it is.
@@ -211,14 +211,14 @@ class _Writer(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         at = 0
-        for found in self._marker.finditer(data):
-            self._write(data[at : found.start()])
-            at = found.end()
-            index = int(found[2])
+        for match in self._marker.finditer(data):
+            self._write(data[at : match.start()])
+            at = match.end()
+            index = int(match[2])
             mark = self._marks[index]
             if isinstance(mark, Chip):
                 self.pieces.append(str(chip_html(mark)))
-            elif found[1] == "s":
+            elif match[1] == "s":
                 self._active[index] = mark
             else:
                 self._active.pop(index, None)

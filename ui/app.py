@@ -113,8 +113,8 @@ def _principal(request: gr.Request) -> Principal:
 
 def _speak(request: gr.Request) -> None:
     """Answer in the language of a request: Gradio's queue runs in a context of its own."""
-    asked = getattr(request, "request", request)
-    speak(wanted(asked.cookies, asked.headers.get("accept-language")))
+    origin = getattr(request, "request", request)
+    speak(wanted(origin.cookies, origin.headers.get("accept-language")))
 
 
 def _admitted(scope: Scope) -> Principal:
@@ -130,8 +130,8 @@ def _tab(request: gr.Request) -> tuple[str, str]:
 
 async def _locale() -> Response:
     """The page's words in the language of the request, for its scripts."""
-    said = json.dumps(words(spoken()), ensure_ascii=False)
-    script = f'window.anaphoraLanguage = "{spoken()}"; window.anaphoraWords = {said};'
+    catalogue = json.dumps(words(spoken()), ensure_ascii=False)
+    script = f'window.anaphoraLanguage = "{spoken()}"; window.anaphoraWords = {catalogue};'
     return Response(script, media_type="text/javascript", headers={"Cache-Control": "no-store"})
 
 

@@ -87,8 +87,8 @@ class LiveTurns:
                 while not events.empty():
                     batch.append(events.get_nowait())
                 ended = batch[-1] is None
-                if known := [event for event in batch if event is not None]:
-                    yield known
+                if seen_events := [event for event in batch if event is not None]:
+                    yield seen_events
                 await asyncio.wait({reading}, timeout=PACE)
             if not reading.cancelled():
                 reading.result()
@@ -122,8 +122,8 @@ class Calls:
     async def list_conversations(self, query: str = "") -> Answer:
         """→ `{html}`."""
         query = query.strip()
-        found = await self._service.conversations(query or None, limit=200)
-        return {"html": str(conversations_html(found, query, all_changed=self._service.may("change_any")))}
+        summaries = await self._service.conversations(query or None, limit=200)
+        return {"html": str(conversations_html(summaries, query, all_changed=self._service.may("change_any")))}
 
     async def open_conversation(self, id: str) -> Answer:
         """→ `{id, title, collection, model, own, turns: [{turn, html, sources}]}`; `own`: it may be gone on with."""
@@ -151,8 +151,8 @@ class Calls:
 
     async def share(self, id: str) -> Answer:
         """→ `{share, path, days}`: a link by which anybody may read the conversation."""
-        made = await self._service.share_conversation(id)
-        return {"share": made.id, "path": made.path, "days": round((made.expires - made.created) / 86_400)}
+        share = await self._service.share_conversation(id)
+        return {"share": share.id, "path": share.path, "days": round((share.expires - share.created) / 86_400)}
 
     async def unshare(self, id: str, turn: str) -> Answer:
         """→ `{}`: take a link back; `turn` is the link's id."""
@@ -171,12 +171,15 @@ class Calls:
         `person` is who can sign out, or empty; `adding` and `workbench` are what the role allows; `models` are those a
         conversation may be answered by, beside the usual one.
         """
-        found = await self._service.collections()
-        names = [{"name": one.name, "documents": one.documents, "problem": _problem(one)} for one in found]
+        collections = await self._service.collections()
+        names = [
+            {"name": collection.name, "documents": collection.documents, "problem": _problem(collection)}
+            for collection in collections
+        ]
         default = self._service.settings.collection
-        known, models = [one.name for one in found], list(self._service.settings.llm.choices)
+        listed, models = [collection.name for collection in collections], list(self._service.settings.llm.choices)
         adding, who = self._service.may("documents"), self._service.principal
-        chosen = default if default in known or (adding and not known) else next(iter(known), "")
+        chosen = default if default in listed or (adding and not listed) else next(iter(listed), "")
         person = who.name if who.id.startswith(_BY_SESSION) else ""
         more = {"person": person, "adding": adding, "workbench": self._service.may("review"), "models": models}
         more["sharing"] = bool(self._service.settings.server.share_days)
@@ -184,12 +187,14 @@ class Calls:
 
     async def welcome(self, id: str) -> Answer:
         """→ `{html}` of an empty conversation about the collection `id`."""
-        found = next((one for one in await self._service.collections() if one.name == id), None)
-        documents = found.documents if found else 0
+        collection = next(
+            (collection for collection in await self._service.collections() if collection.name == id), None
+        )
+        documents = collection.documents if collection else 0
         adding = self._service.may("documents")
         html = render(
             "welcome.html",
-            collection=id if found or adding else "",
+            collection=id if collection or adding else "",
             documents=documents,
             examples=await self._service.examples(id) if documents else [],
             adding=adding,
@@ -198,8 +203,8 @@ class Calls:
 
     async def follow_ups(self, id: str) -> Answer:
         """→ `{html}` of questions to go on with after the turn `id`; empty where none is known to be answered."""
-        found = await self._service.follow_ups(id)
-        return {"html": str(render("followups.html", questions=[one.question for one in found]))}
+        questions = await self._service.follow_ups(id)
+        return {"html": str(render("followups.html", questions=[question.question for question in questions]))}
 
     async def read_document(
         self, collection: str, document: str, start: int = 0, end: int = 0, part: str = ""
@@ -217,9 +222,9 @@ class Calls:
 
     async def watch_jobs(self, jobs: Annotated[dict[str, str], Field(max_length=50)]) -> Answer:
         """`{jobs: {id: name}}` → `{html, running, done}`; `done`: the ids of those that went well."""
-        found = [(await self._service.job(job), name) for job, name in jobs.items()]
-        done = [job.id for job, _ in found if job.state == "done"]
-        return {"html": str(jobs_html(found)), "running": any(not job.finished for job, _ in found), "done": done}
+        finished = [(await self._service.job(job), name) for job, name in jobs.items()]
+        done = [job.id for job, _ in finished if job.state == "done"]
+        return {"html": str(jobs_html(finished)), "running": any(not job.finished for job, _ in finished), "done": done}
 
 
 def _problem(collection: CollectionSummary) -> str:
@@ -245,9 +250,9 @@ async def answered(service: ChatService, name: str, data: object, *, admit: bool
         if admit:
             await service.admit()
         method, names = _checked(name)
-        given = data.items() if isinstance(data, dict) else ()
+        items = data.items() if isinstance(data, dict) else ()
         target = Calls(service) if hasattr(Calls, name) else service
-        return await method(target, **{key: value for key, value in given if key in names - {"self", "service"}})
+        return await method(target, **{key: value for key, value in items if key in names - {"self", "service"}})
     except ValidationError:
         return {"error": gettext("The page sent something this server does not understand; reload the page.")}
     except ChatError as error:

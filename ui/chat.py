@@ -66,49 +66,49 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
     Ends with a final picture whatever happens, so that the page never waits for one.
     """
     try:
-        asked = Ask.model_validate(data)
+        ask = Ask.model_validate(data)
     except ValidationError:
         # Nothing to draw it on: a page of ours does not send this.
         _log.warning("a question arrived malformed and was dropped")
         return
-    view = TurnView(asked.stream, asked.question, asked.collection, asked.search_for)
+    view = TurnView(ask.stream, ask.question, ask.collection, ask.search_for)
     view.ratable, view.traced = service.may("rate"), service.may("review")
-    conversation = asked.conversation
+    conversation = ask.conversation
     try:
         await service.admit()
         if conversation is None:
-            created = await service.create_conversation(asked.collection, model=asked.model)
+            created = await service.create_conversation(ask.collection, model=ask.model)
             conversation, view.collection = created.id, created.collection
         request = TurnRequest(
-            question=asked.question,
-            collection=asked.collection,
+            question=ask.question,
+            collection=ask.collection,
             conversation_id=conversation,
-            search_for=asked.search_for,
-            regenerate_of=asked.instead_of,
+            search_for=ask.search_for,
+            regenerate_of=ask.instead_of,
         )
-        yield picture(asked, conversation, view, final=False)
-        async for batch in live.follow(service, request, tab, asked.stream):
+        yield picture(ask, conversation, view, final=False)
+        async for batch in live.follow(service, request, tab, ask.stream):
             for event in batch:
                 view.add(event)
             if view.state == "running":
-                yield picture(asked, conversation, view, final=False)
+                yield picture(ask, conversation, view, final=False)
         if view.state == "running":
             view.stop()
             view.id = await _last_turn(service, conversation)
-        if asked.instead_of and view.id:
+        if ask.instead_of and view.id:
             view.versions = (await service.stored_turn(view.id)).versions
-        yield picture(asked, conversation, view, final=True)
+        yield picture(ask, conversation, view, final=True)
         return
     except ChatError as error:
         view.refuse(error.message)
     except Exception:  # noqa: BLE001 - the error handler: the page must hear that it failed
         _log.exception("a turn failed")
         view.refuse(gettext("Something went wrong on the server; its log says what. Ask again, or reload the page."))
-    if asked.conversation is None and conversation is not None:
+    if ask.conversation is None and conversation is not None:
         with suppress(ChatError):
             await service.delete_conversation(conversation)
         conversation = None
-    yield picture(asked, conversation, view, final=True, kept=False)
+    yield picture(ask, conversation, view, final=True, kept=False)
 
 
 async def _last_turn(service: ChatService, conversation: str) -> str | None:

@@ -36,7 +36,7 @@ def _age(updated: float, now: datetime) -> str:
 def grouped(conversations: Sequence[ConversationSummary], now: datetime) -> list[Group]:
     """Newest first, under the names of their age in days (of this machine's clock)."""
     groups: dict[str, list[ConversationSummary]] = {}
-    for conversation in sorted(conversations, key=lambda one: one.updated, reverse=True):
+    for conversation in sorted(conversations, key=lambda summary: summary.updated, reverse=True):
         groups.setdefault(_age(conversation.updated, now), []).append(conversation)
     return [Group(name, entries) for name, entries in groups.items()]
 

@@ -74,13 +74,13 @@ class PageGate:
             return
         if body:
             try:
-                asked = json.loads(body)
+                call = json.loads(body)
             except (ValueError, RecursionError):
                 await PlainTextResponse("The body is no JSON.", 422)(scope, receive, send)
                 return
-            if isinstance(asked, dict) and isinstance(asked.get(SESSION), str):
-                asked[SESSION] += own
-                body = json.dumps(asked).encode()
+            if isinstance(call, dict) and isinstance(call.get(SESSION), str):
+                call[SESSION] += own
+                body = json.dumps(call).encode()
             else:
                 await PlainTextResponse("The session is missing.", 422)(scope, receive, send)
                 return
@@ -114,8 +114,8 @@ class _InLanguage:
         self._body += message.get("body", b"")
         if message.get("more_body", False):
             return
-        said = f'<html lang="{spoken()}" dir="{direction()}"'.encode()
-        body = re.sub(rb'<html\s+lang="en"', said, self._body, count=1)
+        head = f'<html lang="{spoken()}" dir="{direction()}"'.encode()
+        body = re.sub(rb'<html\s+lang="en"', head, self._body, count=1)
         if spoken() != ENGLISH:
             body = body.replace(b"<head>", b'<head><script src="locale.js"></script>', 1)
         headers = [(name, value) for name, value in self._start["headers"] if name.lower() != b"content-length"]

@@ -50,8 +50,8 @@ def _render(renderer: RendererHTML, tokens: Sequence[Token], index: int, options
     token = tokens[index]
     if token.nesting < 0:
         return "</div>\n"
-    found = _FENCE.fullmatch(token.info)
-    kind, title = (found["kind"], found["title"]) if found else ("", "")
+    match = _FENCE.fullmatch(token.info)
+    kind, title = (match["kind"], match["title"]) if match else ("", "")
     return f'<div class="{BOX}"><p class="{TITLE}">{escape(title or kind.replace("-", " ").capitalize())}</p>\n'
 
 
@@ -88,7 +88,7 @@ def _render_formulas(
 
 def set_formulas(html: str) -> str:
     """Clean HTML with its formulas set."""
-    return _MARKED.sub(lambda found: _set(unescape(found[2]), bool(found[1])) or found[0], html)
+    return _MARKED.sub(lambda match: _set(unescape(match[2]), bool(match[1])) or match[0], html)
 
 
 @lru_cache(512)
@@ -102,18 +102,18 @@ def _set(latex: str, block: bool) -> str:
     others = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
     unreadable: tuple[type[Exception], ...] = (*kinds, *others)
     try:
-        made = converter.convert_to_element(latex, display="block" if block else "inline")
+        element = converter.convert_to_element(latex, display="block" if block else "inline")
     except unreadable:
         return ""
-    return _written(made)
+    return _written(element)
 
 
 def _written(element: Element) -> str:
     inside = str(escape(unescape(element.text or ""))) + "".join(_written(child) for child in element)
     if element.tag not in ELEMENTS:
         return inside
-    kept = {name: value for name, value in element.items() if name in ATTRIBUTES and _VALUE.fullmatch(value)}
-    attributes = "".join(f' {name}="{value}"' for name, value in kept.items())
+    safe = {name: value for name, value in element.items() if name in ATTRIBUTES and _VALUE.fullmatch(value)}
+    attributes = "".join(f' {name}="{value}"' for name, value in safe.items())
     return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
 
 
@@ -164,8 +164,8 @@ def html_inline(renderer: RendererHTML, tokens: Sequence[Token], index: int, opt
         if name == "img":
             alt, source = _ALT.search(content), _SOURCE.search(content)
             words = (alt[1] or alt[2] or "") if alt else ""
-            if source and (shown := shown_image(source[1] or source[2], words, env)):
-                return shown
+            if source and (html := shown_image(source[1] or source[2], words, env)):
+                return html
             return f'<span class="image">{escape(words or "image")}</span>'
         if name in _LEFT_OUT:
             return ""
@@ -191,8 +191,8 @@ def tidy(state: StateCore) -> None:
                 _play(before, token)
             elif token.type == "text" and token.content.startswith("{") and before is not None and before.nesting < 0:
                 token.content = _ATTRIBUTES.sub("", token.content, count=1)
-        if children and children[-1].type == "text" and (found := list(_ATTRIBUTES.finditer(children[-1].content))):
-            last = found[-1]
+        if children and children[-1].type == "text" and (matches := list(_ATTRIBUTES.finditer(children[-1].content))):
+            last = matches[-1]
             if not children[-1].content[last.end() :].strip():
                 children[-1].content = children[-1].content[: last.start()].rstrip()
 

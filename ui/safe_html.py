@@ -69,8 +69,8 @@ def _describe_image(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
 ) -> str:
     alt = renderer.renderInlineAsText(tokens[index].children or [], options, env)
-    if shown := markup.shown_image(str(tokens[index].attrGet("src") or ""), alt, env):
-        return shown
+    if html := markup.shown_image(str(tokens[index].attrGet("src") or ""), alt, env):
+        return html
     return f'<span class="image">{escape(alt or "image")}</span>'
 
 
@@ -160,8 +160,8 @@ def render_markdown(
     `images` is the address, up to a name, of the images that the text names; without one they are described. `links`
     has our own addresses for those of the text that lead to documents beside it.
     """
-    shown, note = _cut(masked(text))
-    marked = Marked(shown, annotations)
+    visible, note = _cut(masked(text))
+    marked = Marked(visible, annotations)
     html = _markdown().render(marked.source, {"images": images, "links": links})
     html = html.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
     code = _CODE.format(name=gettext("Copy this code"), word=gettext("Copy"))
@@ -175,8 +175,8 @@ def render_markdown(
 
 def render_plain(text: str, annotations: Sequence[Annotation] = (), *, flowing: bool = False) -> Markup:
     """Text as it stands, escaped, with `annotations`; `flowing` text (a PDF's) breaks lines at paragraphs only."""
-    shown, note = _cut(masked(text))
-    marked = Marked(shown, annotations, plain=True)
+    visible, note = _cut(masked(text))
+    marked = Marked(visible, annotations, plain=True)
     html = marked.apply(str(escape(marked.source)))
     if flowing:
         return Markup('<div class="plain flowing">{}</div>').format(Markup(_PARAGRAPH.sub("<br><br>", html))) + note

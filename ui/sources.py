@@ -99,9 +99,9 @@ def _with_tables(text: str, highlights: Sequence[ReaderMark]) -> Markup:
 
 def _within(highlights: Sequence[ReaderMark], start: int, end: int) -> list[ReaderMark]:
     return [
-        replace(one, start=max(one.start, start) - start, end=min(one.end, end) - start)
-        for one in highlights
-        if one.start < end and one.end > start
+        replace(mark, start=max(mark.start, start) - start, end=min(mark.end, end) - start)
+        for mark in highlights
+        if mark.start < end and mark.end > start
     ]
 
 
@@ -120,8 +120,8 @@ def ranking_name(label: str) -> str:
 
 def document_link(collection: str, document_id: str, start: int = 0, end: int = 0, part: str = "") -> str:
     """The page's own address of a place in a document, or of the part of it with this anchor."""
-    asked = {"collection": collection, "document": document_id, "at": f"{start}-{end}"}
-    return "?" + urlencode(asked | ({"part": part} if part else {}), quote_via=quote)
+    query = {"collection": collection, "document": document_id, "at": f"{start}-{end}"}
+    return "?" + urlencode(query | ({"part": part} if part else {}), quote_via=quote)
 
 
 def _source(
@@ -152,9 +152,11 @@ def _web_link(address: str) -> str | None:
     return link_target(address) if address.startswith(("http://", "https://")) else None
 
 
-def _quotes(passage: Evidence, found: Sequence[CitationEvent | Quotation]) -> list[QuotePlace]:
+def _quotes(passage: Evidence, citations: Sequence[CitationEvent | Quotation]) -> list[QuotePlace]:
     """The places that are quoted of a passage, in reading order; the passage itself where none is."""
-    places = sorted({(one.start, one.end) for one in found if one.end > one.start})[:QUOTES]
+    places = sorted({(citation.start, citation.end) for citation in citations if citation.end > citation.start})[
+        :QUOTES
+    ]
     return [QuotePlace(start, end) for start, end in places or [(passage.start, passage.end)]]
 
 
@@ -171,14 +173,14 @@ def sources_html(
     As long as there are none, `nearest` are highlighted. Why a source is cited can be asked of a kept `turn`.
     """
     nearest = () if citations else nearest
-    shown = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
+    views = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
     return render(
         "sources.html",
         key=key,
         turn=turn,
         collection=collection,
-        shown=shown,
-        marked=any(one["marked"] for one in shown),
+        shown=views,
+        marked=any(view["marked"] for view in views),
         nearest=bool(nearest),
         reranked=evidence.reranked,
         seconds=evidence.seconds,
@@ -206,17 +208,17 @@ def reader_html(
     end = max(start, min(end, length))
     first, last = max(0, start - AROUND), min(length, end + AROUND)
     marks: list[ReaderMark] = [Highlight(start, end, 0)]
-    marks += [ReferenceMark(one.start, one.end, one.reference) for one in document.markers]
+    marks += [ReferenceMark(marker.start, marker.end, marker.reference) for marker in document.markers]
     marks += [
-        LinkMark(one.start, one.end, document_link(collection, one.document_id, part=one.anchor))
-        for one in document.linked
+        LinkMark(link.start, link.end, document_link(collection, link.document_id, part=link.anchor))
+        for link in document.linked
     ]
     links = {
         href: document_link(collection, to, part=unquote(href.partition("#")[2])) for href, to in document.links.items()
     }
-    shown = [one for one in document.sections if one.start < last and one.end > first]
+    sections = [section for section in document.sections if section.start < last and section.end > first]
     parts = []
-    for section in shown or (SectionView(heading=(), start=first, end=last, page=None),):
+    for section in sections or (SectionView(heading=(), start=first, end=last, page=None),):
         a, b = max(section.start, first), min(section.end, last)
         text = formatted(document.id, document.text[a:b], _within(marks, a, b), collection, links)
         parts.append((section, text))
@@ -230,8 +232,8 @@ def reader_html(
         after=length - last,
         sheet=sheet,
         references=[
-            (masked(one.text), one.document_id and document_link(collection, one.document_id))
-            for one in document.references
+            (masked(reference.text), reference.document_id and document_link(collection, reference.document_id))
+            for reference in document.references
         ],
     )
 
@@ -240,8 +242,8 @@ def anchored(document: DocumentText, part: str) -> tuple[int, int]:
     """The first line below the heading with this anchor, as most programs make anchors of headings; else the start."""
     for section in document.sections:
         if section.heading and re.sub(r"[^\w\- ]", "", section.heading[-1].lower()).replace(" ", "-") == part:
-            found = re.compile(r"\S.*").search(document.text, section.start, section.end)
-            return found.span() if found else (section.start, section.start)
+            match = re.compile(r"\S.*").search(document.text, section.start, section.end)
+            return match.span() if match else (section.start, section.start)
     return 0, 0
 
 

@@ -84,8 +84,8 @@ def page(
     own = f"'nonce-{nonce}'"
     policy = {"default-src": "'none'", "script-src": own, "style-src": own, "base-uri": "'none'"}
     policy |= {"form-action": "'none'", "frame-ancestors": "'none'", **allowed}
-    said = "; ".join(f"{name} {value}" for name, value in policy.items())
-    sent = {"Content-Security-Policy": said, **headers}
+    policy_text = "; ".join(f"{name} {value}" for name, value in policy.items())
+    sent = {"Content-Security-Policy": policy_text, **headers}
     return HTMLResponse(render(name, nonce=nonce, **values), status, headers=sent)
 
 

@@ -55,7 +55,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             add=tuple(filter(None, map(str.strip, add.splitlines()))),
             drop=tuple(map(int, drop.replace(",", " ").split())),
             prompt=prompt.strip(),
-            legs={name: float(told) for name, told in sent.items() if "." in name and _WEIGHT.fullmatch(told)},
+            legs={name: float(weight) for name, weight in sent.items() if "." in name and _WEIGHT.fullmatch(weight)},
         )
         played = await acting.replay(turn_id, changes, model)
         if keep:
@@ -68,8 +68,11 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
         if right is None:
             rows: list[dict[str, Any]] = [{"status": "", "left": call, "right": None} for call in trace_calls(trace)]
         else:
-            found = differences(trace, right)
-            rows = [{"status": one.status, "left": one.left, "right": one.right} for one in found]
+            changes = differences(trace, right)
+            rows = [
+                {"status": difference.status, "left": difference.left, "right": difference.right}
+                for difference in changes
+            ]
         legs = {
             leg: {ranking: weights[ranking] for ranking in ("lexical", "dense")}
             for leg, weights in service.settings.retrieval.legs.model_dump().items()

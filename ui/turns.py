@@ -86,30 +86,30 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     if rewrite.rewriter not in ("", "none"):
         by = " " + gettext("Rewriter: %(name)s.", name=rewrite.rewriter)
     if edited or rewrite.decision == "edited":
-        said = gettext("The search used the words you chose instead of the question.")
-        return Decision(gettext("your words"), said)
+        message = gettext("The search used the words you chose instead of the question.")
+        return Decision(gettext("your words"), message)
     match rewrite.decision:
         case "rewrite":
-            said = gettext("The question leans on the conversation, so it was rewritten to stand on its own.")
-            return Decision(gettext("rewritten"), said + sure + by)
+            message = gettext("The question leans on the conversation, so it was rewritten to stand on its own.")
+            return Decision(gettext("rewritten"), message + sure + by)
         case "expand":
-            said = gettext(
+            message = gettext(
                 "The question leans on the conversation, so words of it were added to the search: %(words)s.",
                 words=", ".join(rewrite.expansion),
             )
-            return Decision(gettext("words added"), said + sure + by)
+            return Decision(gettext("words added"), message + sure + by)
         case "parts":
-            said = gettext("The question asks for several things, so each was searched and answered alone.")
-            return Decision(gettext("asked in parts"), said)
+            message = gettext("The question asks for several things, so each was searched and answered alone.")
+            return Decision(gettext("asked in parts"), message)
         case "refused":
-            said = gettext("A rewrite was turned down%(reason)s; the typed question was searched.", reason=reason)
-            return Decision(gettext("rewrite turned down"), said + by)
+            message = gettext("A rewrite was turned down%(reason)s; the typed question was searched.", reason=reason)
+            return Decision(gettext("rewrite turned down"), message + by)
         case "failed":
-            said = gettext("Rewriting failed%(reason)s; the typed question was searched.", reason=reason)
-            return Decision(gettext("not rewritten"), said + by)
+            message = gettext("Rewriting failed%(reason)s; the typed question was searched.", reason=reason)
+            return Decision(gettext("not rewritten"), message + by)
     if len(rewrite.legs) > 1:
-        said = gettext("The question was searched as typed, along with the turns before it.")
-        return Decision(gettext("with the conversation"), said + sure + by)
+        message = gettext("The question was searched as typed, along with the turns before it.")
+        return Decision(gettext("with the conversation"), message + sure + by)
     return Decision("", gettext("The question was searched as typed.") + sure + by)
 
 
@@ -199,8 +199,8 @@ class TurnView:
         if self.citations or self.state in ("running", "answered", "quoted", "refused"):
             return self.citations
         passages = {passage.n: passage for passage in self.passages}
-        found = [(marker, passages.get(int(marker[1]))) for marker in _MARKER.finditer(self.text)]
-        return [_whole(passage, marker) for marker, passage in found if passage is not None]
+        pairs = [(marker, passages.get(int(marker[1]))) for marker in _MARKER.finditer(self.text)]
+        return [_whole(passage, marker) for marker, passage in pairs if passage is not None]
 
     def _annotations(self) -> list[Annotation]:
         marks: list[Annotation] = [
@@ -238,12 +238,12 @@ class TurnView:
             notices.append(Notice("warning", self.done.warning))
         if self.done and self.done.dropped_citations:
             many = self.done.dropped_citations
-            said = ngettext(
+            message = ngettext(
                 "%(num)s citation of nothing in the sources was removed.",
                 "%(num)s citations of nothing in the sources were removed.",
                 many,
             )
-            notices.append(Notice("", said))
+            notices.append(Notice("", message))
         return notices
 
     def _timings(self) -> list[tuple[str, float]]:
@@ -253,7 +253,7 @@ class TurnView:
     def html(self) -> Markup:
         """The question, what was searched for, the answer so far and what can be done with it."""
         done, rewrite = self.done, self.rewrite
-        alternatives = [one.text for one in done.alternatives] if done and self.own else []
+        alternatives = [alternative.text for alternative in done.alternatives] if done and self.own else []
         # What can be chosen stands below as buttons.
         text = self.text.split("\n\n")[0] if alternatives else self.text
         waiting = self.state == "running" and not text

@@ -63,7 +63,7 @@ def _page(service: ChatService, tab: Tab) -> Callable[[Request], Awaitable[HTMLR
             f"workbench_{tab.name}.html",
             {"img-src": "'self' data:", "connect-src": "'self'"},
             tab=tab,
-            tabs=[one for one in TABS if acting.may(one.needs)],
+            tabs=[tab for tab in TABS if acting.may(tab.needs)],
             style=Markup(static("page.css") + static("workbench.css")),
             script=Markup(static("page.js") + static("workbench.js") + static(f"workbench_{tab.name}.js")),
         )

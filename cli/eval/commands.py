@@ -68,9 +68,9 @@ def answerability(
     settings = state.settings()
     chosen = load_sets(listed(sets), data, split=split)
     writer = create_run(runs_folder(settings, out), "answerability", name, resume=bool(name))
-    kept = writer.path("cases.jsonl")
+    cases_path = writer.path("cases.jsonl")
     with bench(settings, state, rerank=True) as measuring, open_form("auto", settings, state) as rewriter:
-        cases = fitting.collect_cases(chosen, measuring, rewriter, kept, answerable=answerable, foreign=foreign)
+        cases = fitting.collect_cases(chosen, measuring, rewriter, cases_path, answerable=answerable, foreign=foreign)
     models, rows, lines = fitting.measure_kinds(cases, None if fit else packaged(), writer)
     run = writer.finish(settings)
     state.out.print(tables.table(fitting.HEAD, rows), soft_wrap=True)
@@ -79,7 +79,9 @@ def answerability(
         state.out.print("", joined, sep="\n", soft_wrap=True)
     (run.folder / "report.html").write_text(report.html(run, extra=[fitting.plot(lines)]), "utf-8")
     if fit is not None:
-        fit.write_text(fitting.as_json(models, fitting.recipe(cases, [one.name for one in chosen], split)), "utf-8")
+        fit.write_text(
+            fitting.as_json(models, fitting.recipe(cases, [eval_set.name for eval_set in chosen], split)), "utf-8"
+        )
     state.err.print(f"Wrote {run.folder}.")
 
 
@@ -115,7 +117,7 @@ def answers(
     state = state_of(context)
     rules = read_rubric(rubric)
     settings = state.settings(overriding(llm__model=model, llm__answer_tokens=answer_tokens))
-    chosen = [one.drawn(answerable) for one in load_sets(listed(sets), data, every)]
+    chosen = [eval_set.drawn(answerable) for eval_set in load_sets(listed(sets), data, every)]
     with measured_run(state, settings, "answers", name, out, fail_under, resume=True, by=by) as writer:
         if judge:
             writer.notes.append(f"judge: the model itself, rubric {rules.version}; its prompts stand in judge.jsonl.")
@@ -176,8 +178,8 @@ def candidates(
         rewriter = open_rewriter(settings)
 
         def rows() -> Iterator[RerankExample]:
-            for one in chosen:
-                yield from candidates_of_set(one, rewriter, measuring)
+            for eval_set in chosen:
+                yield from candidates_of_set(eval_set, rewriter, measuring)
 
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as draft:
@@ -234,13 +236,13 @@ def retrieval(
         older = replace(state, config=before)
         was = older.settings(overriding(collection=collection))
         changes = {"retrieval": was.retrieval, "rewriter": was.rewriter}
-        labelled = [replace(one, label="before") for one in parsed if one.rewriter]
+        labelled = [replace(system, label="before") for system in parsed if system.rewriter]
         compared.append((older, settings.model_copy(update=changes), labelled))
     with measured_run(state, settings, "retrieval", name, out, fail_under, resume=bool(name), by=by) as writer:
-        for of, having, asked in compared:
-            with bench(having, of, any(one.rerank != "never" for one in asked)) as measuring:
+        for of, having, compared_systems in compared:
+            with bench(having, of, any(system.rerank != "never" for system in compared_systems)) as measuring:
                 opened = partial(open_form, settings=having, state=of)
-                evaluate_sets(chosen, asked, opened, measuring, writer, baseline=against, timed=timed)
+                evaluate_sets(chosen, compared_systems, opened, measuring, writer, baseline=against, timed=timed)
     if table is not None:
         write_file(table, tables.gap(read_run(writer.folder)))
 
@@ -271,16 +273,16 @@ def compare(
     pairs = [pair.rsplit("=", 1) for pair in listed(systems)]
     if any(len(pair) != 2 for pair in pairs):
         raise EvaluationError("--systems takes pairs such as typed:rrf=auto:rrf, by commas.")
-    found = compared(
+    comparison = compared(
         read_run(before),
         read_run(after),
         measures=listed(measures),
         systems={old: new for old, new in pairs} or None,
         shown=shown,
     )
-    differing = tables.differences(found)
+    differing = tables.differences(comparison)
     state.out.print(tables.table(differing.head, differing.rows), soft_wrap=True)
-    for title, changes in (("Winners", found.winners), ("Losers", found.losers)):
+    for title, changes in (("Winners", comparison.winners), ("Losers", comparison.losers)):
         for change in changes:
             state.out.print(
                 f"\n{title[:-1]}: {change.set} {change.question} {change.before:.3f} -> {change.after:.3f}",
@@ -291,10 +293,10 @@ def compare(
                 soft_wrap=True,
             )
     if html is not None:
-        write_file(html, reports.html(found.after, found))
+        write_file(html, reports.html(comparison.after, comparison))
         state.err.print(f"Wrote {html}.")
     if fail_under is not None:
-        lost = [one for one in found.differences if one.difference < fail_under]
+        lost = [difference for difference in comparison.differences if difference.difference < fail_under]
         if lost:
             raise BelowThreshold(
                 "; ".join(f"{d.set}/{d.level}/{d.after_system}/{d.measure}: {d.difference:+.4f}" for d in lost)
@@ -326,9 +328,9 @@ def sets(context: typer.Context, data: Data = None) -> None:
         line = name
         if data is not None and ":" not in name:
             try:
-                found = adapters.load_set(name, data)
-                levels = ", ".join(level.name for level in found.levels)
-                line += f": {len(found.questions)} questions, {len(found.judged)} judged by {levels}"
+                eval_set = adapters.load_set(name, data)
+                levels = ", ".join(level.name for level in eval_set.levels)
+                line += f": {len(eval_set.questions)} questions, {len(eval_set.judged)} judged by {levels}"
             except EvaluationError as error:
                 line += f": {error}"
         state.out.print(line, soft_wrap=True)

@@ -60,13 +60,13 @@ Sets = Annotated[str, typer.Option(help="Data sets, by commas (see `anaphora eva
 
 def overriding(**flags: object) -> dict[str, Any]:
     """Flags as settings: `llm__model="x"` becomes `{"llm": {"model": "x"}}`. None and the empty text say nothing."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in flags.items():
         if value is None or value == "":
             continue
         group, _, leaf = name.rpartition("__")
-        (found.setdefault(group, {}) if group else found)[leaf] = value
-    return found
+        (values.setdefault(group, {}) if group else values)[leaf] = value
+    return values
 
 
 @contextmanager

@@ -20,11 +20,11 @@ def existing(paths: Iterable[Path]) -> list[Path]:
     """The paths in full. Raises InputError for one that is not there."""
     from cli.shared.state import InputError
 
-    given = [path.expanduser().absolute() for path in paths]
-    for path in given:
+    absolute = [path.expanduser().absolute() for path in paths]
+    for path in absolute:
         if not path.exists():
             raise InputError(f"There is no file or folder {path}; correct the path.")
-    return given
+    return absolute
 
 
 def fetch_models(
@@ -47,12 +47,12 @@ def fetch_models(
         names.append(chosen_reranker(settings))
     if llm:
         names += [settings.llm.model, *settings.llm.choices.values()]
-    known = registered_models()
+    models = registered_models()
     with progress_bar(state.err) as report:
         for name in names:
             if name.startswith("hf:"):
                 state.err.print(hub_model(name, settings.home).description, soft_wrap=True)
-            if name in known or name.startswith("hf:"):
+            if name in models or name.startswith("hf:"):
                 ensure(name, settings.home, report)
 
 
@@ -69,13 +69,13 @@ def demand_model(llm: LLMSettings) -> None:
         return
     if llm.remote or name.casefold() == "none" or plugin_name(name) or Path(name).expanduser().exists():
         return
-    known = [model.name for model in registered_models().values() if model.kind == "llm"]
-    if name in known:
+    names = [model.name for model in registered_models().values() if model.kind == "llm"]
+    if name in names:
         return
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, names, n=1)
     meant = f" Did you mean {close[0]!r}?" if close else ""
     raise UnknownModel(
-        f"There is no model {name!r}.{meant} Name one of {', '.join(known)}, a GGUF file or hf:OWNER/REPO/FILE.gguf, "
+        f"There is no model {name!r}.{meant} Name one of {', '.join(names)}, a GGUF file or hf:OWNER/REPO/FILE.gguf, "
         "ollama:NAME, vllm, the URL of an OpenAI-compatible server, or `none`."
     )
 
@@ -85,9 +85,9 @@ def demand_collection(settings: Settings) -> None:
     from index.collection import list_collections
     from index.errors import CollectionNotFound
 
-    found = [info.name for info in list_collections(settings.home / "collections")]
-    if settings.collection not in found:
-        there = f"There are: {', '.join(found)}." if found else "There are none yet."
+    names = [info.name for info in list_collections(settings.home / "collections")]
+    if settings.collection not in names:
+        there = f"There are: {', '.join(names)}." if names else "There are none yet."
         raise CollectionNotFound(
             f"There is no collection {settings.collection} in {settings.home}. {there} "
             f"Index documents with `anaphora index PATH --collection {settings.collection}`."

@@ -145,10 +145,10 @@ def did_you_mean(kind: type[Settings], path: tuple[str, ...]) -> str:
 
     from cli.shared.reference import leaves
 
-    known = [setting.name for setting in leaves(kind)]
-    groups = {name.rpartition(".")[0] for name in known} - {""}
-    elsewhere = [name for name in known if name.rpartition(".")[2] == path[-1]]
-    close = get_close_matches(".".join(path), [*known, *groups], n=1, cutoff=0.7) or elsewhere[:1]
+    names = [setting.name for setting in leaves(kind)]
+    groups = {name.rpartition(".")[0] for name in names} - {""}
+    elsewhere = [name for name in names if name.rpartition(".")[2] == path[-1]]
+    close = get_close_matches(".".join(path), [*names, *groups], n=1, cutoff=0.7) or elsewhere[:1]
     return f"there is no such setting; did you mean {close[0]}?" if close else "there is no such setting"
 
 

@@ -139,11 +139,11 @@ class Transcript:
             LEG_WORDS.get(leg.name, leg.name) for leg in event.legs if leg.text not in (event.text, event.question)
         ]
         if event.text != event.question or others:
-            shown = Text("searched for: ", style="dim")
-            shown.append(showable_line(event.text), style="dim italic")
+            line = Text("searched for: ", style="dim")
+            line.append(showable_line(event.text), style="dim italic")
             if others:
-                shown.append(f"  (with {', '.join(others)})", style="dim")
-            self.console.print(shown)
+                line.append(f"  (with {', '.join(others)})", style="dim")
+            self.console.print(line)
         if event.decision in ("refused", "failed") and event.reason:
             self.console.print(Text(f"question kept as typed: {showable_line(event.reason)}", style="dim"))
 
@@ -152,9 +152,9 @@ class Transcript:
 
         self.end()
         self._answering = True
-        shown = Text(text)
-        shown.highlight_regex(MARKER, NUMBER_STYLE)
-        self.console.print(shown, end="", soft_wrap=True)
+        line = Text(text)
+        line.highlight_regex(MARKER, NUMBER_STYLE)
+        self.console.print(line, end="", soft_wrap=True)
 
     def _done(self, event: DoneEvent) -> None:
         from rich.text import Text
@@ -172,8 +172,8 @@ class Transcript:
             self.console.print(Text(showable_line(event.warning), style="yellow"))
         for sentence in event.support:
             if not sentence.supported:
-                said = showable_line(event.answer[sentence.answer_start : sentence.answer_end])
-                self.console.print(Text(f"not supported by what it cites: {_shorten(said)}", style="yellow"))
+                sentence_text = showable_line(event.answer[sentence.answer_start : sentence.answer_end])
+                self.console.print(Text(f"not supported by what it cites: {_shorten(sentence_text)}", style="yellow"))
         if event.dropped_citations:
             self.console.print(
                 f"({event.dropped_citations} citations of sources that do not exist were removed)", style="yellow"
@@ -199,8 +199,8 @@ def _marked(text: str, start: int, end: int, marks: list[tuple[int, int, str]]) 
     from rich.text import Text
 
     borders = sorted({start, end, *(edge for low, high, _ in marks for edge in (low, high) if start < edge < end)})
-    shown = Text()
+    line = Text()
     for low, high in pairwise(borders):
         styles = [style for first, last, style in marks if first <= low and high <= last]
-        shown.append(text[low:high], style=styles[-1] if styles else "")
-    return shown
+        line.append(text[low:high], style=styles[-1] if styles else "")
+    return line

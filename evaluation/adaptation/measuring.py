@@ -90,7 +90,7 @@ class AdaptationVerdict:
 def measure(
     search: TurnSearch,
     collection: str,
-    asked: Sequence[HeldOutQuestion],
+    questions: Sequence[HeldOutQuestion],
     k: int = 100,
     counted: Callable[[], None] = lambda: None,
 ) -> Measured:
@@ -98,15 +98,17 @@ def measure(
     passages: dict[str, list[str]] = {}
     documents: dict[str, list[str]] = {}
     seconds = list[float]()
-    for one in asked:
-        found = search.find(one.text, collection=collection, conversation=one.conversation, k=k)
-        passages[one.id] = ranking(one, found.hits)
-        documents[one.id] = list(dict.fromkeys(hit.passage.document_id for hit in found.hits))
-        seconds.append(found.plan.rewrite.seconds)
+    for question in questions:
+        searched = search.find(question.text, collection=collection, conversation=question.conversation, k=k)
+        passages[question.id] = ranking(question, searched.hits)
+        documents[question.id] = list(dict.fromkeys(hit.passage.document_id for hit in searched.hits))
+        seconds.append(searched.plan.rewrite.seconds)
         counted()
     wanted = {
-        "passage": {one.id: {place.id: 1 for place in one.places} for one in asked if one.places},
-        "document": {one.id: dict.fromkeys(one.documents, 1) for one in asked if one.documents},
+        "passage": {
+            question.id: {place.id: 1 for place in question.places} for question in questions if question.places
+        },
+        "document": {question.id: dict.fromkeys(question.documents, 1) for question in questions if question.documents},
     }
     runs = {"passage": passages, "document": documents}
     ordered = sorted(seconds) or [0.0]
@@ -117,11 +119,11 @@ def measure(
     )
 
 
-def judge(asked: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:
+def judge(questions: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:
     """Better for follow-ups, surely, at passage level; worse, surely, for nothing: only then may the new one serve."""
     groups: dict[Group, list[HeldOutQuestion]] = {
-        "follow-ups": [one for one in asked if one.needs_rewrite],
-        "stand-alone": [one for one in asked if not one.needs_rewrite],
+        "follow-ups": [question for question in questions if question.needs_rewrite],
+        "stand-alone": [question for question in questions if not question.needs_rewrite],
     }
     changes = tuple(
         change
@@ -141,26 +143,27 @@ def judge(asked: Sequence[HeldOutQuestion], before: Measured, after: Measured) -
         return AdaptationVerdict(False, f"Follow-ups do not surely improve: {verdict}.", changes)
     worse = [change for change in deciding.values() if change.worse]
     if worse:
-        one = worse[0]
+        drop = worse[0]
         return AdaptationVerdict(
             False,
-            f"{one.group} get worse at {one.level} level: MAP {one.before:.3f} → {one.after:.3f} (p = {one.p:.3f}).",
+            f"{drop.group} get worse at {drop.level} level: "
+            f"MAP {drop.before:.3f} → {drop.after:.3f} (p = {drop.p:.3f}).",
             changes,
         )
     return AdaptationVerdict(True, f"{verdict}; questions that stand alone are no worse.", changes)
 
 
 def _changes(
-    group: Group, level: str, asked: Sequence[HeldOutQuestion], before: Measured, after: Measured
+    group: Group, level: str, questions: Sequence[HeldOutQuestion], before: Measured, after: Measured
 ) -> list[MeasuredChange]:
     old, new = before.values[level], after.values[level]
-    judged = [one for one in asked if one.id in old and one.id in new]
+    judged = [question for question in questions if question.id in old and question.id in new]
     if not judged:
         return []
-    clusters = [one.dialog for one in judged]
+    clusters = [question.dialog for question in judged]
     changes = list[MeasuredChange]()
     for name in MEASURES:
-        pairs = [(old[one.id][name], new[one.id][name]) for one in judged]
+        pairs = [(old[question.id][name], new[question.id][name]) for question in judged]
         p = randomisation([b - a for a, b in pairs], clusters)
         n = len(pairs)
         changes.append(
@@ -191,7 +194,7 @@ def curve(
     search: TurnSearch,
     always: Rewriter,
     collection: str,
-    asked: Sequence[HeldOutQuestion],
+    questions: Sequence[HeldOutQuestion],
     own: float,
     counted: Callable[[], None] = lambda: None,
 ) -> list[ThresholdPoint]:
@@ -199,22 +202,22 @@ def curve(
 
     `always` is the rewriter with its gate open, so that each question has a rewrite to try.
     """
-    chances, rewritten, kept = list[float](), list[float](), list[float]()
-    for one in asked:
-        question = one.text
-        made = always.rewrite(one.conversation, question)
-        p = chance(made)
+    chances, rewritten, left_scores = list[float](), list[float](), list[float]()
+    for held_out in questions:
+        question = held_out.text
+        rewrite_made = always.rewrite(held_out.conversation, question)
+        p = chance(rewrite_made)
         left = Rewrite(question, "keep", confidence=1 - p, needs_history=p)
         chances.append(p)
-        found = [_precision(search, collection, one, rewrite) for rewrite in (made, left)]
-        rewritten.append(found[0])
-        kept.append(found[1])
+        both = [_precision(search, collection, held_out, rewrite) for rewrite in (rewrite_made, left)]
+        rewritten.append(both[0])
+        left_scores.append(both[1])
         counted()
 
     def precisions(threshold: float) -> NDArray[np.float64]:
-        return np.where(np.array(chances) >= threshold, rewritten, kept)
+        return np.where(np.array(chances) >= threshold, rewritten, left_scores)
 
-    dialogs = [one.dialog for one in asked]
+    dialogs = [question.dialog for question in questions]
     return [
         ThresholdPoint(
             t,
@@ -243,9 +246,9 @@ def best(points: Sequence[ThresholdPoint], own: float) -> ThresholdPoint:
     The run's own where that gains less than a standard error: curves over a hundred questions are flat, and their
     highest point stands anywhere.
     """
-    standing = next(point for point in points if point.threshold == own)
-    worthy = [point for point in points if point.map - standing.map >= max(WORTH, point.error)]
-    return max(worthy, key=lambda point: (point.map, point.threshold), default=standing)
+    current = next(point for point in points if point.threshold == own)
+    worthy = [point for point in points if point.map - current.map >= max(WORTH, point.error)]
+    return max(worthy, key=lambda point: (point.map, point.threshold), default=current)
 
 
 def chance(rewrite: Rewrite) -> float:
@@ -257,15 +260,15 @@ def chance(rewrite: Rewrite) -> float:
     return 1 - rewrite.confidence if rewrite.decision == "keep" else rewrite.confidence
 
 
-def _precision(search: TurnSearch, collection: str, asked: HeldOutQuestion, rewrite: Rewrite) -> float:
-    plan = search.plan(asked.text, asked.conversation, rewrite)
+def _precision(search: TurnSearch, collection: str, question: HeldOutQuestion, rewrite: Rewrite) -> float:
+    plan = search.plan(question.text, question.conversation, rewrite)
     hits, _ = search.hits(search.collection(collection), plan, Stopwatch(), k=100)
-    run, qrels = {"q": ranking(asked, hits)}, {"q": {place.id: 1 for place in asked.places}}
-    return per_question(run, qrels, ("AP",))["q"]["AP"] if asked.places else 0.0
+    run, qrels = {"q": ranking(question, hits)}, {"q": {place.id: 1 for place in question.places}}
+    return per_question(run, qrels, ("AP",))["q"]["AP"] if question.places else 0.0
 
 
 def write_candidates(
-    path: Path, asked: Iterable[HeldOutQuestion], also: Sequence[Path], search: TurnSearch, name: str
+    path: Path, questions: Iterable[HeldOutQuestion], also: Sequence[Path], search: TurnSearch, name: str
 ) -> int:
     """Write rows to train a cross-encoder on: the questions with passages of the collection, and those of `also`.
 
@@ -273,10 +276,10 @@ def write_candidates(
     """
     # What is searched is a whole collection wherever something is adapted.
     collection = cast("Collection", search.collection(name))
-    found = candidates(judged(asked, collection), collection, replace(search, reranker=None), search.reranker)
+    examples = candidates(judged(questions, collection), collection, replace(search, reranker=None), search.reranker)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
-        count = write_rows(draft, chain(found, chain.from_iterable(map(read_rows, also))))
+        count = write_rows(draft, chain(examples, chain.from_iterable(map(read_rows, also))))
     if not count:
         raise EvaluationError(
             "No question of the dialogs has an answer in the documents: there is nothing to train on."
@@ -284,22 +287,22 @@ def write_candidates(
     return count
 
 
-def judged(asked: Iterable[HeldOutQuestion], collection: Collection) -> EvalSet:
+def judged(held_out: Iterable[HeldOutQuestion], collection: Collection) -> EvalSet:
     """The questions as a set that is judged by passages and documents of the collection."""
-    known = {one.id for one in collection.documents()}
+    document_ids = {document.id for document in collection.documents()}
     questions = list[Question]()
     passages: dict[str, dict[str, int]] = {}
     documents: dict[str, dict[str, int]] = {}
-    for one in asked:
-        questions.append(one)
-        for place in one.places:
-            if place.document_id in known:
+    for question in held_out:
+        questions.append(question)
+        for place in question.places:
+            if place.document_id in document_ids:
                 held = [
                     passage.id
                     for passage in collection.passages(place.document_id)
                     if place.start < passage.end and passage.start < place.end
                 ]
-                passages.setdefault(one.id, {}).update(dict.fromkeys(held, 1))
-                documents.setdefault(one.id, {})[place.document_id] = 1
+                passages.setdefault(question.id, {}).update(dict.fromkeys(held, 1))
+                documents.setdefault(question.id, {})[place.document_id] = 1
     levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
     return EvalSet("dialogs", "passage", None, tuple(questions), levels)

@@ -53,11 +53,11 @@ def write_pairs(data: Path, dialogs: Folder | None, rows: Sequence[Path]) -> tup
     return count, held
 
 
-def drawn(asked: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:
+def drawn(questions: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:
     """At most `most` questions, whole conversations, in an order the seed gives."""
     dialogs: dict[str, list[HeldOutQuestion]] = {}
-    for one in asked:
-        dialogs.setdefault(one.dialog, []).append(one)
+    for question in questions:
+        dialogs.setdefault(question.dialog, []).append(question)
     order = sorted(dialogs)
     random.Random(seed).shuffle(order)
     chosen: list[HeldOutQuestion] = []
@@ -94,18 +94,18 @@ class HeldOutQuestion(Question):
         return tuple(dict.fromkeys(place.document_id for place in self.places))
 
 
-def ranking(asked: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
+def ranking(question: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
     """The hits as places: one that holds places of the question's as those, any other under its own id."""
-    found: list[str] = []
+    ids: list[str] = []
     for hit in hits:
         passage = hit.passage
         held = [
             place.id
-            for place in asked.places
+            for place in question.places
             if place.document_id == passage.document_id and place.start < passage.end and passage.start < place.end
         ]
-        found += [one for one in held or [passage.id] if one not in found]
-    return found
+        ids += [unit for unit in held or [passage.id] if unit not in ids]
+    return ids
 
 
 def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]:
@@ -127,7 +127,7 @@ def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]
                     text=turn.text,
                     conversation=Conversation(tuple(history)),
                     rewrite=turn.rewrite or turn.text,
-                    places=tuple(place for one in turn.relevant or () for place in places.get(one, ())[:1]),
+                    places=tuple(place for unit in turn.relevant or () for place in places.get(unit, ())[:1]),
                 )
             history.append(Message(turn.role, turn.text))
 
@@ -154,11 +154,11 @@ def split(everything: Path, train: Path, held: Path, seed: int) -> None:
 def from_reviewed(path: Path, collection: Collection) -> Iterator[HeldOutQuestion]:
     """Read the questions from a file of reviewed conversations that are complete and whose answers are still in the
     collection."""
-    known = {one.id for one in collection.documents()}
-    for found in dialogs.questions(path):
-        question, places = found.question, list[AnswerSpan]()
-        for quote in found.quotes:
-            if name := document_id(quote.document, known):
+    document_ids = {document.id for document in collection.documents()}
+    for judged_question in dialogs.questions(path):
+        question, places = judged_question.question, list[AnswerSpan]()
+        for quote in judged_question.quotes:
+            if name := document_id(quote.document, document_ids):
                 places += [AnswerSpan(name, *at) for at in spans(collection.document(name).text, quote.text)[:1]]
         if question.rewrite and places:
             yield HeldOutQuestion(

@@ -65,8 +65,8 @@ class AdaptationState:
 
     def result(self, step: str) -> dict[str, Any] | None:
         """Return the result of a finished step, or None if the step is still to be done."""
-        found = self._state["done"].get(step)
-        return dict(found) if found is not None else None
+        result = self._state["done"].get(step)
+        return dict(result) if result is not None else None
 
     def finish(self, step: str, result: dict[str, Any]) -> dict[str, Any]:
         """Remember a step; those after it are to be done anew."""
@@ -223,14 +223,14 @@ class Adaptation:
         self._step("train", self._train)
         if self._rewrites:
             self._step("calibrate", self._calibrate)
-        found = self._step("evaluate", self._evaluate)
+        measured = self._step("evaluate", self._evaluate)
         promoted = promoting and self._step("promote", self._promote)["promoted"] == "yes"
         return AdaptationResult(
-            found["before"],
-            found["after"],
-            tuple(MeasuredChange(**change) for change in found["changes"]),
-            {when: (p50, p95) for when, (p50, p95) in found["milliseconds"].items()},
-            found["reason"],
+            measured["before"],
+            measured["after"],
+            tuple(MeasuredChange(**change) for change in measured["changes"]),
+            {when: (p50, p95) for when, (p50, p95) in measured["milliseconds"].items()},
+            measured["reason"],
             promoted,
         )
 
@@ -240,8 +240,8 @@ class Adaptation:
         if done is None:
             self._tools.say(f"{step} …")
             done = self._state.finish(step, work())
-        shown = ", ".join(f"{key} {value}" for key, value in done.items() if isinstance(value, str | int | float))
-        self._tools.say(f"{step}: {shown or 'done'}")
+        summary = ", ".join(f"{key} {value}" for key, value in done.items() if isinstance(value, str | int | float))
+        self._tools.say(f"{step}: {summary or 'done'}")
         return done
 
     def _index(self) -> dict[str, Any]:
@@ -258,12 +258,12 @@ class Adaptation:
         if self._rewrites:
             train, held = write_pairs(self._data, dialogs, self._plan.also)
             return {"train": train, "held out": held}
-        held, asked = 0, list[HeldOutQuestion]()
+        held, questions = 0, list[HeldOutQuestion]()
         if dialogs is not None:
             held = write_pairs(self._data, dialogs, ())[1]
-            asked = list(from_dialogs(dialogs.dialogs("train"), dialogs.propositions))
+            questions = list(from_dialogs(dialogs.dialogs("train"), dialogs.propositions))
         with self._tools.searching(self._tools.serving()) as search:
-            train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.searched)
+            train = write_candidates(self._data / TRAIN, questions, self._plan.also, search, self._plan.searched)
         return {"train": train, "held out": held}
 
     def _pairs_of_reviews(self) -> dict[str, Any]:
@@ -277,8 +277,8 @@ class Adaptation:
             train, _ = write_pairs(self._data, None, (learnt, *self._plan.also))
         else:
             with self._tools.searching(self._tools.serving()) as search:
-                asked = from_reviewed(learnt, cast("Collection", search.collection(self._plan.searched)))
-                train = write_candidates(self._data / TRAIN, asked, self._plan.also, search, self._plan.searched)
+                questions = from_reviewed(learnt, cast("Collection", search.collection(self._plan.searched)))
+                train = write_candidates(self._data / TRAIN, questions, self._plan.also, search, self._plan.searched)
         return {"train": train, "held out": len(self._held())}
 
     def _held(self) -> list[HeldOutQuestion]:
@@ -290,7 +290,7 @@ class Adaptation:
 
     def _foretell(self) -> None:
         """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
-        follow_ups = sum(bool(one.needs_rewrite) for one in self._asked("evaluate"))
+        follow_ups = sum(bool(question.needs_rewrite) for question in self._asked("evaluate"))
         if follow_ups < LEAST:
             self._tools.say(
                 f"{follow_ups} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} decide nothing: "
@@ -305,34 +305,40 @@ class Adaptation:
         """The threshold of the gate that finds most on a third of the held-out conversations."""
         always = load_rewriter(self._run, Serving(timeout_seconds=PATIENT, threshold=0.0))
         own = gate_threshold(self._run)
-        asked = self._asked("calibrate")
+        questions = self._asked("calibrate")
         with (
             self._tools.searching(always) as search,
-            self._tools.counting("calibrating", len(asked)) as counted,
+            self._tools.counting("calibrating", len(questions)) as counted,
         ):
-            points = curve(search, always, self._plan.searched, asked, own, counted)
+            points = curve(search, always, self._plan.searched, questions, own, counted)
         chosen = best(points, own)
         set_gate_threshold(self._run, chosen.threshold)
-        return {"threshold": chosen.threshold, "questions": len(asked), "curve": [asdict(point) for point in points]}
+        return {
+            "threshold": chosen.threshold,
+            "questions": len(questions),
+            "curve": [asdict(point) for point in points],
+        }
 
     def _evaluate(self) -> dict[str, Any]:
         """Compare the serving rewriter with the new run on the other two thirds."""
-        asked = self._asked("evaluate")
+        questions = self._asked("evaluate")
         before = self._tools.serving()
         after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT)) if self._rewrites else before
-        found, names = {}, {}
+        measured, names = {}, {}
         for when, rewriter, reranker in (
             ("before", before, None),
             ("after", after, None if self._rewrites else self._run),
         ):
             with self._tools.searching(rewriter, reranker) as search:
                 names[when] = rewriter.name if self._rewrites or search.reranker is None else search.reranker.name
-                with self._tools.counting(f"searching with {names[when]} ({when})", len(asked)) as counted:
-                    found[when] = measure(search, self._plan.searched, asked, counted=counted)
+                with self._tools.counting(f"searching with {names[when]} ({when})", len(questions)) as counted:
+                    measured[when] = measure(search, self._plan.searched, questions, counted=counted)
         return {
-            **asdict(judge(asked, found["before"], found["after"])),
+            **asdict(judge(questions, measured["before"], measured["after"])),
             **names,
-            "milliseconds": {when: [round(one.p50_ms, 1), round(one.p95_ms, 1)] for when, one in found.items()},
+            "milliseconds": {
+                when: [round(scores.p50_ms, 1), round(scores.p95_ms, 1)] for when, scores in measured.items()
+            },
         }
 
     def _promote(self) -> dict[str, Any]:
@@ -357,5 +363,5 @@ class Adaptation:
         if self._plan.reviewed and not self._rewrites:
             # Reviews are dear, and a cross-encoder has nothing to calibrate.
             return chosen
-        first = set(sorted({one.dialog for one in chosen})[::3])
-        return [one for one in chosen if (one.dialog in first) == (part == "calibrate")]
+        first = set(sorted({question.dialog for question in chosen})[::3])
+        return [question for question in chosen if (question.dialog in first) == (part == "calibrate")]

@@ -44,17 +44,17 @@ class InputLine(Generic[T]):
 def finished_rows(partial: Path, lines: Sequence[InputLine[T]], label: str) -> dict[str, Row]:
     """The rows that an interrupted run kept and that still hold; torn lines do not count."""
     wanted = {line.id: line.fingerprint(label) for line in lines}
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     if partial.is_file():
         # A line ends where a line feed is: texts may hold other characters that count as line breaks.
         for raw in partial.read_text("utf-8", errors="replace").split("\n"):
             try:
-                kept = json.loads(raw)
-                if wanted.get(kept["row"]["id"]) == kept["input"]:
-                    found[kept["row"]["id"]] = kept["row"]
+                row = json.loads(raw)
+                if wanted.get(row["row"]["id"]) == row["input"]:
+                    rows[row["row"]["id"]] = row["row"]
             except (ValueError, KeyError, TypeError):
                 continue
-    return found
+    return rows
 
 
 async def make_rows(
@@ -112,7 +112,7 @@ class QueryLine:
 
 def read_queries(path: Path) -> list[QueryLine]:
     """The questions of `path` in its order. Raises as `checked_lines`."""
-    return checked_lines(path, lambda line, _: parse(line), SHAPE, lambda one: one.id)
+    return checked_lines(path, lambda line, _: parse(line), SHAPE, lambda line: line.id)
 
 
 def checked_lines(
@@ -123,22 +123,22 @@ def checked_lines(
     `parse` raises ValueError for a bad one. Raises BadRow naming up to ten bad lines by number, EvaluationError where
     there is nothing to read, or more than `most` lines.
     """
-    found: list[QUERIES_T] = []
+    parsed: list[QUERIES_T] = []
     problems: list[str] = []
     seen: dict[str, int] = {}
     for number, line in _lines(path):
         if not line.strip():
             continue
         try:
-            one = parse(line, number)
-            if name(one) in seen:
-                raise ValueError(f"its id {name(one)!r} stands in line {seen[name(one)]} already")
+            query = parse(line, number)
+            if name(query) in seen:
+                raise ValueError(f"its id {name(query)!r} stands in line {seen[name(query)]} already")
         except ValueError as error:
             problems.append(f"line {number}: {error}")
         else:
-            seen[name(one)] = number
-            found.append(one)
-        if most and len(found) > most:
+            seen[name(query)] = number
+            parsed.append(query)
+        if most and len(parsed) > most:
             raise EvaluationError(f"{path} holds more than {most} questions; split it.")
     if problems:
         count = "a bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
@@ -147,9 +147,9 @@ def checked_lines(
             f"{path} has {count}: {'; '.join(problems[:SHOWN])}{more}. "
             f"Correct or remove them; a line looks like {shape}."
         )
-    if not found:
+    if not parsed:
         raise EvaluationError(f"{path} holds no question; a line looks like {shape}.")
-    return found
+    return parsed
 
 
 def json_object(line: str) -> dict[str, Any]:
@@ -228,14 +228,14 @@ def search_all(
     wanted = k if level == "passage" else max(k, search.settings.retrieval.depth)
     spaces = False
     for query in queries:
-        found = search.find(
+        searched = search.find(
             query.text,
             collection=search.settings.collection,
             conversation=query.conversation,
             k=wanted,
             where=where,
         )
-        ranking = ranked(found.hits, level)[:k]
+        ranking = ranked(searched.hits, level)[:k]
         spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
         file.writelines(run_lines(query.id, ranking, TAG))
         advance()
@@ -267,8 +267,8 @@ class RewriteRecord(Rewrite):
     @classmethod
     def of(cls, query: QueryLine, rewrite: Rewrite, rewriter: str) -> RewriteRecord:
         """Build the output line for `query` from a rewrite by `rewriter`."""
-        made = _as_made(replace(rewrite, seconds=round(rewrite.seconds, 4)))
-        return cls(**made, id=query.id, question=query.text, rewriter=rewriter, input=fingerprint(query, rewriter))
+        fields = _as_made(replace(rewrite, seconds=round(rewrite.seconds, 4)))
+        return cls(**fields, id=query.id, question=query.text, rewriter=rewriter, input=fingerprint(query, rewriter))
 
     def line(self) -> str:
         """The record as a line of a file."""
@@ -294,7 +294,7 @@ def parse_record(line: str) -> RewriteRecord:
     row = json_object(line)
     if not all(isinstance(row.get(name), str) for name in ("id", "text", "decision")):
         raise ValueError('no object with "id", "text" and "decision"')
-    decision = next((known for known in DECISIONS if known == row["decision"]), None)
+    decision = next((decision for decision in DECISIONS if decision == row["decision"]), None)
     if decision is None:
         raise ValueError(f'the "decision" {row["decision"]!r} is not one of {", ".join(DECISIONS)}')
     if not row["text"].strip():
@@ -373,14 +373,14 @@ def rewrite_all(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         unanswered = [query for query in queries if query.id not in done]
-        for query, made in in_parallel(rewriter, unanswered, workers, seconds):
-            records[query.id] = record = RewriteRecord.of(query, made, label)
+        for query, rewrite in in_parallel(rewriter, unanswered, workers, seconds):
+            records[query.id] = record = RewriteRecord.of(query, rewrite, label)
             file.write(record.line())
             file.flush()
-            failures += made.decision == "failed"
+            failures += rewrite.decision == "failed"
             if failures == GIVE_UP_AFTER == len(records):
                 raise RewriterUnusable(
-                    f"The first {failures} questions all failed ({made.reason}). "
+                    f"The first {failures} questions all failed ({rewrite.reason}). "
                     "`anaphora doctor` checks the language model; the same command then goes on."
                 )
             advance()
@@ -415,6 +415,9 @@ class WrittenRewrites(KnownRewrites):
                 f"{len(missing)} questions have no rewrite, the first is {missing[0]!r}; "
                 "run `anaphora rewrite` with the same queries."
             )
-        made = {(query.conversation, query.text): records[query.id].rewrite() for query in queries}
-        found = {asked: replace(one, expansion=()) if one.decision == "rewrite" else one for asked, one in made.items()}
-        super().__init__("written", found)
+        rewrites = {(query.conversation, query.text): records[query.id].rewrite() for query in queries}
+        shortened = {
+            key: replace(rewrite, expansion=()) if rewrite.decision == "rewrite" else rewrite
+            for key, rewrite in rewrites.items()
+        }
+        super().__init__("written", shortened)

@@ -33,7 +33,7 @@ def read_gold(path: Path) -> list[JudgedQuestion]:
 
     Raises BadRow naming up to ten bad lines by number, EvaluationError where there is nothing to read.
     """
-    return checked_lines(path, _parse, SHAPE, lambda one: one.question.id, most=MAX_ROWS)
+    return checked_lines(path, _parse, SHAPE, lambda gold: gold.question.id, most=MAX_ROWS)
 
 
 def _parse(line: str, number: int) -> JudgedQuestion:
@@ -51,9 +51,9 @@ def _parse(line: str, number: int) -> JudgedQuestion:
     if not answer and not quotes and (documents or passages):
         raise ValueError('it names where the answer stands, and neither "answer" nor "quotes" says what it is')
     history = Conversation(tuple(_messages(row.get("history") or [])))
-    known = "answerable" if answer or quotes else "unanswerable"
-    asked = Question(name, name, question, history, _text(row, "rewrite"), answer=answer, answerability=known)
-    return JudgedQuestion(asked, passages, documents, quotes)
+    answerability = "answerable" if answer or quotes else "unanswerable"
+    typed = Question(name, name, question, history, _text(row, "rewrite"), answer=answer, answerability=answerability)
+    return JudgedQuestion(typed, passages, documents, quotes)
 
 
 def _text(row: dict[str, Any], key: str) -> str:
@@ -65,38 +65,38 @@ def _text(row: dict[str, Any], key: str) -> str:
 
 def _names(row: dict[str, Any], key: str) -> tuple[str, ...]:
     value = row.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ValueError(f'its "{key}" are no list of ids')
     return tuple(value)
 
 
-def _quotes(given: object) -> list[Quote]:
+def _quotes(value: object) -> list[Quote]:
     """Quotes as texts, or as objects that name their document too."""
-    found = []
-    for one in given if isinstance(given, list) else [None]:
-        parts = {"quote": one} if isinstance(one, str) else one
+    quotes = []
+    for entry in value if isinstance(value, list) else [None]:
+        parts = {"quote": entry} if isinstance(entry, str) else entry
         if not isinstance(parts, dict) or not stems(_text(parts, "quote")):
             raise ValueError('its "quotes" are no list of texts, or of objects with "document" and "quote"')
-        found.append(Quote(_text(parts, "document"), _text(parts, "quote")))
-    return found
+        quotes.append(Quote(_text(parts, "document"), _text(parts, "quote")))
+    return quotes
 
 
-def _messages(given: object) -> list[Message]:
+def _messages(value: object) -> list[Message]:
     """Messages with `role` and `text` (or `content`), or pairs of a question and its answer."""
-    found = list[Message]()
-    for place, one in enumerate(given if isinstance(given, list) else [None], 1):
-        pair = dict(zip(("question", "answer"), one, strict=False)) if isinstance(one, list) else one
+    messages = list[Message]()
+    for place, entry in enumerate(value if isinstance(value, list) else [None], 1):
+        pair = dict(zip(("question", "answer"), entry, strict=False)) if isinstance(entry, list) else entry
         if not isinstance(pair, dict):
             raise ValueError(f'{place} of "history" is neither a message nor a question with its answer')
         if "question" in pair:
-            said = [("user", pair["question"]), ("assistant", pair.get("answer"))]
+            pairs = [("user", pair["question"]), ("assistant", pair.get("answer"))]
         else:
-            said = [(ROLES.get(str(pair.get("role")), ""), pair.get("text", pair.get("content")))]
-        for role, text in said:
+            pairs = [(ROLES.get(str(pair.get("role")), ""), pair.get("text", pair.get("content")))]
+        for role, text in pairs:
             if role not in ("user", "assistant") or not isinstance(text, str):
                 raise ValueError(f'{place} of "history" has no "role" (user or assistant) and "text"')
-            found.append(Message(ROLES[role], text))
-    return found
+            messages.append(Message(ROLES[role], text))
+    return messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +110,17 @@ class GoldPlace:
     def held(self, evidence: Sequence[Any]) -> bool:
         """Whether one of these passages (`document_id`, `passage_id`, `start`, `end`, `text`) holds it."""
         return any(
-            one["passage_id"] in self.passages
+            row["passage_id"] in self.passages
             or (
                 bool(self.quote.text and len(self.quote.text.split()) >= TWIN_WORDS)
-                and bool(spans(one["text"], self.quote.text))
+                and bool(spans(row["text"], self.quote.text))
             )
             or any(
-                document == one["document_id"]
-                and 2 * (min(end, one["end"]) - max(start, one["start"])) >= min(end - start, one["end"] - one["start"])
+                document == row["document_id"]
+                and 2 * (min(end, row["end"]) - max(start, row["start"])) >= min(end - start, row["end"] - row["start"])
                 for document, start, end in self.stretches
             )
-            for one in evidence
+            for row in evidence
         )
 
 
@@ -129,7 +129,7 @@ class GoldIndex:
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
-        self._known = {one.id for one in collection.documents()}
+        self._known = {document.id for document in collection.documents()}
         self._texts: dict[str, str] = {}
         self._passages: dict[str, list[Passage]] = {}
 
@@ -148,17 +148,19 @@ class GoldIndex:
             names += sorted(self._known - {own})
         stretches, passages = list[tuple[str, int, int]](), list[str]()
         for name in names:
-            if found := spans(self._text(name), quote.text):
-                held = relevant(self._of(name), found)
+            if matches := spans(self._text(name), quote.text):
+                held = relevant(self._of(name), matches)
                 passages += held
-                stretches += [(name, *place) for place in found if held]
+                stretches += [(name, *place) for place in matches if held]
         return GoldPlace(quote, tuple(stretches), tuple(passages))
 
     def _answered(self, gold: JudgedQuestion) -> GoldPlace:
         """The passages with most of the answer's words, in the documents that are named, if any."""
-        names = [found for one in gold.documents if (found := document_id(one, self._known))]
+        names = [name_or_none for document in gold.documents if (name_or_none := document_id(document, self._known))]
         if gold.relevant:
-            there = [one.id for name in names or self._known for one in self._of(name) if one.id in gold.relevant]
+            there = [
+                passage.id for name in names or self._known for passage in self._of(name) if passage.id in gold.relevant
+            ]
             return GoldPlace(Quote("", ""), (), tuple(there))
         wanted = frozenset(stems(gold.question.answer))
         every = names if gold.documents else sorted(self._known)
@@ -166,12 +168,14 @@ class GoldIndex:
             (len(wanted & held) / max(1, len(wanted)), passage, n) for name in every
             for n, (passage, held) in enumerate(self._stems[name])
         ]  # fmt: skip
-        best = sorted((one for one in scored if one[0] >= HOLDS), key=lambda one: (-one[0], one[2]))
+        best = sorted((pair for pair in scored if pair[0] >= HOLDS), key=lambda pair: (-pair[0], pair[2]))
         return GoldPlace(Quote("", ""), (), tuple(passage for _, passage, _ in best[:MOST_PASSAGES]))
 
     @cached_property
     def _stems(self) -> dict[str, list[tuple[str, frozenset[str]]]]:
-        return {name: [(one.id, frozenset(stems(one.text))) for one in self._of(name)] for name in self._known}
+        return {
+            name: [(passage.id, frozenset(stems(passage.text))) for passage in self._of(name)] for name in self._known
+        }
 
     def _text(self, name: str) -> str:
         if name not in self._texts:

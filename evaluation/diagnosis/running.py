@@ -80,7 +80,7 @@ async def ask_all(
 
     Raises EvaluationError where nothing but errors comes.
     """
-    lines = [InputLine(one.question.id, one) for one in golds]
+    lines = [InputLine(gold.question.id, gold) for gold in golds]
     partial = writer.path(plan.name, "asked.jsonl")
     done = {name: row for name, row in finished_rows(partial, lines, "ask").items() if row["status"] != "error"}
     failed = 0
@@ -100,7 +100,7 @@ async def ask_all(
 
 async def judge_turns(
     golds: Sequence[JudgedQuestion],
-    asked: Mapping[str, AnsweredTurn],
+    asked_turns: Mapping[str, AnsweredTurn],
     index: GoldIndex,
     turns: OracleTurns,
     writer: RunWriter,
@@ -109,21 +109,28 @@ async def judge_turns(
     bar: Bar,
 ) -> dict[str, Row]:
     """Every question with what its turn is worth, and where it failed if it did; what was kept before is not redone."""
-    ended = [one for one in golds if asked[one.question.id].status != "error"]
-    lines = [InputLine(one.question.id, (one, asked[one.question.id].turn_id)) for one in ended]
+    ended = [gold for gold in golds if asked_turns[gold.question.id].status != "error"]
+    lines = [
+        InputLine(question.question.id, (question, asked_turns[question.question.id].turn_id)) for question in ended
+    ]
     partial = writer.path(plan.name, "judged.jsonl")
     done = finished_rows(partial, lines, "judge")
 
     async def make(line: InputLine[tuple[JudgedQuestion, str]]) -> Row:
         gold = line.asked[0]
-        turn = asked[line.id]
-        said = await asyncio.to_thread(verdict, gold, turn, judge)
-        row = _row(gold, turn) | {"right": said.right, "label": said.label, "f1": said.f1, "judged": said.judged}
-        if said.right:
+        turn = asked_turns[line.id]
+        judgement = await asyncio.to_thread(verdict, gold, turn, judge)
+        row = _row(gold, turn) | {
+            "right": judgement.right,
+            "label": judgement.label,
+            "f1": judgement.f1,
+            "judged": judgement.judged,
+        }
+        if judgement.right:
             return row
         places = await asyncio.to_thread(index.places, gold)
         finding = await attributed(gold, turn, places, turns, lambda then: verdict(gold, then, judge))
-        held = [one["n"] for one in turn.passages if any(place.held([one]) for place in places)]
+        held = [passage["n"] for passage in turn.passages if any(place.held([passage]) for place in places)]
         return row | {**asdict(finding), "answer": row["answer"], "oracle_answer": cut(finding.answer), "holding": held}
 
     with bar("judging", len(lines) - len(done)) as advance:
@@ -136,41 +143,43 @@ def _row(gold: JudgedQuestion, turn: AnsweredTurn) -> Row:
     return {
         "id": question.id,
         "question": cut(question.text),
-        "history": [f"{one.role}: {cut(one.text)}" for one in question.conversation.messages[-4:]],
+        "history": [f"{message.role}: {cut(message.text)}" for message in question.conversation.messages[-4:]],
         "search_question": cut(turn.searched),
         "rewrite": cut(question.rewrite),
         "expected": cut(question.answer),
-        "quotes": [{"document": one.document, "quote": cut(one.text)} for one in gold.quotes],
+        "quotes": [{"document": quote.document, "quote": cut(quote.text)} for quote in gold.quotes],
         "status": "asked back" if turn.asks_back else turn.status,
         "answer": cut(own_text(turn)),
-        "evidence": [" › ".join((one["title"] or one["document_id"], *one["heading"])) for one in turn.passages],
+        "evidence": [
+            " › ".join((passage["title"] or passage["document_id"], *passage["heading"])) for passage in turn.passages
+        ],
         "trace": turn.turn_id,
     }
 
 
 def write_diagnosis(
     golds: Sequence[JudgedQuestion],
-    asked: Mapping[str, AnsweredTurn],
+    turns: Mapping[str, AnsweredTurn],
     judged: Mapping[str, Row],
     writer: RunWriter,
     plan: DiagnosisPlan,
     settings: Settings,
 ) -> EvaluationRun:
     """Write failures, measures and both reports; all of it can be written again."""
-    rows = [judged[one.question.id] for one in golds if one.question.id in judged]
-    by_id = {one.question.id: one.question for one in golds}
+    rows = [judged[gold.question.id] for gold in golds if gold.question.id in judged]
+    by_id = {gold.question.id: gold.question for gold in golds}
     scores = {str(row["id"]): _scores(row) for row in rows}
     if scores:
         writer.write_scores(plan.name, plan.model, "turn", scores)
         writer.metrics += scoring.metrics(plan.name, "turn", plan.model, scores, by_id)
-    for name, turn in asked.items():
+    for name, turn in turns.items():
         if turn.status == "error":
             writer.notes.append(f"{name} was not judged, its turn ended in an error: {turn.problem}")
     order = list(STAGES)
     failures = sorted((_failure(row) for row in rows if not row["right"]), key=lambda row: order.index(row["stage"]))
     writer.write_rows(failures, FAILURES)
     chosen = EvalSet(plan.name, "passage", None, tuple(by_id.values()))
-    show(chosen, plan.model, asked, writer)
+    show(chosen, plan.model, turns, writer)
     run = writer.finish(settings, collection=plan.collection, gold=plan.name, questions=len(golds))
     writer.path("report.html").write_text(html(run), "utf-8")
     writer.path("report.md").write_text(markdown(run, failures), "utf-8")

@@ -60,24 +60,24 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
         return AnswerVerdict(silent, float(silent), "" if silent else "hallucination" if made_up else "false positive")
     if silent:
         return AnswerVerdict(False, 0.0, "false negative")
-    said = own_text(turn)
-    expected = gold.question.answer or " ".join(one.text for one in gold.quotes)
-    f1, held = token_f1(said, expected), held_in(expected, said, known=gold.question.text)
-    quoted = turn.status == "quoted" and all(held_in(one.text, said) >= HELD for one in gold.quotes or ())
-    right = (bool(gold.quotes) and quoted) or _says(expected, said, f1, held)
+    answer = own_text(turn)
+    expected = gold.question.answer or " ".join(quote.text for quote in gold.quotes)
+    f1, held = token_f1(answer, expected), held_in(expected, answer, context=gold.question.text)
+    quoted = turn.status == "quoted" and all(held_in(quote.text, answer) >= HELD for quote in gold.quotes or ())
+    right = (bool(gold.quotes) and quoted) or _says(expected, answer, f1, held)
     score = None
     if judge is not None and turn.status == "answered":
-        parts = {"question": gold.question.text, "expected": expected, "answer": said}
-        score = next((one.score for one in judged_as(judge, CRITERION, rubric(), "rubric_gold", parts)), None)
+        parts = {"question": gold.question.text, "expected": expected, "answer": answer}
+        score = next((judged_a.score for judged_a in judged_as(judge, CRITERION, rubric(), "rubric_gold", parts)), None)
         right = right if score is None else score >= JUDGED_RIGHT
-    longer = len(said.split()) - len(expected.split())
+    longer = len(answer.split()) - len(expected.split())
     if right and score is None and turn.status == "answered" and longer > BURIED_WORDS and f1 < BURIED:
         return AnswerVerdict(False, f1, "irrelevant detail", score)
     if right:
         return AnswerVerdict(True, f1, "", score)
     if turn.status == "answered" and _unsupported(turn):
         return AnswerVerdict(False, f1, "hallucination", score)
-    partly = len(frozenset(stems(expected)) & frozenset(stems(said))) >= PARTLY * len(frozenset(stems(expected)))
+    partly = len(frozenset(stems(expected)) & frozenset(stems(answer))) >= PARTLY * len(frozenset(stems(expected)))
     return AnswerVerdict(False, f1, "missing detail" if partly else "wrong question", score)
 
 
@@ -87,28 +87,28 @@ def own_text(turn: AnsweredTurn) -> str:
     return _QUOTED.sub("", plain(messages[0].text)) if messages else ""
 
 
-def held_in(text: str, within: str, known: str = "") -> float:
+def held_in(text: str, within: str, context: str = "") -> float:
     """The share of the words of `text` that `within` has; 0 where a number of it is missing.
 
     Words that are `known` already, for the question says them, count only where there are no others.
     """
     wanted = frozenset(stems(text))
-    wanted = wanted - frozenset(stems(known)) or wanted
+    wanted = wanted - frozenset(stems(context)) or wanted
     if numbers(text) - numbers(within):
         return 0.0
     return len(wanted & frozenset(stems(within))) / len(wanted) if wanted else float(text.strip() in within)
 
 
-def _says(expected: str, said: str, f1: float, held: float) -> bool:
-    first = [text.casefold().split(maxsplit=1)[0].strip(",.:;!") if text.strip() else "" for text in (expected, said)]
+def _says(expected: str, answer: str, f1: float, held: float) -> bool:
+    first = [text.casefold().split(maxsplit=1)[0].strip(",.:;!") if text.strip() else "" for text in (expected, answer)]
     opposite = sorted(first) == ["no", "yes"]
-    lost = bool(numbers(expected) - numbers(said))
+    lost = bool(numbers(expected) - numbers(answer))
     return not opposite and not lost and (held >= HELD or (f1 >= RIGHT_F1 and held >= PARTLY))
 
 
 def _unsupported(turn: AnsweredTurn) -> bool:
     """Whether half of what was written, or more, is in none of the passages."""
-    return bool(turn.support) and 2 * sum(not one["supported"] for one in turn.support) >= len(turn.support)
+    return bool(turn.support) and 2 * sum(not statement["supported"] for statement in turn.support) >= len(turn.support)
 
 
 Stage: TypeAlias = Literal["extraction", "rewriting", "selection", "generation"]
@@ -162,7 +162,7 @@ async def attributed(
             return StageFinding(stage, False, f"{oracle}: {then.problem}")
         return StageFinding(stage, judged(then).right is mends, oracle, own_text(then))
 
-    passages = list(dict.fromkeys(one for place in places for one in place.passages))
+    passages = list(dict.fromkeys(passage for place in places for passage in place.passages))
     if not all(place.passages for place in places):
         return found("extraction", await turns.ask_indexed(gold), "the quotes indexed as documents of their own")
     if places and all(place.held(turn.passages) for place in places):
@@ -176,7 +176,9 @@ async def attributed(
         if then.status != "error" and (recovered or judged(then).right):
             return found("rewriting", then, f"searched for “{standalone}”")
     if not places:
-        known = bool(standalone)
-        return StageFinding("generation", known, "nothing: what is not answered is not lost before" if known else "")
+        has_standalone = bool(standalone)
+        return StageFinding(
+            "generation", has_standalone, "nothing: what is not answered is not lost before" if has_standalone else ""
+        )
     added = await turns.again(gold, turn, add=passages)
     return found("selection", added, "the right passages added to the evidence")

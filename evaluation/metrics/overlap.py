@@ -46,11 +46,11 @@ def rouge(
 ) -> list[dict[str, float]]:
     """F1 of each kind for each pair, by rouge-score as its command has it (no stemming). Raises MissingExtra."""
     scorer = rouge_scorer(tuple(kinds))
-    found = []
+    measures = []
     for text, reference in zip(texts, references, strict=True):
         scores = scorer.score(reference, text)
-        found.append({kind: float(scores[kind].fmeasure) for kind in kinds})
-    return found
+        measures.append({kind: float(scores[kind].fmeasure) for kind in kinds})
+    return measures
 
 
 def rouge_scorer(kinds: Sequence[str], *, stemmed: bool = False) -> Any:

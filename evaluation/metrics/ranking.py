@@ -55,7 +55,7 @@ def per_question(run: Run, qrels: Qrels, measures: Sequence[str] = MEASURES) -> 
 
 def by_document(run: Run, document_of: Callable[[str], str]) -> dict[str, list[str]]:
     """A run over passages as one over their documents, each at the rank of its best passage."""
-    return {question: list(dict.fromkeys(map(document_of, found))) for question, found in run.items()}
+    return {question: list(dict.fromkeys(map(document_of, ids))) for question, ids in run.items()}
 
 
 def by_parent(run: Run, parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -64,8 +64,8 @@ def by_parent(run: Run, parents: Mapping[str, Sequence[str]]) -> dict[str, list[
     A unit may belong to several (a proposition drawn from two sections); one that `parents` lacks, to none.
     """
     return {
-        question: list(dict.fromkeys(parent for item in found for parent in parents.get(item, ())))
-        for question, found in run.items()
+        question: list(dict.fromkeys(parent for item in ids for parent in parents.get(item, ())))
+        for question, ids in run.items()
     }
 
 
@@ -105,7 +105,7 @@ def read_run(path: Path) -> dict[str, list[str]]:
                 f"{path}, line {number}: expected `question Q0 id rank score tag`, found {line!r}"
             ) from None
     return {
-        question: [item for _, item in sorted(found, key=lambda pair: -pair[0])] for question, found in scored.items()
+        question: [item for _, item in sorted(pairs, key=lambda pair: -pair[0])] for question, pairs in scored.items()
     }
 
 

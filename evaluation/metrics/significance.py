@@ -70,11 +70,11 @@ def randomisation(differences: Sequence[float], clusters: Sequence[Hashable], ro
     return (extreme + 1) / (rounds + 1)
 
 
-def fisher(one: tuple[int, int], other: tuple[int, int]) -> float:
+def fisher(first: tuple[int, int], other: tuple[int, int]) -> float:
     """Two-sided p of Fisher's exact test that two shares, each `(right, asked)`, are the same."""
     from scipy.stats import fisher_exact
 
-    table = [[right, asked - right] for right, asked in (one, other)]
+    table = [[right, total - right] for right, total in (first, other)]
     return float(fisher_exact(table).pvalue)
 
 

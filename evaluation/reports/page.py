@@ -183,13 +183,13 @@ def failures(run: EvaluationRun) -> list[dict[str, Any]]:
 def counts(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table: failures by stage and label, and how many of each stage are confirmed."""
     labels = sorted({str(row["label"]) for row in rows})
-    found = Counter((row["stage"], row["label"]) for row in rows)
-    made = []
+    tally = Counter((row["stage"], row["label"]) for row in rows)
+    table_rows = []
     for stage in STAGES:
         here = [row for row in rows if row["stage"] == stage]
-        cells = (found[stage, label] for label in labels)
-        made.append([stage, str(len(here)), str(sum(bool(row["confirmed"]) for row in here)), *map(str, cells)])
-    return ["stage", "failures", "confirmed", *labels], made
+        cells = (tally[stage, label] for label in labels)
+        table_rows.append([stage, str(len(here)), str(sum(bool(row["confirmed"]) for row in here)), *map(str, cells)])
+    return ["stage", "failures", "confirmed", *labels], table_rows
 
 
 def told(row: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ def told(row: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("searched for", "" if same else row["search_question"]),
         ("a person's rewrite", row["rewrite"]),
         ("expected", row["expected"] or ("" if row["quotes"] else "nothing: the documents do not say")),
-        *(("in the document", f"{one['document']}: {one['quote']}".removeprefix(": ")) for one in row["quotes"]),
+        *(("in the document", f"{quote['document']}: {quote['quote']}".removeprefix(": ")) for quote in row["quotes"]),
         (row["status"], row["answer"] or "(no answer)"),
         ("evidence", "; ".join(sources) or "none"),
         (f"{'confirmed' if row['confirmed'] else 'not confirmed'} with", row["oracle"]),
@@ -215,8 +215,8 @@ def told(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def markdown(run: EvaluationRun, rows: Sequence[Mapping[str, Any]]) -> str:
     """The report as Markdown."""
-    asked = run.description["questions"]
-    lines = [f"# Diagnosis: {escaped(run.name)}", "", f"{headline(run, rows)} Asked: {asked}.", ""]
+    questions = run.description["questions"]
+    lines = [f"# Diagnosis: {escaped(run.name)}", "", f"{headline(run, rows)} Asked: {questions}.", ""]
     lines += [f"Note: {escaped(note)}\n" for note in run.notes]
     lines += [table(*counts(rows)), ""]
     left = SHOWN
@@ -234,7 +234,7 @@ def markdown(run: EvaluationRun, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def headline(run: EvaluationRun, rows: Sequence[Mapping[str, Any]]) -> str:
     """How many answers were right."""
-    judged = next((one.n for one in run.metrics if (one.part, one.measure) == ("all", "right")), 0)
+    judged = next((metric.n for metric in run.metrics if (metric.part, metric.measure) == ("all", "right")), 0)
     return f"{judged - len(rows)} of {judged} answers are right."
 
 
@@ -262,7 +262,7 @@ def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequen
             charts=[*([] if run.kind == "diagnosis" else _charts(run)), *extra],
             headline=headline(run, failed) if run.kind == "diagnosis" else "",
             failures=[
-                (stage, said, [one for one in failed if one["stage"] == stage]) for stage, said in STAGES.items()
+                (stage, title, [row for row in failed if row["stage"] == stage]) for stage, title in STAGES.items()
             ],
             counts=Table(*counts(failed)) if failed else None,
             shown=SHOWN,
@@ -278,13 +278,13 @@ def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequen
 
 
 def _charts(run: EvaluationRun) -> list[Markup]:
-    found = [metric for metric in run.metrics if metric.part == "all"]
-    measured = list(dict.fromkeys(metric.measure for metric in found))
+    metrics = [metric for metric in run.metrics if metric.part == "all"]
+    measured = list(dict.fromkeys(metric.measure for metric in metrics))
     plotted = [measure for measure in PLOTTED if measure in measured] or measured
-    systems = list(dict.fromkeys(metric.system for metric in found))
+    systems = list(dict.fromkeys(metric.system for metric in metrics))
     drawn: list[Markup] = []
-    for set_name, level in dict.fromkeys((metric.set, metric.level) for metric in found):
-        here = [metric for metric in found if (metric.set, metric.level) == (set_name, level)]
+    for set_name, level in dict.fromkeys((metric.set, metric.level) for metric in metrics):
+        here = [metric for metric in metrics if (metric.set, metric.level) == (set_name, level)]
         for measure in plotted:
             rows = [
                 page.Bar(m.system, m.mean, m.low, m.high, systems.index(m.system)) for m in here if m.measure == measure
@@ -299,7 +299,7 @@ def _charts(run: EvaluationRun) -> list[Markup]:
 def _against_latency(
     run: EvaluationRun, set_name: str, level: str, here: Sequence[Metric], measure: str, systems: Sequence[str]
 ) -> list[Markup]:
-    seconds = {one.system: one.p50 for one in run.latencies if one.set == set_name}
+    seconds = {latency.system: latency.p50 for latency in run.latencies if latency.set == set_name}
     points = [
         page.ChartPoint(m.system, 1000 * seconds[m.system], m.mean, systems.index(m.system))
         for m in here
@@ -316,10 +316,10 @@ def _by_depth(run: EvaluationRun, set_name: str, level: str, measure: str, syste
     for metric in run.metrics:
         if (metric.set, metric.level, metric.measure) == (set_name, level, measure):
             values.setdefault(metric.system, {})[metric.part.removeprefix("turn ")] = metric.mean
-    present = [name for name in names if any(name in found for found in values.values())]
+    present = [name for name in names if any(name in scores for scores in values.values())]
     series = [
-        page.Line(system, [found.get(name) for name in present], systems.index(system))
-        for system, found in list(values.items())[-MOST_LINES:]
+        page.Line(system, [scores.get(name) for name in present], systems.index(system))
+        for system, scores in list(values.items())[-MOST_LINES:]
     ]
     name = HEADINGS.get(measure, measure)
     title = f"{set_name}, {level}: {name} by turn of the conversation"
@@ -329,9 +329,11 @@ def _by_depth(run: EvaluationRun, set_name: str, level: str, measure: str, syste
 def _parts(run: EvaluationRun) -> Table:
     measures = tuple(dict.fromkeys(metric.measure for metric in run.metrics))
     chosen = [measure for measure in PLOTTED if measure in measures] or list(measures)[:5]
-    found = grouped((one for one in run.metrics if one.part != "all"), "set", "level", "system", "part")
+    metrics_by_part = grouped(
+        (metric for metric in run.metrics if metric.part != "all"), "set", "level", "system", "part"
+    )
     rows = [
         [*key, *(shown(values.get(measure), intervals=True) for measure in chosen), next(iter(values.values())).n]
-        for key, values in found.items()
+        for key, values in metrics_by_part.items()
     ]
     return Table(["set", "level", "system", "part", *headings(chosen), "n"], rows)

@@ -166,7 +166,7 @@ class RunWriter:
             {
                 "id": question.id,
                 "dialog": question.dialog,
-                "history": [{"role": said.role, "text": said.text} for said in question.conversation.messages],
+                "history": [{"role": message.role, "text": message.text} for message in question.conversation.messages],
                 "text": question.text,
                 "rewrite": question.rewrite,
                 **more(question),
@@ -184,18 +184,18 @@ class RunWriter:
             "notes": self.notes,
         }
 
-    def add(self, found: Mapping[str, Any]) -> None:
+    def add(self, values: Mapping[str, Any]) -> None:
         """Take in what a writer `measured`."""
-        self.metrics += [Metric(**row) for row in found["metrics"]]
-        self.tests += [Test(**row) for row in found["tests"]]
-        self.latencies += [Latency(**row) for row in found["latencies"]]
-        self.notes += found["notes"]
+        self.metrics += [Metric(**row) for row in values["metrics"]]
+        self.tests += [Test(**row) for row in values["tests"]]
+        self.latencies += [Latency(**row) for row in values["latencies"]]
+        self.notes += values["notes"]
 
     def finish(self, settings: Settings, **more: object) -> EvaluationRun:
         """Write what was measured, and what it was measured with."""
         self.seconds["total"] = time.monotonic() - self.began
-        found = self.measured()
-        (self.folder / "metrics.json").write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
+        metadata = self.measured()
+        (self.folder / "metrics.json").write_text(json.dumps(metadata, indent=1, ensure_ascii=False), "utf-8")
         description = describe(self.kind, settings) | {"seconds": self.seconds} | more
         (self.folder / "run.json").write_text(json.dumps(description, indent=1, ensure_ascii=False), "utf-8")
         return read_run(self.folder)
@@ -250,10 +250,10 @@ def read_run(folder: Path) -> EvaluationRun:
     """A run from its folder. Raises MissingSet where there is none, BadRow where it is damaged."""
     try:
         description = json.loads((folder / "run.json").read_text("utf-8"))
-        found = RunWriter(folder, "")
-        found.add(json.loads((folder / "metrics.json").read_text("utf-8")))
-        kept = tuple(found.metrics), tuple(found.tests), tuple(found.latencies), tuple(found.notes)
-        return EvaluationRun(folder, description, *kept)
+        writer = RunWriter(folder, "")
+        writer.add(json.loads((folder / "metrics.json").read_text("utf-8")))
+        values = tuple(writer.metrics), tuple(writer.tests), tuple(writer.latencies), tuple(writer.notes)
+        return EvaluationRun(folder, description, *values)
     except FileNotFoundError as error:
         raise MissingSet(f"{folder} is no finished run: it has no {Path(error.filename).name}.") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -286,13 +286,13 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
     """Installed versions; what is not installed is left out."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def git_commit(folder: Path) -> dict[str, object]:

@@ -44,22 +44,22 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def summary(run: EvaluationRun) -> str:
     """`summaries` as Markdown."""
-    return "\n\n".join(table(one.head, one.rows) for one in summaries(run))
+    return "\n\n".join(table(block.head, block.rows) for block in summaries(run))
 
 
 def summaries(run: EvaluationRun, *, intervals: bool = False) -> list[Table]:
     """Every system of every set, one row each; levels that measure different things in tables of their own."""
-    shown = [metric for metric in run.metrics if metric.part == "all"]
+    overall = [metric for metric in run.metrics if metric.part == "all"]
     groups: dict[tuple[str, ...], list[Metric]] = {}
-    for level in dict.fromkeys(metric.level for metric in shown):
-        here = [metric for metric in shown if metric.level == level]
+    for level in dict.fromkeys(metric.level for metric in overall):
+        here = [metric for metric in overall if metric.level == level]
         measures = SHOWN.get(run.kind) or tuple(dict.fromkeys(metric.measure for metric in here))
         groups.setdefault(measures, []).extend(here)
     return [_summary(run, metrics, measures, intervals) for measures, metrics in groups.items()]
 
 
 def _summary(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str], intervals: bool) -> Table:
-    latencies = {(one.set, one.system): one for one in run.latencies}
+    latencies = {(latency.set, latency.system): latency for latency in run.latencies}
     rows = []
     for key, values in grouped(metrics, "set", "level", "system").items():
         row: list[object] = [*key, *(shown(values.get(measure), intervals=intervals) for measure in measures)]
@@ -79,10 +79,10 @@ def headings(measures: Iterable[str]) -> list[str]:
 
 def grouped(metrics: Iterable[Metric], *fields: str) -> dict[tuple[str, ...], dict[str, Metric]]:
     """Metrics by these fields of theirs, then by measure, in the order they were measured."""
-    found: dict[tuple[str, ...], dict[str, Metric]] = {}
+    groups: dict[tuple[str, ...], dict[str, Metric]] = {}
     for metric in metrics:
-        found.setdefault(tuple(getattr(metric, field) for field in fields), {})[metric.measure] = metric
-    return found
+        groups.setdefault(tuple(getattr(metric, field) for field in fields), {})[metric.measure] = metric
+    return groups
 
 
 def tests(run: EvaluationRun) -> Table:
@@ -157,41 +157,51 @@ def gap(run: EvaluationRun) -> str:
     the first is shown.
     """
     level = {metric.set: metric.level for metric in reversed(run.metrics)}
-    shown = [metric for metric in run.metrics if metric.level == level[metric.set]]
-    sets = {metric.set for metric in shown}
-    apart = [metric for metric in shown if metric.set.partition("-")[0] not in sets - {metric.set}]
-    made = [_gap(run, [metric for metric in shown if metric.part == "all"], ("AP", "R@5", "R@10", "R@20", "nDCG@5"))]
+    metrics = [metric for metric in run.metrics if metric.level == level[metric.set]]
+    sets = {metric.set for metric in metrics}
+    apart = [metric for metric in metrics if metric.set.partition("-")[0] not in sets - {metric.set}]
+    blocks = [
+        _gap(run, [metric for metric in metrics if metric.part == "all"], ("AP", "R@5", "R@10", "R@20", "nDCG@5"))
+    ]
     for by in ("kind", "need"):
         if rows := [metric for metric in apart if metric.part.startswith(GROUPINGS[by])]:
-            made.append(_gap(run, rows, ("AP", "R@5")))
-    return "\n\n".join(made) + "\n"
+            blocks.append(_gap(run, rows, ("AP", "R@5")))
+    return "\n\n".join(blocks) + "\n"
 
 
 def _gap(run: EvaluationRun, metrics: Sequence[Metric], measures: Sequence[str]) -> str:
-    found: dict[tuple[str, str], dict[str, dict[str, Metric]]] = {}
+    by_system: dict[tuple[str, str], dict[str, dict[str, Metric]]] = {}
     for metric in metrics:
-        found.setdefault((metric.set, metric.part), {}).setdefault(metric.system, {})[metric.measure] = metric
+        by_system.setdefault((metric.set, metric.part), {}).setdefault(metric.system, {})[metric.measure] = metric
     named = {name: match for name in dict.fromkeys(m.system for m in metrics) if (match := _SYSTEM.fullmatch(name))}
     order = {"typed": 0, "context": 1, "human": 3}
     matches = sorted(named.values(), key=lambda match: (order.get(match["form"], 2), match["label"] is None))
     columns = dict.fromkeys((match["head"], match["label"] or "") for match in matches)
-    times = {(one.set, one.system): f"{1000 * one.p50:.0f}" for one in run.latencies}
+    times = {(latency.set, latency.system): f"{1000 * latency.p50:.0f}" for latency in run.latencies}
     timed = bool(times) and all(metric.part == "all" for metric in metrics)
     rows: list[list[object]] = []
-    for (set_name, part), systems in found.items():
+    for (set_name, part), systems in by_system.items():
         for reading in sorted({match["reading"] or "" for name, match in named.items() if name in systems}):
             names = [f"{head}{reading}{label}" for head, label in columns]
             cells = [
-                " / ".join(f"{systems[name][one].mean:.3f}".lstrip("0") for one in measures) if name in systems else ""
+                " / ".join(f"{systems[name][measure].mean:.3f}".lstrip("0") for measure in measures)
+                if name in systems
+                else ""
                 for name in names
             ]
             place = set_name if part == "all" else f"{set_name}: {part}"
             count = next(iter(next(iter(systems.values())).values())).n
-            gaps = [one for name in names if name in systems and (one := _closed(systems, named[name]))]
+            gaps = [share for name in names if name in systems and (share := _closed(systems, named[name]))]
             closed = " → ".join(dict.fromkeys(gaps) if {*gaps} == {"–"} else gaps)
-            taken = [" / ".join(times.get((set_name, name), "–") for name in names)] if timed else []
-            rows.append([f"{place} ({count})", reading.removeprefix("+"), *cells, closed, *taken])
-    head = ["set", "read again", *(one + label for one, label in columns), "gap closed", *(["ms p50"] if timed else [])]
+            milliseconds = [" / ".join(times.get((set_name, name), "–") for name in names)] if timed else []
+            rows.append([f"{place} ({count})", reading.removeprefix("+"), *cells, closed, *milliseconds])
+    head = [
+        "set",
+        "read again",
+        *(column + label for column, label in columns),
+        "gap closed",
+        *(["ms p50"] if timed else []),
+    ]
     return f"{' / '.join(headings(measures))}:\n\n{table(head, rows)}"
 
 
@@ -331,7 +341,7 @@ def compare(
                     for name, pair in zip(names, pairs, strict=True)
                     if pair[0] != pair[1]
                 ]
-    corrected = holm([one.p for one in differences])
+    corrected = holm([difference.p for difference in differences])
     changes.sort(key=lambda change: change.before - change.after)
     winners = [change for change in changes if change.after > change.before][:shown]
     losers = [change for change in reversed(changes) if change.after < change.before][:shown]
@@ -339,7 +349,7 @@ def compare(
         before,
         after,
         measures[0],
-        tuple(replace(one, p_holm=p_holm) for one, p_holm in zip(differences, corrected, strict=True)),
+        tuple(replace(difference, p_holm=p_holm) for difference, p_holm in zip(differences, corrected, strict=True)),
         tuple(change.shown(before, after) for change in winners),
         tuple(change.shown(before, after) for change in losers),
     )
@@ -399,13 +409,13 @@ def evidence(run: EvaluationRun, set_name: str, system: str, level: str, questio
     form = system.partition(":")[0]
     if form in asked_row.get("rewrites", {}):
         lines.append(f"rewritten: {asked_row['rewrites'][form]}")
-    found = read_ranking(ranking).get(question, [])
-    for rank, item in enumerate(found[:PLACES], 1):
+    ids = read_ranking(ranking).get(question, [])
+    for rank, item in enumerate(ids[:PLACES], 1):
         text = passages.get(item, {}).get("text", "")
         title = passages.get(item, {}).get("title", "")
         mark = " (relevant)" if item in relevant else ""
         lines.append(f"{rank}.{mark} {item} {title}: {_short(text)}")
-    places = [str(found.index(item) + 1) if item in found else "not found" for item in sorted(relevant)]
+    places = [str(ids.index(item) + 1) if item in ids else "not found" for item in sorted(relevant)]
     lines.append(f"relevant at rank: {', '.join(places) or 'nothing is relevant'}")
     return tuple(lines)
 

@@ -29,8 +29,8 @@ NAMES = (
 
 def load_sets(names: Sequence[str], data: Path | None, every: int = 1, split: str = "dev") -> list[EvalSet]:
     """`load_set` for each; a name may be a pattern over `NAMES`, such as `product-*`. Every `every`th question only."""
-    found = (known for name in names for known in (fnmatch.filter(NAMES, name) or [name]))
-    return [load_set(name, data, split).every(every) for name in dict.fromkeys(found)]
+    matching = (match for name in names for match in (fnmatch.filter(NAMES, name) or [name]))
+    return [load_set(name, data, split).every(every) for name in dict.fromkeys(matching)]
 
 
 def load_set(name: str, data: Path | None, split: str = "dev") -> EvalSet:

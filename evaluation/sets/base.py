@@ -207,7 +207,7 @@ def objects(row: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
     """A list of objects that each have a text, empty where it is missing."""
     value = row.get(key) or []
     if not isinstance(value, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("text"), str) for one in value
+        isinstance(entry, dict) and isinstance(entry.get("text"), str) for entry in value
     ):
         raise BadRow(f'{where}: "{key}" is no list of objects with "id" and "text".')
     return value
@@ -217,10 +217,10 @@ def conversation(turns: object, where: str) -> Conversation:
     """Turns with `role` and `text`, oldest first."""
     if not isinstance(turns, list):
         raise BadRow(f"{where}: the history is not a list.")
-    found = []
+    messages = []
     for turn in turns:
         role = ROLES.get(str(turn.get("role"))) if isinstance(turn, dict) else None
         if role is None or not isinstance(turn.get("text"), str):
             raise BadRow(f'{where}: a turn of the history has no "role" (user or assistant) and "text".')
-        found.append(Message(role, turn["text"]))
-    return Conversation(tuple(found))
+        messages.append(Message(role, turn["text"]))
+    return Conversation(tuple(messages))

@@ -44,8 +44,8 @@ def folder(path: Path) -> EvalSet:
                 if item in document_of and relevance > 0:
                     documents.setdefault(question, {})[document_of[item]] = 1
         levels.append(JudgedLevel("document", documents, "document"))
-    found = tuple(_question(row, at) for at, row in json_rows(queries))
-    return EvalSet(path.resolve().name, "passage", corpus, found, tuple(levels))
+    questions = tuple(_question(row, at) for at, row in json_rows(queries))
+    return EvalSet(path.resolve().name, "passage", corpus, questions, tuple(levels))
 
 
 def own_questions(path: Path) -> EvalSet:
@@ -57,14 +57,18 @@ def own_questions(path: Path) -> EvalSet:
     present(path, "A file of questions", f"A line looks like {SHAPE}.")
     if any("turns" in row for _, row in islice(json_rows(path), 1)):
         return dialogs.quoted(path.stem, None, list(dialogs.questions(path)))
-    found: list[Question] = []
+    questions: list[Question] = []
     passages: dict[str, dict[str, int]] = {}
     documents: dict[str, dict[str, int]] = {}
     for where, row in json_rows(path):
         question = _question(row, where)
-        if any(question.id == other.id for other in found[-1:]) or question.id in passages or question.id in documents:
+        if (
+            any(question.id == other.id for other in questions[-1:])
+            or question.id in passages
+            or question.id in documents
+        ):
             raise BadRow(f"{where}: the id {question.id!r} was used before.")
-        found.append(question)
+        questions.append(question)
         if relevant := names(row, "relevant", where):
             passages[question.id] = dict.fromkeys(relevant, 1)
         if relevant := names(row, "documents", where):
@@ -74,7 +78,7 @@ def own_questions(path: Path) -> EvalSet:
         levels.append(JudgedLevel("passage", passages))
     if documents:
         levels.append(JudgedLevel("document", documents, "document"))
-    return EvalSet(path.stem, "passage", None, tuple(found), tuple(levels))
+    return EvalSet(path.stem, "passage", None, tuple(questions), tuple(levels))
 
 
 def _question(row: dict[str, Any], where: str) -> Question:

@@ -34,17 +34,19 @@ def questions(path: Path, where: dict[str, str] | None = None) -> Iterator[Judge
             yield from _of_dialog(row, place)
 
 
-def qrels(found: list[JudgedQuestion]) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+def qrels(questions: list[JudgedQuestion]) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
     """The judgements over units and over documents."""
-    units = {one.question.id: dict.fromkeys(one.relevant, 1) for one in found if one.relevant}
-    documents = {one.question.id: dict.fromkeys(one.documents, 1) for one in found if one.documents}
+    units = {question.question.id: dict.fromkeys(question.relevant, 1) for question in questions if question.relevant}
+    documents = {
+        question.question.id: dict.fromkeys(question.documents, 1) for question in questions if question.documents
+    }
     return units, documents
 
 
-def quoted(name: str, corpus: Path | None, found: list[JudgedQuestion], pool: str = "") -> EvalSet:
+def quoted(name: str, corpus: Path | None, questions: list[JudgedQuestion], pool: str = "") -> EvalSet:
     """Questions judged by their quotes alone."""
-    quotes = {one.question.id: one.quotes for one in found if one.quotes}
-    return EvalSet(name, "passage", corpus, tuple(one.question for one in found), (), quotes, pool)
+    quotes = {question.question.id: question.quotes for question in questions if question.quotes}
+    return EvalSet(name, "passage", corpus, tuple(question.question for question in questions), (), quotes, pool)
 
 
 def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
@@ -58,7 +60,7 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
             continue
         at = f"{place}, turn {n + 1}"
         following = whole.messages[n + 1 :]
-        said = following[0].text if following and following[0].role == "assistant" else ""
+        answer = following[0].text if following and following[0].role == "assistant" else ""
         yield JudgedQuestion(
             Question(
                 id=(optional(raw, "turn_id") or f"{dialog}#{n + 1}").replace(" ", "_"),
@@ -67,7 +69,7 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
                 conversation=Conversation(whole.messages[:n]),
                 rewrite=optional(raw, "rewrite"),
                 domain=optional(row, "domain") or optional(row, "collection"),
-                answer=optional(raw, "answer") or said,
+                answer=optional(raw, "answer") or answer,
                 answerability=optional(raw, "answerability").lower(),
                 kind=optional(raw, "kind").lower(),
             ),
@@ -79,7 +81,7 @@ def _of_dialog(row: dict[str, Any], place: str) -> Iterator[JudgedQuestion]:
 
 def _quotes(turn: dict[str, Any], at: str) -> Iterator[Quote]:
     evidence = turn.get("evidence") or []
-    if not isinstance(evidence, list) or not all(isinstance(one, dict) for one in evidence):
+    if not isinstance(evidence, list) or not all(isinstance(entry, dict) for entry in evidence):
         raise BadRow(f'{at}: "evidence" is not a list of objects with "document" and "quote".')
-    for n, one in enumerate(evidence, 1):
-        yield Quote(text(one, "document", f"{at}, evidence {n}"), text(one, "quote", f"{at}, evidence {n}"))
+    for n, entry in enumerate(evidence, 1):
+        yield Quote(text(entry, "document", f"{at}, evidence {n}"), text(entry, "quote", f"{at}, evidence {n}"))

@@ -32,10 +32,10 @@ def pages(data: Path, product: str, split: str = "dev") -> EvalSet:
     """The pages of a product as they are, and the questions of one part of the dialogs about it."""
     rows = present(data / "product_dialogs" / f"dialogs.{split}.jsonl", "Dialogs over product documentation", WHERE)
     corpus = present(data / "product_docs" / product, f"The documentation of {product}", WHERE)
-    found = list(dialogs.questions(rows, {"product": product}))
-    if not found:
+    questions = list(dialogs.questions(rows, {"product": product}))
+    if not questions:
         raise MissingSet(f"{rows} holds no dialog about {product!r}.")
-    return dialogs.quoted(f"product-{product}", corpus, found, "product")
+    return dialogs.quoted(f"product-{product}", corpus, questions, "product")
 
 
 SYNTHETIC_WHERE = (
@@ -55,10 +55,10 @@ def propositions(folder: Path, split: str = "dev", name: str = "synthetic") -> E
     if not path.exists():
         path = present(folder / "dialogs.jsonl", f"A set of dialogs ({path.name}, or dialogs.jsonl)", SYNTHETIC_WHERE)
     rows = tuple(proposition_row(row, where) for where, row in json_rows(corpus))
-    found = list(dialogs.questions(path))
-    units, documents = dialogs.qrels(found)
+    questions = list(dialogs.questions(path))
+    units, documents = dialogs.qrels(questions)
     levels = (JudgedLevel("proposition", units), JudgedLevel("document", documents, "document"))
-    return EvalSet(name, "proposition", rows, tuple(one.question for one in found), levels)
+    return EvalSet(name, "proposition", rows, tuple(question.question for question in questions), levels)
 
 
 MTRAG_WHERE = (
@@ -73,12 +73,12 @@ def passages(data: Path, domain: str) -> EvalSet:
     corpus = present(folder / domain / "corpus.jsonl", f"MTRAG's corpus of {domain}", MTRAG_WHERE)
     judged = read_qrels(present(folder / domain / "qrels.tsv", f"MTRAG's judgements of {domain}", MTRAG_WHERE))
     rows = present(folder / "dialogs.jsonl", "MTRAG's dialogs", MTRAG_WHERE)
-    found = list(dialogs.questions(rows, {"collection": domain}))
-    if not found:
+    questions = list(dialogs.questions(rows, {"collection": domain}))
+    if not questions:
         raise MissingSet(f"{rows} holds no dialog of {domain!r}. {MTRAG_WHERE}")
-    _, documents = dialogs.qrels(found)
+    _, documents = dialogs.qrels(questions)
     levels = (JudgedLevel("passage", judged), JudgedLevel("document", documents, "document"))
-    return EvalSet(f"mtrag-{domain}", "passage", corpus, tuple(one.question for one in found), levels)
+    return EvalSet(f"mtrag-{domain}", "passage", corpus, tuple(question.question for question in questions), levels)
 
 
 DOC2DIAL_WHERE = (
@@ -135,12 +135,12 @@ def proposition_row(row: dict[str, object], where: str) -> Row:
 
 def questions(folder: Path) -> tuple[Question, ...]:
     """The grounded questions of the users; the answer is the text the agent's answer was grounded in."""
-    found = []
+    questions = []
     for where, row in json_rows(present(folder / "queries.jsonl", "Doc2Dial's questions", DOC2DIAL_WHERE)):
         metadata = row.get("metadata")
         if not isinstance(metadata, dict):
             raise BadRow(f'{where} has no "metadata".')
-        found.append(
+        questions.append(
             Question(
                 id=text(row, "_id", where),
                 dialog=optional(metadata, "dialog_id"),
@@ -150,7 +150,7 @@ def questions(folder: Path) -> tuple[Question, ...]:
                 answer=optional(metadata, "answer_span").strip(),
             )
         )
-    return tuple(found)
+    return tuple(questions)
 
 
 def section_of_span(folder: Path) -> dict[str, tuple[str, ...]]:
@@ -185,10 +185,10 @@ def json_folder(folder: Path, split: str = "validation") -> EvalSet:
     in_documents: dict[str, dict[str, int]] = {}
     for domain, document, dialog in _dialogs(dialogs):
         for question, spans in _questions(dialog, domain, document, dialogs):
-            found = [section_of[span] for span in spans if span in section_of]
-            if found:
+            headings = [section_of[span] for span in spans if span in section_of]
+            if headings:
                 questions.append(question)
-                sections[question.id] = dict.fromkeys(found, 1)
+                sections[question.id] = dict.fromkeys(headings, 1)
                 in_documents[question.id] = dict.fromkeys((name for name, _ in spans), 1)
     levels = (JudgedLevel("section", sections), JudgedLevel("document", in_documents, "document"))
     name = documents.name.removesuffix("doc.json").strip("_-") or "doc2dial"
@@ -196,8 +196,8 @@ def json_folder(folder: Path, split: str = "validation") -> EvalSet:
 
 
 def _one(folder: Path, pattern: str, what: str) -> Path:
-    found = sorted(folder.glob(pattern)) if folder.is_dir() else []
-    return found[0] if found else present(folder / pattern, what, ORIGINAL_WHERE)
+    files = sorted(folder.glob(pattern)) if folder.is_dir() else []
+    return files[0] if files else present(folder / pattern, what, ORIGINAL_WHERE)
 
 
 def _sections(path: Path) -> tuple[list[Row], dict[tuple[str, str], str]]:
@@ -236,22 +236,22 @@ def _questions(
     name, turns = dialog.get("dial_id"), dialog.get("turns")
     if not isinstance(name, str) or not isinstance(turns, list):
         raise BadRow(f'{path}: a dialog of {domain} has no "dial_id" or no "turns".')
-    said: list[Message] = []
+    messages: list[Message] = []
     for turn, after in zip(turns, [*turns[1:], None], strict=True):
         role, utterance = ROLES.get(str(turn.get("role"))), turn.get("utterance")
         if role is None or not isinstance(utterance, str):
             raise BadRow(f'{path}: a turn of dialog {name} has no "role" (user or agent) or no "utterance".')
         if role == "user" and after is not None and after.get("role") == "agent" and after.get("references"):
             question = Question(
-                id=f"{name}_{turn.get('turn_id', len(said) + 1)}",
+                id=f"{name}_{turn.get('turn_id', len(messages) + 1)}",
                 dialog=name,
                 text=utterance,
-                conversation=Conversation(tuple(said)),
+                conversation=Conversation(tuple(messages)),
                 domain=domain,
                 answer=str(after.get("utterance") or ""),
             )
             yield question, [_span(reference, document) for reference in after["references"]]
-        said.append(Message(role, utterance))
+        messages.append(Message(role, utterance))
 
 
 def _span(reference: dict[str, Any], document: str) -> tuple[str, str]:
@@ -260,7 +260,7 @@ def _span(reference: dict[str, Any], document: str) -> tuple[str, str]:
 
 
 def _objects(value: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
-    found = value.get(key)
-    if not isinstance(found, dict):
+    entry = value.get(key)
+    if not isinstance(entry, dict):
         raise BadRow(f'{path} has no "{key}": it is no file of Doc2Dial or MultiDoc2Dial.')
-    return found
+    return entry

@@ -31,7 +31,7 @@ def spans(text: str, quote: str) -> list[tuple[int, int]]:
     return [
         (words[n][1], words[n + len(wanted) - 1][2])
         for n, (word, _, _) in enumerate(words)
-        if word == wanted[0] and [one for one, _, _ in words[n : n + len(wanted)]] == wanted
+        if word == wanted[0] and [word for word, _, _ in words[n : n + len(wanted)]] == wanted
     ]
 
 
@@ -40,21 +40,21 @@ def _words(text: str) -> list[tuple[str, int, int]]:
     return [(at[0].casefold(), at.start(), at.end()) for at in _WORD.finditer(text)]
 
 
-def relevant(passages: Sequence[Passage], found: Sequence[tuple[int, int]]) -> list[str]:
+def relevant(passages: Sequence[Passage], spans: Sequence[tuple[int, int]]) -> list[str]:
     """Ids of the passages of a document that hold one of the stretches found in it, or lie within one."""
     return [
         passage.id
         for passage in passages
         if any(
             2 * (min(end, passage.end) - max(start, passage.start)) >= min(end - start, passage.end - passage.start)
-            for start, end in found
+            for start, end in spans
         )
     ]
 
 
-def document_id(document: str, known: Names[str]) -> str:
+def document_id(document: str, names: Names[str]) -> str:
     """The id a document has; its first folder may be that of the whole collection. Empty where it has none."""
-    return next((name for name in (document, document.partition("/")[2]) if name in known), "")
+    return next((name for name in (document, document.partition("/")[2]) if name in names), "")
 
 
 def placed(chosen: EvalSet, collection: Collection) -> EvalSet:
@@ -64,17 +64,17 @@ def placed(chosen: EvalSet, collection: Collection) -> EvalSet:
     """
     if not chosen.quotes:
         return chosen
-    known = {one.id for one in collection.documents()}
+    names = {document.id for document in collection.documents()}
     passages: dict[str, dict[str, int]] = {}
     documents: dict[str, dict[str, int]] = {}
     for question, quotes in chosen.quotes.items():
-        for name, quote in _named(quotes, known):
-            if found := relevant(collection.passages(name), spans(collection.document(name).text, quote)):
-                passages.setdefault(question, {}).update(dict.fromkeys(found, 1))
+        for name, quote in _named(quotes, names):
+            if ids := relevant(collection.passages(name), spans(collection.document(name).text, quote)):
+                passages.setdefault(question, {}).update(dict.fromkeys(ids, 1))
                 documents.setdefault(question, {})[name] = 1
     levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
     return replace(chosen, levels=(*chosen.levels, *levels), quotes={})
 
 
-def _named(quotes: Sequence[Quote], known: Names[str]) -> list[tuple[str, str]]:
-    return [(name, quote.text) for quote in quotes if (name := document_id(quote.document, known))]
+def _named(quotes: Sequence[Quote], names: Names[str]) -> list[tuple[str, str]]:
+    return [(name, quote.text) for quote in quotes if (name := document_id(quote.document, names))]

@@ -44,8 +44,8 @@ class Addresses:
         """Return the address recorded for a file, if any."""
         if source.root not in self._by_root:
             self._by_root[source.root] = _read(source.root / _FILE)
-        known = self._by_root[source.root]
-        about = known.get(source.path.relative_to(source.root).as_posix()) if known else None
+        rules = self._by_root[source.root]
+        about = rules.get(source.path.relative_to(source.root).as_posix()) if rules else None
         return about if isinstance(about, dict) else NOTHING
 
 
@@ -62,10 +62,10 @@ def addressed(document: Document, about: About) -> Document:
 
 def _read(path: Path) -> dict[str, About]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        values = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
 def address_at(source: str, quote: str, page: int | None = None) -> str:
@@ -82,4 +82,4 @@ def address_at(source: str, quote: str, page: int | None = None) -> str:
     if not lines:
         return url + (f"#{mark}" if mark else "")
     ends = lines[:1] if len(lines) == 1 and len(lines[0]) <= 2 * _WORDS else [lines[0][:_WORDS], lines[-1][-_WORDS:]]
-    return f"{url}#{mark}:~:text=" + ",".join(percent(" ".join(one), safe="").replace("-", "%2D") for one in ends)
+    return f"{url}#{mark}:~:text=" + ",".join(percent(" ".join(words), safe="").replace("-", "%2D") for words in ends)

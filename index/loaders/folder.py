@@ -46,17 +46,17 @@ def walk(paths: Sequence[Path], include: Sequence[str] = (), exclude: Sequence[s
     followed, others are unless that leads to a file twice. Where two folders hold the same relative
     path, the later one's id starts with its folder's name.
     """
-    taken: set[str] = set()
+    names: set[str] = set()
     seen: set[str] = set()
-    for given in paths:
-        root = given if given.is_dir() else given.parent
-        found = _below(root, include, exclude) if given.is_dir() else [given.name]
-        for relative in found:
+    for start in paths:
+        root = start if start.is_dir() else start.parent
+        files = _below(root, include, exclude) if start.is_dir() else [start.name]
+        for relative in files:
             path = root / relative
             real = os.path.realpath(path)
             if real not in seen:
                 seen.add(real)
-                yield SourceFile(path, _unused(relative, root, taken), root)
+                yield SourceFile(path, _unused(relative, root, names), root)
 
 
 def _below(root: Path, include: Sequence[str], exclude: Sequence[str]) -> list[str]:
@@ -65,10 +65,14 @@ def _below(root: Path, include: Sequence[str], exclude: Sequence[str]) -> list[s
     unwanted = GitIgnoreSpec.from_lines(exclude)
     real_root = os.path.realpath(root)
     by_file: dict[str, tuple[bool, str]] = {}
-    known = suffixes() | _UNREADABLE
+    readable = suffixes() | _UNREADABLE
     for relative in _files(root, unwanted):
         asked_for = wanted is not None and wanted.match_file(relative)
-        if not _is_document(relative, asked_for, known) or (wanted and not asked_for) or unwanted.match_file(relative):
+        if (
+            not _is_document(relative, asked_for, readable)
+            or (wanted and not asked_for)
+            or unwanted.match_file(relative)
+        ):
             continue
         real = os.path.realpath(root / relative)
         if os.path.commonpath((real_root, real)) != real_root:
@@ -103,23 +107,23 @@ def _files(root: Path, unwanted: GitIgnoreSpec) -> Iterator[str]:
                 (linked if entry.is_symlink() else folders).append(f"{relative}/")
 
 
-def _is_document(relative: str, asked_for: bool, known: frozenset[str]) -> bool:
+def _is_document(relative: str, asked_for: bool, suffixes: frozenset[str]) -> bool:
     name = relative.rsplit("/", 1)[-1].lower()
     suffix = Path(name).suffix
     # A folder of a benchmark holds queries and dialogs as .jsonl too, with the same keys.
-    return suffix in known and (suffix != ".jsonl" or asked_for or "corpus" in name)
+    return suffix in suffixes and (suffix != ".jsonl" or asked_for or "corpus" in name)
 
 
-def _unused(relative: str, root: Path, taken: set[str]) -> str:
+def _unused(relative: str, root: Path, names: set[str]) -> str:
     name = relative = clean(relative)  # a file name may be bytes that are no text
     folder = clean(root.resolve().name)
-    if name in taken:
+    if name in names:
         name = f"{folder}/{relative}"
     number = 2
-    while name in taken:
+    while name in names:
         name = f"{folder} ({number})/{relative}"
         number += 1
-    taken.add(name)
+    names.add(name)
     return name
 
 
@@ -159,11 +163,13 @@ def scan(
             yield LoadedFile(source, [], clean(str(error)))
             continue
         documents, warnings = parsed.documents, parsed.warnings
-        kept = [document for document in documents if _claim(document, source.document_id, owners, passages, warnings)]
-        if documents and not kept:
+        accepted = [
+            document for document in documents if _claim(document, source.document_id, owners, passages, warnings)
+        ]
+        if documents and not accepted:
             yield LoadedFile(source, [], "; ".join(warnings))
         else:
-            yield LoadedFile(source, kept, None, tuple(warnings))
+            yield LoadedFile(source, accepted, None, tuple(warnings))
 
 
 def _claim(
@@ -174,9 +180,9 @@ def _claim(
         _tell(warnings, f"document {document.id!r} already came from {owners[document.id]}: left out; rename one")
         return False
     names = [section.passage_id for section in document.sections if section.passage_id]
-    known = next((name for name in names if name in passages), None)
-    if known is not None:
-        _tell(warnings, f"passage {known!r} already came from {passages[known]}: document {document.id!r} left out")
+    owner = next((name for name in names if name in passages), None)
+    if owner is not None:
+        _tell(warnings, f"passage {owner!r} already came from {passages[owner]}: document {document.id!r} left out")
         return False
     owners[document.id] = file
     passages.update(dict.fromkeys(names, file))

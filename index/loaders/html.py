@@ -74,13 +74,13 @@ def outermost(tree: Tag, wanted: Callable[[Tag], bool]) -> list[Tag]:
     """The tags below `tree` that are wanted, none of them within another."""
     from bs4 import Tag
 
-    found: list[Tag] = []
+    elements: list[Tag] = []
     waiting = [tree]
     while waiting:
         children = [child for child in waiting.pop().contents if isinstance(child, Tag)]
         for child in reversed(children):
-            (found if wanted(child) else waiting).append(child)
-    return found
+            (elements if wanted(child) else waiting).append(child)
+    return elements
 
 
 def take_out(elements: Iterable[PageElement]) -> None:
@@ -94,11 +94,11 @@ def take_out(elements: Iterable[PageElement]) -> None:
             by_parent.setdefault(id(element.parent), (element.parent, []))[1].append(element)
     for parent, children in by_parent.values():
         gone = set(map(id, children))
-        kept = [child for child in parent.contents if id(child) not in gone]
+        remaining = [child for child in parent.contents if id(child) not in gone]
         for child in children:
             parent.contents = [child]
             child.extract()
-        parent.contents = kept
+        parent.contents = remaining
 
 
 class Written(NamedTuple):
@@ -229,13 +229,13 @@ def _converter() -> Any:
             return str(inherited.process_text(el, parent_tags=parent_tags))
 
         def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            address, shown = str(el.get("href") or "").strip(), text.strip()
-            if not (shown and self._marks and len(self.addresses) < _MOST_LINKS and _LEADS.fullmatch(address)):
+            address, label = str(el.get("href") or "").strip(), text.strip()
+            if not (label and self._marks and len(self.addresses) < _MOST_LINKS and _LEADS.fullmatch(address)):
                 return text
-            at = text.index(shown)
+            at = text.index(label)
             self.addresses.append(address)
             opened = f"{self._marks[0]}{len(self.addresses) - 1}{self._marks[1]}"
-            return f"{text[:at]}{opened}{shown}{self._marks[2]}{text[at + len(shown) :]}"
+            return f"{text[:at]}{opened}{label}{self._marks[2]}{text[at + len(label) :]}"
 
         def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
             return one_line(str(el.get("alt") or ""))
@@ -371,9 +371,9 @@ def _main_part(soup: BeautifulSoup) -> Tag:
     _drop_around(soup)
     words = len(soup.get_text())
     for sign in _MAIN:
-        found: list[Tag] = soup.find_all(**sign, limit=2)
-        if len(found) == 1 and len(found[0].get_text()) >= _SHARE * words:
-            return found[0]
+        candidates: list[Tag] = soup.find_all(**sign, limit=2)
+        if len(candidates) == 1 and len(candidates[0].get_text()) >= _SHARE * words:
+            return candidates[0]
     _drop_around(soup, outside=True)
     return soup
 

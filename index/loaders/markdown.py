@@ -159,13 +159,13 @@ def included(text: str, path: Path, document_id: str) -> str:
     if "{*" not in text and "--8<--" not in text:
         return text
     root = path.parents[document_id.count("/")] if path.as_posix().endswith(f"/{document_id}") else path.parent
-    pieces, at, taken = list[str](), 0, 0
+    pieces, at, end_of_last = list[str](), 0, 0
     for block in blocks(text):
         if block.kind != "prose":
             continue
         for line in _LINE.finditer(text, block.start, block.end):
-            taken += 1
-            code = _code(line["file"] or line["snippet"], path, root.resolve()) if taken <= MOST else None
+            end_of_last += 1
+            code = _code(line["file"] or line["snippet"], path, root.resolve()) if end_of_last <= MOST else None
             pieces += [text[at : line.start()], _fenced(*code, line["how"] or "") if code else ""]
             at = line.end()
     return "".join((*pieces, text[at:]))
@@ -342,10 +342,10 @@ def _comments(text: str, start: int, end: int, token: Token) -> Iterator[tuple[i
     for inline in _INLINE.parseInline(token.content):
         for child in inline.children or []:
             if child.type == "html_inline" and child.content.startswith("<!--"):
-                found = text.find(child.content, at, end)
-                if found >= 0:
-                    at = found + len(child.content)
-                    yield found, at
+                position = text.find(child.content, at, end)
+                if position >= 0:
+                    at = position + len(child.content)
+                    yield position, at
 
 
 def _sections(

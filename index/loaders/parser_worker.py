@@ -110,10 +110,10 @@ def _picture(path: Path, draw: tuple[int, int], max_file_mb: float) -> bytes:
         return json.dumps({"error": str(error)}).encode()
 
 
-def _values(one: Document | Section) -> tuple[Any, ...]:
+def _values(value: Document | Section) -> tuple[Any, ...]:
     """Return the field values in order; far faster than `asdict`."""
-    found: tuple[Any, ...] = _DOCUMENT(one) if isinstance(one, Document) else section_values(one)
-    return found
+    fields: tuple[Any, ...] = _DOCUMENT(value) if isinstance(value, Document) else section_values(value)
+    return fields
 
 
 def _confine(limits: Limits, program: str) -> None:
@@ -152,8 +152,8 @@ def _leave_network(program: str) -> None:
         if libc.unshare(new_net) != 0:
             libc.unshare(new_net | new_user)
 
-    def refuse(event: str, given: tuple[Any, ...]) -> None:
-        if event == "subprocess.Popen" and program and given[0] == program:
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and program and arguments[0] == program:
             return
         if event.startswith(("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")):
             raise PermissionError(f"a parser may not use {event}")

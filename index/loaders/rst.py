@@ -62,9 +62,9 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
         )
     nothing = "holds no text besides directives: fill it or exclude it"
     html, labels = _html(text, path.name)
-    made = from_html(html, document_id, path, "rst", nothing)
-    kept = {LABELS: json.dumps(labels, ensure_ascii=False)} if labels else {}
-    return [replace(one, metadata={**one.metadata, **kept}) for one in made]
+    documents = from_html(html, document_id, path, "rst", nothing)
+    metadata = {LABELS: json.dumps(labels, ensure_ascii=False)} if labels else {}
+    return [replace(document, metadata={**document.metadata, **metadata}) for document in documents]
 
 
 def _html(source: str, name: str) -> tuple[str, dict[str, str]]:
@@ -107,15 +107,15 @@ def _html(source: str, name: str) -> tuple[str, dict[str, str]]:
 def _labels(tree: nodes.Element) -> dict[str, str]:
     from docutils import nodes
 
-    waiting, found = list[str](), dict[str, str]()
+    waiting, labels = list[str](), dict[str, str]()
     for node in tree.findall(nodes.Element):
         if isinstance(node, nodes.target) and "refuri" not in node:
             waiting += node["names"]
         elif waiting and not isinstance(node, nodes.comment):
             heading = node[0].astext().lower() if isinstance(node, nodes.section) else ""
-            found |= dict.fromkeys(waiting, re.sub(r"[^\w\- ]", "", heading).replace(" ", "-"))
+            labels |= dict.fromkeys(waiting, re.sub(r"[^\w\- ]", "", heading).replace(" ", "-"))
             waiting = []
-    return found
+    return labels
 
 
 def _plain(tree: nodes.Element) -> None:
@@ -172,8 +172,8 @@ def _reader() -> Any:
                 name = str(reference.get("refname", "")).lower()
                 if name not in sizes:
                     sizes[name] = 0  # a circle adds nothing more: docutils itself refuses it
-                    found = self.document.substitution_names.get(name)
-                    sizes[name] = size(definitions[found]) if found in definitions else 0
+                    definition = self.document.substitution_names.get(name)
+                    sizes[name] = size(definitions[definition]) if definition in definitions else 0
                 return sizes[name]
 
             if size(self.document) > _MAX_EXPANDED:
@@ -201,8 +201,8 @@ def _inliner() -> Any:
     parse_piece = inliner.parse
 
     def parse(text: str, lineno: int, memo: Any, parent: Any) -> tuple[list[nodes.Node], list[nodes.Node]]:
-        found = [parse_piece(piece, lineno, memo, parent)[0] for piece in _pieces(text)]
-        return found[0] if len(found) == 1 else [nodes.inline("", "", *piece) for piece in found], []
+        parsed = [parse_piece(piece, lineno, memo, parent)[0] for piece in _pieces(text)]
+        return parsed[0] if len(parsed) == 1 else [nodes.inline("", "", *piece) for piece in parsed], []
 
     inliner.parse = parse
     inliner.problematic = lambda text, rawsource, message: nodes.Text(text)
@@ -271,13 +271,13 @@ def _teach_sphinx() -> None:
         match = _TARGET.match(target)
         return match[1] if match and match[1] else target.lstrip("~!")
 
-    def role(made: Callable[[str], nodes.Node]) -> Any:
+    def role(build: Callable[[str], nodes.Node]) -> Any:
         """Build the handler for a role from a function of its text."""
 
         def played(
             name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
         ) -> tuple[list[nodes.Node], list[nodes.Node]]:
-            return [made(text.replace("\x00", ""))], []
+            return [build(text.replace("\x00", ""))], []
 
         return played
 

@@ -114,10 +114,10 @@ class ParserPool:
         Raises LoadError; ParserKilled where a limit was reached or the parser died; IndexingCancelled within a tenth
         of a second once `cancelled` says so.
         """
-        (found,) = self.parse_all([(path, document_id)], max_file_mb, cancelled)
-        if isinstance(found, LoadError):
-            raise found
-        return found
+        (outcome,) = self.parse_all([(path, document_id)], max_file_mb, cancelled)
+        if isinstance(outcome, LoadError):
+            raise outcome
+        return outcome
 
     def parse_all(
         self, files: Sequence[tuple[Path, str]], max_file_mb: float, cancelled: Callable[[], bool]
@@ -127,19 +127,19 @@ class ParserPool:
         The limits hold for each file; whichever the worker is killed over, another goes on after it. Raises
         IndexingCancelled.
         """
-        found: list[Parsed | LoadError] = []
+        outcomes: list[Parsed | LoadError] = []
         fresh = False
-        while len(found) < len(files):
+        while len(outcomes) < len(files):
             try:
                 with self._worker(fresh=fresh) as worker:
-                    for reply in worker.ask(files[len(found) :], max_file_mb, cancelled):
-                        found.append(_parsed(reply))
+                    for reply in worker.ask(files[len(outcomes) :], max_file_mb, cancelled):
+                        outcomes.append(_parsed(reply))
             except ParserKilled as error:
                 # Its memory may have been full of earlier files: a fresh one tells whether this file is to blame.
                 fresh = worker.used and error.died
                 if not fresh:
-                    found.append(error)
-        return found
+                    outcomes.append(error)
+        return outcomes
 
     def extract(self, path: Path, max_file_mb: float) -> dict[str, Any]:
         """Parse a file and return its content as JSON: `text`, `regions` (of a PDF) and `status`, "ok" or what is wrong
@@ -292,7 +292,7 @@ class _Worker:
             line += piece
             if b"\n" in piece:
                 *lines, line = line.split(b"\n")
-                answers = [one for one in lines if one]
+                answers = [line for line in lines if line]
                 came += len(answers)
                 yield from answers
                 now = time.monotonic()
@@ -318,4 +318,4 @@ def _parsed(line: bytearray) -> Parsed | LoadError:
         Document(name, title, text, tuple(map(section_of, sections)), *more)
         for name, title, text, sections, *more in reply["documents"]
     ]
-    return Parsed(documents, [str(one) for one in reply["warnings"]])
+    return Parsed(documents, [str(warning) for warning in reply["warnings"]])

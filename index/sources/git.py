@@ -92,7 +92,7 @@ class GitConnector:
         with self._started(*arguments) as process:
             while True:
                 try:
-                    said, complaint = process.communicate(timeout=_POLL_SECONDS)
+                    output, complaint = process.communicate(timeout=_POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
                     pause(0)
@@ -101,7 +101,7 @@ class GitConnector:
         if process.returncode:
             words = showable_line(without_credentials(complaint.decode("utf-8", "replace")))[:500]
             raise SourceError(f"git {arguments[0]} failed for {self._source.location}: {words}")
-        return said
+        return output
 
     @contextmanager
     def _started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -122,7 +122,9 @@ class GitConnector:
         """Settings and credentials, where no list of processes shows them, and nothing of ours."""
         parts = self._address
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        addresses = ",".join(f"[{one}]" if ":" in one else one for one in self._guard.addresses(host, port))
+        addresses = ",".join(
+            f"[{address}]" if ":" in address else address for address in self._guard.addresses(host, port)
+        )
         settings = {**_SETTINGS, "http.curloptResolve": f"{host}:{port}:{addresses}"}
         if token := self._source.secret("TOKEN"):
             user = self._source.secret("USER") or "x-access-token"

@@ -31,8 +31,8 @@ Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
 def system_addresses(host: str, port: int) -> list[str]:
     """The addresses of a name, as this machine resolves it. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[4][0]) for address in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[4][0]) for address in infos))
 
 
 def is_public(address: str) -> bool:
@@ -58,15 +58,15 @@ class Guard:
         """The addresses of a host, all of them allowed. Raises SourceError."""
         host = host.lower().strip("[]").rstrip(".")
         try:
-            found = list(self.resolve(host, port))
-            allowed = host in self.private_hosts or all(map(is_public, found))
+            infos = list(self.resolve(host, port))
+            allowed = host in self.private_hosts or all(map(is_public, infos))
         except (OSError, UnicodeError, ValueError) as error:
             raise SourceError(f"{host} cannot be found ({error}): check the name") from error
-        if not allowed or not found:
+        if not allowed or not infos:
             raise SourceError(
                 f"{host} is at a private address, which nothing is asked of unless sources.private_hosts names it"
             )
-        return found
+        return infos
 
 
 class _GuardedBackend(httpcore.SyncBackend):
@@ -123,11 +123,11 @@ class Fetcher:
         permanent = True
         try:
             for _ in range(redirects + 1):
-                found = self._get(url, headers or {}, auth, permanent)
-                target = found.headers.get("location", "") if found.status in (301, 302, 303, 307, 308) else ""
+                response = self._get(url, headers or {}, auth, permanent)
+                target = response.headers.get("location", "") if response.status in (301, 302, 303, 307, 308) else ""
                 if not target or not redirects:
-                    return found
-                permanent = permanent and found.status in (301, 308)
+                    return response
+                permanent = permanent and response.status in (301, 308)
                 url, auth = str(httpx.URL(url).join(target).copy_with(fragment=None)), None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error

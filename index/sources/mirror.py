@@ -128,8 +128,12 @@ class Mirror:
 
     def known(self) -> dict[str, Known]:
         """Return the known documents whose files exist, for the connector."""
-        kept = {key: Known(one.version, self.files / one.path) for key, one in self.state.documents.items() if one.path}
-        return {key: one for key, one in kept.items() if one.path.is_file()}
+        documents = {
+            key: Known(document.version, self.files / document.path)
+            for key, document in self.state.documents.items()
+            if document.path
+        }
+        return {key: document for key, document in documents.items() if document.path.is_file()}
 
     def take(
         self,
@@ -137,7 +141,7 @@ class Mirror:
         *,
         whole: bool = False,
         dry_run: bool = False,
-        progress: Callable[[int, int], None] = lambda done, known: None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> SyncReport:
         """Bring the files up to date with what a source says, or only say what that would do. The caller holds the
         lock. Where `items` are the `whole` of the source, what they do not name is deleted.
@@ -164,7 +168,9 @@ class Mirror:
             report = SyncReport(began=began, changes=changes, counts=dict(run.counts), problem=problem)
             if not dry_run:
                 # What was never read and is not named any more is no document.
-                documents = {key: one for key, one in run.documents.items() if one.path or key in run.met}
+                documents = {
+                    key: document for key, document in run.documents.items() if document.path or key in run.met
+                }
                 # Sources that were added together need not be asked together for ever.
                 due = time.time() + every * (1 + random.uniform(0, _JITTER)) if every else 0.0
                 self._save(MirrorState(documents=documents, last=report, due=due))
@@ -172,9 +178,13 @@ class Mirror:
 
     def _save(self, state: MirrorState) -> None:
         about = {
-            one.path: {"url": one.url, "title": one.title, "changed": time.strftime("%F", time.gmtime(one.changed))}
-            for one in state.documents.values()
-            if one.path
+            document.path: {
+                "url": document.url,
+                "title": document.title,
+                "changed": time.strftime("%F", time.gmtime(document.changed)),
+            }
+            for document in state.documents.values()
+            if document.path
         }
         write_addresses(self.files, about)
         write_text(self._state, state.model_dump_json(exclude_defaults=True))
@@ -188,7 +198,7 @@ class _MirrorRun:
         self.met: set[str] = set()
         self.changes: list[Change] = []
         self.counts: Counter[Outcome] = Counter()
-        self._taken = {one.path.casefold() for one in self.documents.values()}
+        self._taken = {document.path.casefold() for document in self.documents.values()}
         self._mirror = mirror
         self._dry_run = dry_run
 
@@ -259,16 +269,16 @@ class _MirrorRun:
 
 def mirrors(root: Path, collection: str = "") -> list[Mirror]:
     """The mirrors of one collection, or of all, by name; those whose description is damaged are none."""
-    found = []
+    mirrors = []
     for path in sorted(root.glob("*/source.json")):
         mirror = Mirror(root, path.parent.name)
         with suppress(SourceError):
             if mirror.source.collection == collection or not collection:
-                found.append(mirror)
-    return found
+                mirrors.append(mirror)
+    return mirrors
 
 
-def mirror_path(name: str, key: str, suffix: str, taken: Collection[str]) -> str:
+def mirror_path(name: str, key: str, suffix: str, names: Collection[str]) -> str:
     """The file for a document, below `files`: readable, within it, visible, and none of `taken` (case-folded)."""
     path = key.partition("://")[2].partition("/")[2] if "://" in key else key
     ending = suffix or PurePosixPath(path).suffix[:10]
@@ -278,4 +288,4 @@ def mirror_path(name: str, key: str, suffix: str, taken: Collection[str]) -> str
     plain = "/".join(named if named[1:] else (name, "index"))
     mark = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:12]
     ending = _UNSAFE_CHARS.sub("_", ending)
-    return f"{plain}-{mark}{ending}" if f"{plain}{ending}".casefold() in taken else f"{plain}{ending}"
+    return f"{plain}-{mark}{ending}" if f"{plain}{ending}".casefold() in names else f"{plain}{ending}"

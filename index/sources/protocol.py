@@ -59,9 +59,9 @@ class Connector(Protocol):
     def close(self) -> None: ...
 
 
-def same(known: Known | None, version: str) -> bool:
+def same(stored: Known | None, version: str) -> bool:
     """Whether a document is kept in this version."""
-    return known is not None and known.version == version
+    return stored is not None and stored.version == version
 
 
 def worth_keeping(name: str, size: int) -> bool:

@@ -49,27 +49,29 @@ class BucketConnector:
             elif same(known.get(key), version):
                 yield Item(key, version, url=url)
             else:
-                found = self._get(f"{self._place}/{quote(key)}")
-                problem = f"it is answered with HTTP {found.status}" if found.status != 200 else ""
-                yield Item(key, version, found.body, url, problem=problem, gone=found.status == 404)
+                response = self._get(f"{self._place}/{quote(key)}")
+                problem = f"it is answered with HTTP {response.status}" if response.status != 200 else ""
+                yield Item(key, version, response.body, url, problem=problem, gone=response.status == 404)
 
     def _listed(self, pause: Pause) -> Iterator[tuple[str, str, int]]:
         """Key, ETag and size of every object that is worth keeping."""
-        asked = {"list-type": "2", "prefix": self._prefix}
+        parameters = {"list-type": "2", "prefix": self._prefix}
         while True:
             pause(0)
-            found = self._get(f"{self._place}?{urlencode(sorted(asked.items()), quote_via=quote)}")
-            tree = parse_tree(found.body, html=False) if found.status == 200 else None
+            response = self._get(f"{self._place}?{urlencode(sorted(parameters.items()), quote_via=quote)}")
+            tree = parse_tree(response.body, html=False) if response.status == 200 else None
             if tree is None or not str(tree.tag).endswith("ListBucketResult"):
-                raise SourceError(f"{self._place} cannot be listed (HTTP {found.status}): check name, key and region")
-            for one in tree.iter("{*}Contents"):
-                key, version, size = (one.findtext(f"{{*}}{name}") or "" for name in ("Key", "ETag", "Size"))
+                raise SourceError(
+                    f"{self._place} cannot be listed (HTTP {response.status}): check name, key and region"
+                )
+            for entry in tree.iter("{*}Contents"):
+                key, version, size = (entry.findtext(f"{{*}}{name}") or "" for name in ("Key", "ETag", "Size"))
                 if size.isdigit() and int(size) and worth_keeping(key, int(size)):
                     yield key, version, int(size)
             token = tree.findtext("{*}NextContinuationToken")
             if not token:
                 return
-            asked["continuation-token"] = token
+            parameters["continuation-token"] = token
 
     def _get(self, url: str) -> Fetched:
         return self._fetcher.get(url, redirects=0, auth=self._auth)

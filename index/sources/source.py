@@ -63,7 +63,7 @@ class Source(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         options = self.model_fields_set - {"name", "collection", "kind", "location", "every"}
-        if wrong := sorted(one for one in options - _OPTIONS[self.kind] if getattr(self, one)):
+        if wrong := sorted(option for option in options - _OPTIONS[self.kind] if getattr(self, option)):
             raise ValueError(f"a source of kind {self.kind} has no {', '.join(wrong)}")
         if self.kind == "push" and (self.location or self.every):
             raise ValueError("documents are pushed to it: it has no location and no schedule")

@@ -79,14 +79,14 @@ class WebConnector:
         robots, failures = self._robots(), 0
         delay = max(self._source.delay, min(_LONGEST_DELAY, float(robots.crawl_delay(AGENT) or 0)))
         waiting, met = deque([(self._start, 0)]), {self._start}
-        named = [found for found in self._sitemap(robots, lambda: pause(delay)) if found.key]
-        yield from (found for found in named if found.problem)
+        named = [item for item in self._sitemap(robots, lambda: pause(delay)) if item.key]
+        yield from (item for item in named if item.problem)
         again = [(url, _version(known[url]).depth) for url in sorted(known)]
-        for url, depth in [*((found.key, 1) for found in named if not found.problem), *again]:
+        for url, depth in [*((item.key, 1) for item in named if not item.problem), *again]:
             if url not in met and self._within(url):
                 met.add(url)
                 waiting.append((url, depth))
-        for asked in range(self._source.pages):
+        for count in range(self._source.pages):
             if not waiting:
                 return
             url, depth = waiting.popleft()
@@ -95,7 +95,7 @@ class WebConnector:
                 if before:
                     yield Item(url, problem="robots.txt does not allow it any more")
                 continue
-            pause(delay if asked else 0)
+            pause(delay if count else 0)
             try:
                 answer = self._ask(url, before)
                 status, problem = answer.status, f"it is answered with HTTP {answer.status}"
@@ -168,12 +168,12 @@ class WebConnector:
     def _sitemap(self, robots: Protego, wait: Callable[[], None]) -> Iterator[Item]:
         """The pages that sitemaps name, and sitemaps with their problems."""
         named = [self._source.sitemap] if self._source.sitemap else list(robots.sitemaps)
-        waiting, asked = deque(named or [urljoin(self._start, "/sitemap.xml")]), set[str]()
-        while waiting and len(asked) < _SITEMAPS:
+        waiting, requested = deque(named or [urljoin(self._start, "/sitemap.xml")]), set[str]()
+        while waiting and len(requested) < _SITEMAPS:
             url = canonical(waiting.popleft())
-            if url in asked or _origin(url) != _origin(self._start):
+            if url in requested or _origin(url) != _origin(self._start):
                 continue
-            asked.add(url)
+            requested.add(url)
             wait()
             try:
                 answer = self._fetcher.get(url)
@@ -184,11 +184,11 @@ class WebConnector:
                 yield Item(url, problem=f"the sitemap is answered with HTTP {answer.status}")
             tree = parse_tree(answer.body, html=False) if answer.status == 200 else None
             for place in [] if tree is None else list(tree.iter("{*}loc"))[:_SITEMAP_URLS]:
-                found = canonical(urljoin(url, (place.text or "").strip()))
+                location = canonical(urljoin(url, (place.text or "").strip()))
                 if str(place.getparent().tag).endswith("}sitemap"):
-                    waiting.append(found)
+                    waiting.append(location)
                 else:
-                    yield Item(found)
+                    yield Item(location)
 
     def _within(self, url: str) -> bool:
         same_origin = 0 < len(url) <= _LONGEST and _origin(url) == _origin(self._start)
@@ -219,8 +219,8 @@ def _origin(url: str) -> tuple[str, str]:
     return urlsplit(url)[:2]
 
 
-def _version(known: Known) -> _PageVersion:
-    return _PageVersion(*json.loads(known.version))
+def _version(stored: Known) -> _PageVersion:
+    return _PageVersion(*json.loads(stored.version))
 
 
 def _as_utf8(body: bytes, parameters: str) -> bytes:
@@ -250,21 +250,21 @@ def _page(body: bytes, url: str, robots_header: str = "") -> _Page:
     tree = parse_tree(body, html=True)
     base, own, rules, links = url, "", robots_header.lower(), dict[str, None]()
     for element in () if tree is None else tree.iter("base", "link", "meta", "a"):
-        said = {name: (element.get(name) or "").strip() for name in ("href", "rel", "name", "content")}
+        attributes = {name: (element.get(name) or "").strip() for name in ("href", "rel", "name", "content")}
         try:
-            href = urljoin(base, said["href"])
+            href = urljoin(base, attributes["href"])
         except ValueError:
             continue
-        if element.tag == "meta" and said["name"].lower() in ("robots", "anaphora"):
-            rules += f",{said['content'].lower()}"
+        if element.tag == "meta" and attributes["name"].lower() in ("robots", "anaphora"):
+            rules += f",{attributes['content'].lower()}"
         elif element.tag == "base":
             base = href
-        elif element.tag == "link" and said["rel"].lower() == "canonical":
+        elif element.tag == "link" and attributes["rel"].lower() == "canonical":
             own = canonical(href)
-        elif element.tag == "a" and said["href"] and "nofollow" not in said["rel"].lower():
+        elif element.tag == "a" and attributes["href"] and "nofollow" not in attributes["rel"].lower():
             links[canonical(href)] = None
-    told = {rule.strip() for rule in rules.split(",")}
-    return _Page(() if told & {"nofollow", "none"} else tuple(links), own, not told & {"noindex", "none"})
+    words = {rule.strip() for rule in rules.split(",")}
+    return _Page(() if words & {"nofollow", "none"} else tuple(links), own, not words & {"noindex", "none"})
 
 
 connect = WebConnector

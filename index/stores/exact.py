@@ -63,11 +63,11 @@ class OpenMatrix:
             scores = vectors @ self.matrix[rows].T
         else:
             scores = _cosines(self.matrix, vectors)[:, rows]
-        found = []
+        neighbours = []
         for line in scores:
             best = best_places(line, k)
-            found.append(Neighbours(rows[best].tolist(), line[best].tolist()))
-        return found
+            neighbours.append(Neighbours(rows[best].tolist(), line[best].tolist()))
+        return neighbours
 
     def take(self, rows: Sequence[int]) -> Vectors:
         return np.asarray(self.matrix[list(rows)])
@@ -153,10 +153,10 @@ class _OpenQuantised(OpenMatrix):
 
     def _near(self, vector: Vectors, count: int, mask: Mask | None) -> npt.NDArray[np.intp]:
         """At least `count` rows whose signs differ least, in order; all that the mask leaves where these are fewer."""
-        asked = _planes(vector[None])
+        planes = _planes(vector[None])
         distances = np.empty(self._signs.shape[1], dtype=np.uint16)
         for start in range(0, len(distances), _STRETCH_QUANTISED):
-            differing = np.bitwise_count(self._signs[:, start : start + _STRETCH_QUANTISED] ^ asked)
+            differing = np.bitwise_count(self._signs[:, start : start + _STRETCH_QUANTISED] ^ planes)
             differing.sum(axis=0, dtype=np.uint16, out=distances[start : start + _STRETCH_QUANTISED])
         if mask is not None:
             distances[~mask] = _MASKED

@@ -189,8 +189,8 @@ def load_store(spec: StoreSpec) -> VectorStore:
     """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
     store: VectorStore
     if spec.name in _BUILT_IN:
-        made = resolve_name(f"index.stores.{_BUILT_IN[spec.name]}")
-        store = made()
+        opener = resolve_name(f"index.stores.{_BUILT_IN[spec.name]}")
+        store = opener()
         return store
     try:
         store = load_plugin(GROUP, spec.name, kind="vector store", builtin=_BUILT_IN)(spec.url)

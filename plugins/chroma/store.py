@@ -82,12 +82,12 @@ class OpenChroma:
         k = min(k, len(self._ids if allowed is None else allowed))
         if not len(vectors) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        found = self._connection.asked(
+        reply = self._connection.asked(
             lambda collection: collection.query(
                 query_embeddings=vectors, n_results=k, ids=allowed, include=["distances"]
             )
         )
-        pairs = zip(found["ids"], found["distances"], strict=True)
+        pairs = zip(reply["ids"], reply["distances"], strict=True)
         return [self._neighbours(names, distances) for names, distances in pairs]
 
     def _neighbours(self, names: Sequence[str], distances: Sequence[float]) -> Neighbours:
@@ -101,15 +101,15 @@ class OpenChroma:
 
     def take(self, rows: Sequence[int]) -> Vectors:
         names = [self._ids[row] for row in rows]
-        found = self._connection.asked(
+        reply = self._connection.asked(
             lambda collection: collection.get(ids=list(dict.fromkeys(names)), include=["embeddings"])
         )
-        place = {name: number for number, name in enumerate(found["ids"])}
+        place = {name: number for number, name in enumerate(reply["ids"])}
         try:
             order = [place[name] for name in names]
         except KeyError as error:
             raise CollectionCorrupt(f"{self._connection.where} has lost a passage ({error}): index again") from error
-        return np.asarray(found["embeddings"], dtype=np.float32)[order]
+        return np.asarray(reply["embeddings"], dtype=np.float32)[order]
 
     def close(self) -> None:
         self._connection.close()
@@ -158,8 +158,8 @@ class _Connection:
         self.collection = self.client.get_collection(self.name, embedding_function=None)
 
     def create(self) -> None:
-        made: dict[str, Any] = {"embedding_function": None, "configuration": _HNSW}
-        self.collection = self.client.create_collection(self.name, **made)
+        options: dict[str, Any] = {"embedding_function": None, "configuration": _HNSW}
+        self.collection = self.client.create_collection(self.name, **options)
 
     def close(self) -> None:
         if self._client is None:

@@ -88,9 +88,9 @@ class QuoteAsker:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         escaped = {name: escape(text) for name, text in parts.items()}
-        asked = fill(_prompt(f"{prompt}_user", self._package).text, escaped, missing=lambda _: "")
+        user_prompt = fill(_prompt(f"{prompt}_user", self._package).text, escaped, missing=lambda _: "")
         instructions = _prompt(system or prompt, self._package).text
-        messages = [SystemMessage(instructions), HumanMessage(asked)]
+        messages = [SystemMessage(instructions), HumanMessage(user_prompt)]
         bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
         replies: list[BaseMessage] = []
         likely: list[float] = []
@@ -106,20 +106,22 @@ class QuoteAsker:
         self.requests += 1
         try:
             with call(f"ask {prompt}") as this:
-                this.prompt((("system", instructions), ("user", asked)))
-                said = await self._patiently(request)
-                found = (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
-                likely += [float(one["logprob"]) for one in found if one.get("logprob") is not None]
+                this.prompt((("system", instructions), ("user", user_prompt)))
+                reply = await self._patiently(request)
+                likelihoods = (
+                    (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
+                )
+                likely += [float(token["logprob"]) for token in likelihoods if token.get("logprob") is not None]
                 mean = sum(likely) / max(1, len(likely))
-                this.output({"text": said})
+                this.output({"text": reply})
                 this.record(**({"mean_logprob": mean, "logprobs": likely} if likely else {}))
         except TimeoutError as error:
             raise AskingFailed(f"The language model took longer than {self._seconds:g} s.") from error
         except model_errors() as error:
             line = (str(error).splitlines() or [""])[0][:200]
             raise AskingFailed(f"The language model could not be asked ({type(error).__name__}: {line}).") from error
-        self.chars += len(asked) + len(said)
-        return SaidText(said.strip(), mean)
+        self.chars += len(user_prompt) + len(reply)
+        return SaidText(reply.strip(), mean)
 
 
 def _prompt(name: str, package: str = PACKAGE) -> Prompt:
@@ -130,5 +132,5 @@ def _prompt(name: str, package: str = PACKAGE) -> Prompt:
 
 def prompts_version(*names: str) -> str:
     """Changes whenever one of these prompts does."""
-    versions = [_prompt(name).version for one in names for name in (one, f"{one}_user")]
+    versions = [_prompt(name).version for prompt_name in names for name in (prompt_name, f"{prompt_name}_user")]
     return hashlib.sha256(".".join(versions).encode()).hexdigest()[:12]

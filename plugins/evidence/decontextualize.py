@@ -88,16 +88,16 @@ class QuoteFinding:
 @lru_cache(maxsize=4096)
 def long_forms(text: str) -> dict[str, str]:
     """Return the acronyms that a text expands, with their long forms as written."""
-    found: dict[str, str] = {}
+    forms: dict[str, str] = {}
     for match in _IN_BRACKETS.finditer(text):
         short = match[2].strip()
         if _is_short(short) and (long := _matching(short, match[1])):
-            found.setdefault(short, long)
+            forms.setdefault(short, long)
     for match in _LONG_IN_BRACKETS.finditer(text):
         short, inside = match[1], match[2].strip()
         if _is_short(short) and (long := _matching(short, inside)) and len(long) >= 0.8 * len(inside):
-            found.setdefault(short, long)
-    return found
+            forms.setdefault(short, long)
+    return forms
 
 
 def _is_short(text: str) -> bool:
@@ -132,20 +132,20 @@ def _matching(short: str, before: str) -> str:
 
 def _in_order(letters: Sequence[str], initials: Sequence[str]) -> int:
     """How many of the letters are found among the initials, in their order."""
-    at = found = 0
+    at = position = 0
     for letter in letters:
         if letter in initials[at:]:
             at += initials[at:].index(letter) + 1
-            found += 1
-    return found
+            position += 1
+    return position
 
 
 def find(quote: SourceQuote) -> list[QuoteFinding]:
     """Return the additions the rules find, in the order of the quote; at most one per place."""
-    taken: dict[int, QuoteFinding] = {}
-    for one in (*_acronyms(quote), *_first_person(quote), *_definitions(quote)):
-        taken.setdefault(one.at, one)
-    return sorted(taken.values(), key=lambda one: one.at)
+    by_place: dict[int, QuoteFinding] = {}
+    for finding in (*_acronyms(quote), *_first_person(quote), *_definitions(quote)):
+        by_place.setdefault(finding.at, finding)
+    return sorted(by_place.values(), key=lambda finding: finding.at)
 
 
 def _texts(quote: SourceQuote) -> Iterator[tuple[str, str]]:
@@ -158,20 +158,20 @@ def _texts(quote: SourceQuote) -> Iterator[tuple[str, str]]:
 
 def _acronyms(quote: SourceQuote) -> Iterator[QuoteFinding]:
     here = long_forms(quote.snippet)
-    known: dict[str, tuple[str, str, str]] = {}
+    forms: dict[str, tuple[str, str, str]] = {}
     for passage, text in _texts(quote):
         for short, long in long_forms(text).items():
-            known.setdefault(short, (long, passage, text))
-    said = quote.snippet.casefold()
+            forms.setdefault(short, (long, passage, text))
+    folded = quote.snippet.casefold()
     done = set[str]()
     for match in _ACRONYM.finditer(quote.snippet):
-        short = match.group() if match.group() in known else match.group().removesuffix("s")
-        if short in here or short in done or short not in known:
+        short = match.group() if match.group() in forms else match.group().removesuffix("s")
+        if short in here or short in done or short not in forms:
             continue
         done.add(short)
-        long, passage, text = known[short]
+        long, passage, text = forms[short]
         at = place_behind(quote.snippet, match.end())
-        if at is not None and long.casefold() not in said:
+        if at is not None and long.casefold() not in folded:
             yield QuoteFinding(f"What does {short} stand for?", long, passage, at, long, text)
 
 
@@ -201,13 +201,13 @@ def _definitions(quote: SourceQuote) -> Iterator[QuoteFinding]:
         for passage, text in _texts(quote):
             if not pattern.search(text):
                 continue
-            found = next(
+            definition = next(
                 (_defined(pattern, text[a:b], term) for a, b in sentence_spans(text) if term in text[a:b]), None
             )
-            if found and not set(stems(found[0])) <= set(stems(quote.snippet)):
+            if definition and not set(stems(definition[0])) <= set(stems(quote.snippet)):
                 at = place_behind(quote.snippet, end)
                 if at is not None:
-                    yield QuoteFinding(f"What is {term}?", found[0], passage, at, found[0], found[1])
+                    yield QuoteFinding(f"What is {term}?", definition[0], passage, at, definition[0], definition[1])
                 break
 
 
@@ -215,9 +215,9 @@ def _defined(pattern: regex.Pattern[str], sentence: str, term: str) -> tuple[str
     match = pattern.search(sentence)
     if match is None:
         return None
-    said = sentence[match.end() :].strip().rstrip(".").strip()
-    said = regex.sub(r"^which (?:is|are) ", "", regex.sub(r"\s*\[[^\[\]]*\]|\s*\([^()]*\)", "", said))
-    cut = shortened(said, DEFINITION_WORDS)
+    meaning = sentence[match.end() :].strip().rstrip(".").strip()
+    meaning = regex.sub(r"^which (?:is|are) ", "", regex.sub(r"\s*\[[^\[\]]*\]|\s*\([^()]*\)", "", meaning))
+    cut = shortened(meaning, DEFINITION_WORDS)
     return (cut, sentence) if len(stems(cut)) >= 2 else None
 
 
@@ -240,16 +240,16 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     plain = " ".join(text.split())
     if len(plain.split()) <= longest:
         return plain
-    kept = ""
+    clipped = ""
     for start, end in sentence_spans(plain):
         if len(plain[:end].split()) > longest:
             break
-        kept = plain[:end] if start >= 0 else kept
-    if not kept:
+        clipped = plain[:end] if start >= 0 else clipped
+    if not clipped:
         head = " ".join(plain.split()[:longest])
         clause = regex.match(r".{20,}(?=[,;:])", head, regex.DOTALL)
-        kept = clause.group() if clause else head
-    return kept.rstrip(" ,;:")
+        clipped = clause.group() if clause else head
+    return clipped.rstrip(" ,;:")
 
 
 def anchor(snippet: str, question: str, answer: str = "") -> int | None:
@@ -259,34 +259,34 @@ def anchor(snippet: str, question: str, answer: str = "") -> int | None:
     content the end of the quote's last sentence.
     """
     for match in _QUOTED.finditer(question):
-        found = regex.search(rf"(?<!\w){regex.escape(match[1].strip(' ?.,'))}(?!\w)", snippet, regex.IGNORECASE)
-        if found:
-            return place_behind(snippet, found.end())
-    said = list(_WORD.finditer(snippet))
-    here = _folded(match.group() for match in said)
-    asked = _folded(match.group() for match in _WORD.finditer(question))
+        hit = regex.search(rf"(?<!\w){regex.escape(match[1].strip(' ?.,'))}(?!\w)", snippet, regex.IGNORECASE)
+        if hit:
+            return place_behind(snippet, hit.end())
+    matches = list(_WORD.finditer(snippet))
+    here = _folded(match.group() for match in matches)
+    words = _folded(match.group() for match in _WORD.finditer(question))
     best, where = (0, 0), None
     for i in range(len(here)):
-        for j in range(len(asked)):
+        for j in range(len(words)):
             length = 0
-            while i + length < len(here) and j + length < len(asked) and here[i + length] == asked[j + length]:
+            while i + length < len(here) and j + length < len(words) and here[i + length] == words[j + length]:
                 length += 1
             # A run is worth its words of content; it ends with one.
             while length and not _content(here[i + length - 1]):
                 length -= 1
             worth = (sum(_content(word) for word in here[i : i + length]), length)
             if worth > best:
-                best, where = worth, said[i + length - 1].end()
+                best, where = worth, matches[i + length - 1].end()
     if where is None:
         spans = sentence_spans(snippet)
-        last = [match.end() for match in said if not spans or match.end() <= spans[-1][1]]
+        last = [match.end() for match in matches if not spans or match.end() <= spans[-1][1]]
         where = last[-1] if last else None
     return None if where is None else place_behind(snippet, where)
 
 
-def _folded(found: Iterable[str]) -> list[str]:
+def _folded(texts: Iterable[str]) -> list[str]:
     """Stems of words, one each; function words as they are."""
-    return stemmed(["".join(part for _, parts in split(word) for part in parts) or word for word in found])
+    return stemmed(["".join(part for _, parts in split(word) for part in parts) or word for word in texts])
 
 
 def _content(word: str) -> bool:
@@ -322,16 +322,16 @@ _VERBS = tuple(stems("stands refers means denotes defined called stand refer mea
 def removals(snippet: str) -> list[Edit]:
     """Return spans to remove once a sentence leaves its page: a leading discourse marker, figure and table
     references."""
-    found = list[Edit]()
+    edits = list[Edit]()
     begun = MARKER.match(snippet)
     if begun and begun.end() < len(snippet) and ("," in begun.group() or begun.group().casefold().strip() in _ALONE):
-        found.append(Edit(begun.start(), begun.end()))
-    found += [
+        edits.append(Edit(begun.start(), begun.end()))
+    edits += [
         Edit(*match.span())
         for match in FLOAT_REFERENCE.finditer(snippet)
-        if match.start() >= (begun.end() if found and begun else 0)
+        if match.start() >= (begun.end() if edits and begun else 0)
     ]
-    return found
+    return edits
 
 
 _ALONE = frozenset(("however", "thus", "therefore", "moreover", "furthermore", "hence", "but", "and"))
@@ -340,7 +340,7 @@ _ALONE = frozenset(("however", "thus", "therefore", "moreover", "furthermore", "
 def insertions(snippet: str, findings: Sequence[QuoteFinding]) -> list[Edit]:
     """The edits that put each finding behind its place, and take out what may go."""
     gone = removals(snippet)
-    edits = [Edit(one.at, one.at, one.addition) for one in findings]
+    edits = [Edit(finding.at, finding.at, finding.addition) for finding in findings]
     free = [edit for edit in edits if not any(cut.start < edit.start < cut.end for cut in gone)]
     return [*gone, *free]
 
@@ -394,24 +394,24 @@ async def prompted_answer(
     asker: QuoteAsker, quote: SourceQuote, question: str, passages: Sequence[SourcePassage], variant: str
 ) -> QuoteAnswer | None:
     """Ask the model for an answer; None where it says that the document does not say. Raises AskingFailed."""
-    shown, room = list[str](), WHOLE_CHARS
-    for one in passages:
-        text = clipped(one.text, PASSAGE_CHARS)
+    passages_shown, room = list[str](), WHOLE_CHARS
+    for passage in passages:
+        text = clipped(passage.text, PASSAGE_CHARS)
         if len(text) > room:
             break
         room -= len(text)
-        shown.append(text)
+        passages_shown.append(text)
     parts = {
         "document": document_text(quote, variant),
         "snippet": quote.snippet,
-        "passages": "".join(f"Elsewhere in the document: {text}\n\n" for text in shown),
+        "passages": "".join(f"Elsewhere in the document: {text}\n\n" for text in passages_shown),
         "question": question,
     }
-    said = _LABEL.sub("", (await asker.ask("answer", parts, ANSWER_TOKENS)).split("\n")[0]).strip()
-    if not stems(said) or _NONE.match(said):
+    answer = _LABEL.sub("", (await asker.ask("answer", parts, ANSWER_TOKENS)).split("\n")[0]).strip()
+    if not stems(answer) or _NONE.match(answer):
         return None
-    texts = (*shown_texts(quote, variant), *(one.text for one in passages))
-    return QuoteAnswer(question, said, best_passage(said, passages), texts)
+    texts = (*shown_texts(quote, variant), *(passage.text for passage in passages))
+    return QuoteAnswer(question, answer, best_passage(answer, passages), texts)
 
 
 def extracted_answer(
@@ -419,7 +419,7 @@ def extracted_answer(
 ) -> QuoteAnswer | None:
     """The sentence that matches a question best; None where none does well enough."""
     sources = [("", text) for text in shown_texts(quote, variant.replace("T", "").replace("S", ""))]
-    sources += [(one.id, one.text) for one in passages]
+    sources += [(passage.id, passage.text) for passage in passages]
     if not sources:
         return None
     scorer = SupportScorer(numbered_texts([text for _, text in sources]))
@@ -439,11 +439,11 @@ def extracted_answer(
 def best_passage(answer: str, passages: Sequence[SourcePassage]) -> str:
     """The passage with a sentence that holds most of an answer's words, at least half of them."""
     wanted, best, share = set(stems(answer)), "", 0.5
-    for one in passages:
-        for start, end in sentence_spans(one.text):
-            found = len(wanted & set(stems(one.text[start:end]))) / max(1, len(wanted))
-            if found > share:
-                best, share = one.id, found
+    for passage in passages:
+        for start, end in sentence_spans(passage.text):
+            overlap = len(wanted & set(stems(passage.text[start:end]))) / max(1, len(wanted))
+            if overlap > share:
+                best, share = passage.id, overlap
     return best
 
 
@@ -507,29 +507,29 @@ async def make_standalone(
     plan: StandalonePlan,
     asker: QuoteAsker | None = None,
     within: Within | None = None,
-    given: StandaloneGiven | None = None,
+    precomputed: StandaloneGiven | None = None,
 ) -> StandaloneQuote:
     """The quote with what its readers lack. `within` holds the texts of `quote.passages`, in their order.
 
     Without an `asker` no model is asked. Raises AskingFailed. Blocking work runs in threads.
     """
-    given = given or StandaloneGiven()
+    precomputed = precomputed or StandaloneGiven()
     if len(quote.snippet) > SNIPPET_CHARS:
         return unchanged(quote, f"The quote has more than {SNIPPET_CHARS:,} characters; quote less of the document.")
     settled = await asyncio.to_thread(find, quote) if plan.rules else []
     retrieved: dict[str, tuple[SourcePassage, ...]] = {}
-    if given.answers is not None:
-        answers = list(given.answers)
-    elif asker is not None and plan.direct and given.questions is None:
-        found = await _pairs(asker, quote, plan)
-        return await asyncio.to_thread(_inserted, quote, [*settled, *found], [], {})
+    if precomputed.answers is not None:
+        answers = list(precomputed.answers)
+    elif asker is not None and plan.direct and precomputed.questions is None:
+        pairs = await _pairs(asker, quote, plan)
+        return await asyncio.to_thread(_inserted, quote, [*settled, *pairs], [], {})
     else:
-        questions = list(given.questions) if given.questions is not None else []
-        if given.questions is None and asker is not None:
+        questions = list(precomputed.questions) if precomputed.questions is not None else []
+        if precomputed.questions is None and asker is not None:
             questions = await _questions(asker, quote, settled)
         answers = []
         for question in questions:
-            passages = given.passages.get(question)
+            passages = precomputed.passages.get(question)
             if passages is None:
                 passages = await asyncio.to_thread(_retrieved, quote, question, plan, within)
             retrieved[question] = tuple(passages)
@@ -545,10 +545,10 @@ async def make_standalone(
         if rewritten is not None:
             questions_asked = (*_as_answers(settled), *answers)
             return StandaloneQuote(bracketed(rewritten), tuple(rewritten), questions_asked, "", retrieved)
-    made = await asyncio.to_thread(_inserted, quote, settled, answers, retrieved)
+    result = await asyncio.to_thread(_inserted, quote, settled, answers, retrieved)
     if not refused:
-        return made
-    return StandaloneQuote(made.text, made.spans, made.questions, refused, retrieved)
+        return result
+    return StandaloneQuote(result.text, result.spans, result.questions, refused, retrieved)
 
 
 def unchanged(quote: SourceQuote, refused: str = "") -> StandaloneQuote:
@@ -563,37 +563,44 @@ def _inserted(
     retrieved: Mapping[str, tuple[SourcePassage, ...]],
 ) -> StandaloneQuote:
     """Every finding and answer behind its anchor, as far as the guard lets it."""
-    judged = [(one, addition_refused(one.addition, quote.snippet, EvidenceTexts([one.evidence]))) for one in settled]
-    findings = [one for one, reason in judged if not reason]
+    judged = [
+        (finding, addition_refused(finding.addition, quote.snippet, EvidenceTexts([finding.evidence])))
+        for finding in settled
+    ]
+    findings = [finding for finding, reason in judged if not reason]
     reasons = dict.fromkeys(reason for _, reason in judged if reason)
-    known = set(stems(quote.snippet)).union(*(stems(one.addition) for one in findings))
-    kept = list[QuoteAnswer]()
+    known_stems = set(stems(quote.snippet)).union(*(stems(finding.addition) for finding in findings))
+    supported = list[QuoteAnswer]()
     for answer in answers:
         at = anchor(quote.snippet, answer.question, answer.answer)
         text = addition(quote.snippet, answer.answer, at)
-        if at is None or not set(stems(text)) - known:
+        if at is None or not set(stems(text)) - known_stems:
             continue
         if reason := addition_refused(text, quote.snippet, EvidenceTexts(answer.evidence)):
             reasons[reason] = None
             continue
-        known |= set(stems(text))
+        known_stems |= set(stems(text))
         findings.append(QuoteFinding(answer.question, answer.answer, answer.passage, at, text, ""))
-        kept.append(answer)
+        supported.append(answer)
     chosen = findings[:ADDITIONS]
     spans = apply(quote.snippet, insertions(quote.snippet, chosen))
-    every = EvidenceTexts([*(one.evidence for one in settled), *(text for one in answers for text in one.evidence)])
+    every = EvidenceTexts(
+        [*(finding.evidence for finding in settled), *(text for answer in answers for text in answer.evidence)]
+    )
     if reason := spans_refused(quote.snippet, spans, every):
         # What the rules took out did not stand as they thought.
         reasons[reason] = None
-        spans = apply(quote.snippet, [Edit(one.at, one.at, one.addition) for one in chosen])
+        spans = apply(quote.snippet, [Edit(finding.at, finding.at, finding.addition) for finding in chosen])
         if reason := spans_refused(quote.snippet, spans, every):
             return unchanged(quote, reason)
-    asked = (*_as_answers(settled), *(kept if answers else ()))
-    return StandaloneQuote(bracketed(spans), tuple(spans), asked, " ".join(reasons), retrieved)
+    all_answers = (*_as_answers(settled), *(supported if answers else ()))
+    return StandaloneQuote(bracketed(spans), tuple(spans), all_answers, " ".join(reasons), retrieved)
 
 
 def _as_answers(findings: Sequence[QuoteFinding]) -> tuple[QuoteAnswer, ...]:
-    return tuple(QuoteAnswer(one.question, one.answer, one.passage, (one.evidence,)) for one in findings)
+    return tuple(
+        QuoteAnswer(finding.question, finding.answer, finding.passage, (finding.evidence,)) for finding in findings
+    )
 
 
 def _retrieved(quote: SourceQuote, question: str, plan: StandalonePlan, within: Within | None) -> list[SourcePassage]:
@@ -601,54 +608,56 @@ def _retrieved(quote: SourceQuote, question: str, plan: StandalonePlan, within: 
     if plan.whole:
         return list(quote.passages)
     if within is None:
-        within = Within([one.text for one in quote.passages])
-    shown = [text for text in shown_texts(quote, plan.variant) if len(text) > 40]
-    found = list[SourcePassage]()
+        within = Within([passage.text for passage in quote.passages])
+    texts = [text for text in shown_texts(quote, plan.variant) if len(text) > 40]
+    hits = list[SourcePassage]()
     for place in within.rank(question, len(quote.passages)):
         passage = quote.passages[place]
-        if not any(passage.text in text or text in passage.text for text in (*shown, quote.snippet)):
-            found.append(passage)
-        if len(found) == RETRIEVED:
+        if not any(passage.text in text or text in passage.text for text in (*texts, quote.snippet)):
+            hits.append(passage)
+        if len(hits) == RETRIEVED:
             break
-    return found
+    return hits
 
 
 async def _questions(asker: QuoteAsker, quote: SourceQuote, settled: Sequence[QuoteFinding]) -> list[str]:
     """Ask a model for questions, without those settled by rules and those not to be asked."""
-    said = await asker.ask("questions", {"snippet": quote.snippet}, QUESTION_TOKENS)
-    found = list[str]()
-    for line in said.splitlines():
+    reply = await asker.ask("questions", {"snippet": quote.snippet}, QUESTION_TOKENS)
+    questions = list[str]()
+    for line in reply.splitlines():
         question = _BULLET.sub("", line).strip()
         if _NO_QUESTIONS.match(question):
             break
-        known = [set(stems(one.question)) - {"stand"} for one in settled if one.question.startswith("What")]
-        asked = set(stems(question))
+        settled_stems = [
+            set(stems(finding.question)) - {"stand"} for finding in settled if finding.question.startswith("What")
+        ]
+        question_stems = set(stems(question))
         if (
             question.endswith("?")
-            and asked
+            and question_stems
             and not _PASSAGE_ONLY.search(question)
-            and question not in found
-            and not any(asked - {"stand", "mean", "refer"} <= one for one in known)
+            and question not in questions
+            and not any(question_stems - {"stand", "mean", "refer"} <= stems_of for stems_of in settled_stems)
         ):
-            found.append(question)
-    return found[:QUESTIONS]
+            questions.append(question)
+    return questions[:QUESTIONS]
 
 
 async def _pairs(asker: QuoteAsker, quote: SourceQuote, plan: StandalonePlan) -> list[QuoteFinding]:
     """End to end: a model names words of the quote and what they mean, from what it is shown of the document."""
     parts = {"document": document_text(quote, plan.variant), "snippet": quote.snippet}
-    said = await asker.ask("pairs", parts, 2 * QUESTION_TOKENS)
+    reply = await asker.ask("pairs", parts, 2 * QUESTION_TOKENS)
     evidence = "\n\n".join(shown_texts(quote, plan.variant))
-    found = list[QuoteFinding]()
-    for line in said.splitlines()[:QUESTIONS]:
+    pairs = list[QuoteFinding]()
+    for line in reply.splitlines()[:QUESTIONS]:
         match = _PAIR.match(line)
         at = anchor(quote.snippet, f"“{match[1]}”") if match else None
         if match is None or at is None or match[1].casefold() not in quote.snippet.casefold():
             continue
         text = addition(quote.snippet, match[2], at)
         if set(stems(text)) - set(stems(quote.snippet)):
-            found.append(QuoteFinding(f"What is “{match[1]}”?", match[2], "", at, text, evidence))
-    return found
+            pairs.append(QuoteFinding(f"What is “{match[1]}”?", match[2], "", at, text, evidence))
+    return pairs
 
 
 async def _prompted(
@@ -659,26 +668,30 @@ async def _prompted(
     answers: Sequence[QuoteAnswer],
 ) -> tuple[list[QuoteSpan] | None, str]:
     """A free rewrite as spans, or why it is refused."""
-    known = (*_as_answers(settled), *answers)
-    lines = [f"{one.question if 'Q' in plan.rewriter_sees else ''} {one.answer}".strip() for one in known]
-    shown = document_text(quote, plan.variant) if "D" in plan.rewriter_sees else ""
+    all_answers = (*_as_answers(settled), *answers)
+    lines = [
+        f"{answer.question if 'Q' in plan.rewriter_sees else ''} {answer.answer}".strip() for answer in all_answers
+    ]
+    document = document_text(quote, plan.variant) if "D" in plan.rewriter_sees else ""
     if "E" in plan.rewriter_sees:
-        shown += "\n\n" + "\n\n".join(dict.fromkeys(text for one in answers for text in one.evidence[-RETRIEVED:]))
+        document += "\n\n" + "\n\n".join(
+            dict.fromkeys(text for answer in answers for text in answer.evidence[-RETRIEVED:])
+        )
     parts = {
-        "document": f"<document>\n{shown.strip()}\n</document>\n\n" if shown.strip() else "",
+        "document": f"<document>\n{document.strip()}\n</document>\n\n" if document.strip() else "",
         "snippet": quote.snippet,
         "answers": "\n".join(lines),
     }
     # Its own tags are put in by us and were not escaped: the words between them are, once more, on the way.
-    said = await asker.ask("rewrite", parts, len(quote.snippet) // 2 + 200)
-    text = regex.sub(r"^\W*Rewritten\s*:\s*", "", said.strip(), flags=regex.IGNORECASE).strip('"“”')
+    reply = await asker.ask("rewrite", parts, len(quote.snippet) // 2 + 200)
+    text = regex.sub(r"^\W*Rewritten\s*:\s*", "", reply.strip(), flags=regex.IGNORECASE).strip('"“”')
 
     def judged() -> tuple[list[QuoteSpan] | None, str]:
         spans, reason = read_rewrite(quote.snippet, text)
         if not reason:
             texts = [
-                *(one.evidence for one in settled),
-                *(text for one in answers for text in (*one.evidence, one.answer)),
+                *(finding.evidence for finding in settled),
+                *(text for answer in answers for text in (*answer.evidence, answer.answer)),
                 *shown_texts(quote, plan.variant),
             ]
             reason = spans_refused(quote.snippet, spans, EvidenceTexts(texts))

@@ -76,13 +76,13 @@ def context(citance: Citance, kind: WhyContext, encoder: Encoder | None = None) 
         return without_markers(" ".join(around))
     own = " ".join(citance.text.split())
     paragraph = citance.paragraph or " ".join((citance.before, citance.text, citance.after))
-    others = [one for one in _sentences(paragraph) if one not in own]
-    bare = [without_markers(one) for one in (own, *others)]
+    others = [_sentence for _sentence in _sentences(paragraph) if _sentence not in own]
+    bare = [without_markers(text) for text in (own, *others)]
     vectors = encoder.encode(bare)
     nearest = sorted(int(place) for place in np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")[:NEAREST])
     place = sum(paragraph.find(other) < paragraph.find(citance.text) for other in (others[i] for i in nearest))
-    shown = [bare[1 + i] for i in nearest]
-    return " ".join((*shown[:place], bare[0], *shown[place:]))
+    context_lines = [bare[1 + i] for i in nearest]
+    return " ".join((*context_lines[:place], bare[0], *context_lines[place:]))
 
 
 def keywords(text: str, encoder: Encoder, most: int = KEYWORDS) -> list[tuple[str, float]]:
@@ -91,7 +91,7 @@ def keywords(text: str, encoder: Encoder, most: int = KEYWORDS) -> list[tuple[st
     Those below the median cosine of the chosen are left out, as in the published code.
     """
     folded = words(text)
-    candidates = list(dict.fromkeys(one for one in folded if one not in FUNCTION_WORDS and len(one) > 1))
+    candidates = list(dict.fromkeys(text for text in folded if text not in FUNCTION_WORDS and len(text) > 1))
     candidates += dict.fromkeys(
         f"{a} {b}" for a, b in pairwise(folded) if a not in FUNCTION_WORDS and b not in FUNCTION_WORDS
     )
@@ -208,18 +208,18 @@ class WhyRanker:
         self._encoder = encoder
         self._k1 = k1
         self._known: dict[Citance, tuple[float, bool, bool]] = {}
-        self._sentences = _Ranked([one.text for one in source.sentences], encoder, k1)
+        self._sentences = _Ranked([sentence.text for sentence in source.sentences], encoder, k1)
 
     @cached_property
     def paragraphs(self) -> list[list[int]]:
         """The places of the sentences of each paragraph: five in a row of one section."""
-        found: list[list[int]] = []
-        for place, one in enumerate(self.source.sentences):
-            begins = place == 0 or one.section != self.source.sentences[place - 1].section
-            if begins or len(found[-1]) == PARAGRAPH_SENTENCES:
-                found.append([])
-            found[-1].append(place)
-        return found
+        groups: list[list[int]] = []
+        for place, sentence in enumerate(self.source.sentences):
+            begins = place == 0 or sentence.section != self.source.sentences[place - 1].section
+            if begins or len(groups[-1]) == PARAGRAPH_SENTENCES:
+                groups.append([])
+            groups[-1].append(place)
+        return groups
 
     @cached_property
     def _paragraphs(self) -> _Ranked:
@@ -228,13 +228,13 @@ class WhyRanker:
 
     @cached_property
     def _evidence(self) -> EvidenceTexts:
-        return EvidenceTexts(["\n\n".join(one.text for one in self.source.sentences)])
+        return EvidenceTexts(["\n\n".join(sentence.text for sentence in self.source.sentences)])
 
     def queries(self, citance: Citance, plan: WhyPlan) -> list[tuple[str, float]]:
         """Return the weighted queries; keywords need an encoder."""
-        asked = context(citance, plan.context, self._encoder) or citance.text
-        found = keywords(asked, self._encoder) if plan.keywords and self._encoder is not None else []
-        return found or [(asked, 1.0)]
+        text = context(citance, plan.context, self._encoder) or citance.text
+        weighted = keywords(text, self._encoder) if plan.keywords and self._encoder is not None else []
+        return weighted or [(text, 1.0)]
 
     def rank(self, citance: Citance, units: WhyUnits, plan: WhyPlan) -> list[int]:
         """Places of all sentences, or of all paragraphs, best first."""
@@ -247,12 +247,12 @@ class WhyRanker:
 
     def near(self, citance: Citance) -> float:
         """How near the nearest sentence comes to the citing one: its cosine, or without an encoder its support."""
-        asked = context(citance, "citance") or citance.text
+        text = context(citance, "citance") or citance.text
         if not self.source.sentences:
             return 0.0
         if self._encoder is None:
-            return self._evidence.score(asked)
-        return float(self._sentences.within.similarities(asked).max())
+            return self._evidence.score(text)
+        return float(self._sentences.within.similarities(text).max())
 
     def bears(self, citance: Citance, near: float) -> bool:
         """Whether the source seems to say what the citing sentence says, by meaning or word for word."""
@@ -264,8 +264,8 @@ class WhyRanker:
         """Cosine of the lead to the citing sentence; 0 where there is no lead, or no encoder."""
         if not self.source.lead or self._encoder is None:
             return 0.0
-        one, other = self._encoder.encode([self.source.lead, context(citance, "citance") or citance.text])
-        return float(one @ other)
+        lead, other = self._encoder.encode([self.source.lead, context(citance, "citance") or citance.text])
+        return float(lead @ other)
 
     def _judged(self, citance: Citance) -> tuple[float, bool, bool]:
         """How near it comes, whether it bears, and whether the lead goes first: the same for every plan."""
@@ -279,15 +279,15 @@ class WhyRanker:
         """The ranking, and the best sentences as they stand, in the document's order."""
         sentences = self.source.sentences
         ranked = self.rank(citance, "sentences", plan)
-        given = ranked[:SENTENCES]
-        best = sorted(given)
+        numbers = ranked[:SENTENCES]
+        best = sorted(numbers)
         if plan.units == "paragraphs":
             # Of the best paragraphs the best sentences: a reader gets five either way.
             own = {place: n for n, place in enumerate(ranked)}
             chosen = [self.paragraphs[place] for place in self.rank(citance, "paragraphs", plan)]
             ranked = [place for places in chosen for place in sorted(places, key=own.__getitem__)]
-            given = [place for places in chosen[:PARAGRAPHS] for place in places]
-            best = sorted(sorted(given, key=own.__getitem__)[:SENTENCES])
+            numbers = [place for places in chosen[:PARAGRAPHS] for place in places]
+            best = sorted(sorted(numbers, key=own.__getitem__)[:SENTENCES])
         near, bears, leads = self._judged(citance)
         return WhyFound(
             # Where two share an id, as in papers that were cut by hand, the better one counts.
@@ -296,7 +296,7 @@ class WhyRanker:
             lead_first=leads,
             bears=bears,
             near=round(near, 3),
-            given=tuple(sentences[place] for place in given if bears),
+            given=tuple(sentences[place] for place in numbers if bears),
         )
 
 
@@ -321,7 +321,7 @@ class _Ranked:
     def features(self, queries: Sequence[tuple[str, float]]) -> Numbers:
         """`(texts, len(WEIGHTS))`: BM25 and cosine of each text and of it with its neighbours, standardised within the
         document (without an encoder cosines are 0), and what it has of its own."""
-        lexical, around = (_summed(one.overlaps, queries) for one in (self.within, self._around))
+        lexical, around = (_summed(ranker.overlaps, queries) for ranker in (self.within, self._around))
         dense = beside = np.zeros(len(lexical))
         if self._dense:
             dense = _summed(self.within.similarities, queries)
@@ -339,16 +339,16 @@ class _Ranked:
         dense = _order(_summed(self.within.similarities, queries))
         if by == "dense":
             return dense
-        found = fuse([("bm25", 1.0, [place for place in _order(lexical) if lexical[place] > 0]), ("dense", 1.0, dense)])
-        return [one.id for one in found]
+        fused = fuse([("bm25", 1.0, [place for place in _order(lexical) if lexical[place] > 0]), ("dense", 1.0, dense)])
+        return [item.id for item in fused]
 
     def _dense_around(self, dense: Numbers) -> Numbers:
         """Cosines to the mean of a sentence and its neighbours, which need not be encoded for it."""
         own = self.within.vectors
         sums, near = own.copy(), dense.copy()
-        for total, one in ((sums, own), (near, dense)):
-            total[1:] += one[:-1]
-            total[:-1] += one[1:]
+        for total, scores in ((sums, own), (near, dense)):
+            total[1:] += scores[:-1]
+            total[:-1] += scores[1:]
         return np.asarray(near / np.maximum(np.linalg.norm(sums, axis=1), 1e-9))
 
 
@@ -361,10 +361,10 @@ def _order(scores: Numbers) -> list[int]:
 
 
 def _standard(scores: Numbers) -> Numbers:
-    found: Numbers = (scores - scores.mean()) / (scores.std() + 1e-9)
-    return found
+    standardised: Numbers = (scores - scores.mean()) / (scores.std() + 1e-9)
+    return standardised
 
 
 def source_of(lead: str, sentences: Sequence[SourcePassage], title: str = "") -> WhySource:
     """A source of these sentences; those without a word are left out."""
-    return WhySource(tuple(one for one in sentences if one.text.strip()), clipped(lead, 1200), title)
+    return WhySource(tuple(sentence for sentence in sentences if sentence.text.strip()), clipped(lead, 1200), title)

@@ -91,7 +91,7 @@ class EvidenceTexts:
             return f"An addition brings a number that its evidence lacks ({', '.join(sorted(strange))})."
         if not stems(text) or self.score(text) >= SUPPORTED:
             return ""
-        if negations(text) and not any(negations(one) for one in self.texts):
+        if negations(text) and not any(negations(text) for text in self.texts):
             return "An addition brings a negation that its evidence lacks."
         return "An addition is not supported by its evidence."
 
@@ -106,9 +106,9 @@ def addition_refused(added: str, quote: str, evidence: EvidenceTexts) -> str:
     if not is_showable(added):
         return "An addition contains characters that are unsafe to show."
     for pattern, what in _FORBIDDEN:
-        found = pattern.search(added)
-        if found and not (pattern is _CITATION and found.group() in quote):
-            return f"An addition contains {what} (“{found.group().strip()}”)."
+        match = pattern.search(added)
+        if match and not (pattern is _CITATION and match.group() in quote):
+            return f"An addition contains {what} (“{match.group().strip()}”)."
     return evidence.lacks(added)
 
 
@@ -117,24 +117,24 @@ def has_instruction(text: str) -> bool:
     return bool(_ORDERS.search(text))
 
 
-def sentence_refused(said: str, evidence: EvidenceTexts) -> str:
+def sentence_refused(sentence: str, evidence: EvidenceTexts) -> str:
     """Why a sentence in a model's words may not stand for what the texts say; empty where it may."""
-    if not is_showable(said):
+    if not is_showable(sentence):
         return "A sentence contains characters that are unsafe to show."
     joined = "\n".join(evidence.texts)
     for pattern, what in _FORBIDDEN:
-        found = pattern.search(said)
-        if found and not (pattern is _CITATION and found.group() in joined):
-            return f"A sentence contains {what} (“{found.group().strip()}”)."
-    if strange := numbers(said) - numbers(joined):
+        match = pattern.search(sentence)
+        if match and not (pattern is _CITATION and match.group() in joined):
+            return f"A sentence contains {what} (“{match.group().strip()}”)."
+    if strange := numbers(sentence) - numbers(joined):
         return f"A sentence brings a number that the source lacks ({', '.join(sorted(strange))})."
-    known = set(words(joined))
-    names = _NAME.findall(MARKER.sub("", said, 1) if MARKER.match(said) else said)
+    known_words = set(words(joined))
+    names = _NAME.findall(MARKER.sub("", sentence, 1) if MARKER.match(sentence) else sentence)
     # The first word of a sentence is written large whatever it is; where the texts say the rest, it is no name.
-    names = names[1:] if evidence.score(said) >= SUPPORTED and _NAME.match(said) else names
-    if strange := {name for name in names if not set(words(name)) <= known | FUNCTION_WORDS}:
+    names = names[1:] if evidence.score(sentence) >= SUPPORTED and _NAME.match(sentence) else names
+    if strange := {name for name in names if not set(words(name)) <= known_words | FUNCTION_WORDS}:
         return f"A sentence brings a name that the source lacks ({', '.join(sorted(strange))})."
-    if evidence.turns(said):
+    if evidence.turns(sentence):
         return "A sentence denies what the source says, or says what it denies."
     return ""
 
@@ -217,15 +217,15 @@ def read_rewrite(quote: str, rewrite: str) -> tuple[list[QuoteSpan], str]:
 def _merged(quote: str, edits: list[Edit]) -> list[Edit]:
     """An addition beside a removal becomes its replacement; one that a removal swallows stands behind it."""
     removals = sorted((edit for edit in edits if edit.end > edit.start), key=lambda edit: edit.start)
-    found, rest = list[Edit](), [edit for edit in edits if edit.end == edit.start]
+    merged, rest = list[Edit](), [edit for edit in edits if edit.end == edit.start]
     for removal in removals:
         near = [e for e in rest if removal.start - 1 <= e.start <= removal.end]
         rest = [e for e in rest if e not in near]
         stop = removal.end
         if near:
             stop = removal.start + len(quote[removal.start : removal.end].rstrip())
-        found.append(Edit(removal.start, stop, "; ".join(e.added for e in near)))
-    return found + rest
+        merged.append(Edit(removal.start, stop, "; ".join(e.added for e in near)))
+    return merged + rest
 
 
 def _without_brackets(quote: str, rewrite: str) -> tuple[str, list[tuple[int, str]]]:
@@ -249,19 +249,19 @@ def _plain(token: str) -> str:
 
 def _difference(new: str, quote: str, outside: str) -> str:
     """Return the kind of the words outside brackets that the quote does not have."""
-    shown = f"(“{' '.join(new.split())[:60]}”)."
+    excerpt = f"(“{' '.join(new.split())[:60]}”)."
     if _MARKUP.search(outside) and not _MARKUP.search(quote):
-        return f"The rewrite contains markup or a script {shown}"
+        return f"The rewrite contains markup or a script {excerpt}"
     if _ADDRESS.search(outside) and not _ADDRESS.search(quote):
-        return f"The rewrite contains an address {shown}"
+        return f"The rewrite contains an address {excerpt}"
     if _PLACEHOLDER.search(new):
-        return f"The rewrite contains a placeholder {shown}"
-    if any(found.group() not in quote for found in _CITATION.finditer(outside)):
-        return f"The rewrite adds a citation outside brackets {shown}"
+        return f"The rewrite contains a placeholder {excerpt}"
+    if any(match.group() not in quote for match in _CITATION.finditer(outside)):
+        return f"The rewrite adds a citation outside brackets {excerpt}"
     if len(sentence_spans(outside)) > len(sentence_spans(quote)):
-        return f"The rewrite adds a sentence outside brackets {shown}"
+        return f"The rewrite adds a sentence outside brackets {excerpt}"
     if numbers(new) - numbers(quote):
-        return f"The rewrite adds a number outside brackets {shown}"
+        return f"The rewrite adds a number outside brackets {excerpt}"
     if negations(new):
-        return f"The rewrite adds a negation outside brackets {shown}"
-    return f"The rewrite adds words outside brackets {shown}"
+        return f"The rewrite adds a negation outside brackets {excerpt}"
+    return f"The rewrite adds words outside brackets {excerpt}"

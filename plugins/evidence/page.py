@@ -36,35 +36,35 @@ async def why_linked(
     return {"html": str(why_html(await EvidenceService(service).why_linked(collection, document, text, at)))}
 
 
-def readable_html(made: StandaloneView) -> Markup:
+def readable_html(view: StandaloneView) -> Markup:
     """A quote made readable: what was added in brackets and underlined, what was removed struck through."""
     parts, before = list[tuple[str, str, str]](), ""
-    for span in made.spans:
+    for span in view.spans:
         beside = before == "added" or (span.kind == "added" and parts and not parts[-1][2][-1:].isspace())
         gap = " " if beside and (span.kind == "added" or span.text[:1].isalnum() or span.text[:1] in "([") else ""
         parts.append((span.kind, gap, span.text))
         before = span.kind
-    original = "".join(span.text for span in made.spans if span.kind != "added")
-    return render(FOLDER / "readable.html", made=made, parts=parts, original=original)
+    original = "".join(span.text for span in view.spans if span.kind != "added")
+    return render(FOLDER / "readable.html", made=view, parts=parts, original=original)
 
 
-def why_html(found: WhyView) -> Markup:
+def why_html(view: WhyView) -> Markup:
     """The sentences of a source that bear on a citing one, each with a way to its place."""
-    shown = [
+    rows = [
         (
-            masked(one.text),
+            masked(sentence.text),
             [
-                QuotePlace(at.start, at.end, document_link(found.collection, found.document_id, at.start, at.end))
-                for at in one.places
+                QuotePlace(at.start, at.end, document_link(view.collection, view.document_id, at.start, at.end))
+                for at in sentence.places
             ],
         )
-        for one in found.shown
+        for sentence in view.shown
     ]
     return render(
         FOLDER / "why.html",
-        found=found,
-        shown=shown,
-        citance=masked(found.citance),
-        lead=masked(found.lead),
-        lead_shown=any(one.text == found.lead for one in found.shown),
+        found=view,
+        shown=rows,
+        citance=masked(view.citance),
+        lead=masked(view.lead),
+        lead_shown=any(sentence.text == view.lead for sentence in view.shown),
     )

@@ -77,21 +77,21 @@ class OnDemand(Acting):
         """
         core, llm = self.core, self.core.settings.llm
         name = checked_name(collection) if collection else await self.default_collection()
-        whose = await self.existing(name)
+        ownership = await self.existing(name)
         opened = await in_thread(lambda: core.opened.get(name))
         version = opened.version
-        text = json.dumps((whose.group, name, version, document_id, *parts, llm.model, llm.remote_name))
+        text = json.dumps((ownership.group, name, version, document_id, *parts, llm.model, llm.remote_name))
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        if (kept := await self._read(standalone.find, key)) is not None:
-            return view.model_validate_json(kept).model_copy(update={"cached": True})
+        if (cached := await self._read(standalone.find, key)) is not None:
+            return view.model_validate_json(cached).model_copy(update={"cached": True})
         if asks:
             await core.limits.demand_tokens(self.principal)
-        self.note(did, document_id, collection=name, group=whose.group)
-        made, whole = await make(opened, whose.group)
+        self.note(did, document_id, collection=name, group=ownership.group)
+        result, whole = await make(opened, ownership.group)
         if whole and (await in_thread(lambda: core.opened.get(name))).version == version:
-            row = name, version, document_id, self.principal.id, made.model_dump_json()
+            row = name, version, document_id, self.principal.id, result.model_dump_json()
             await self._write(standalone.keep, key, *row)
-        return made
+        return result
 
     @asynccontextmanager
     async def _asking(self, group: str) -> AsyncIterator[QuoteAsker | None]:
@@ -125,7 +125,7 @@ class StandaloneMixin(OnDemand):
         """Return the quote of a turn's source `n`, decontextualized: the sentence that is cited first, or the passage.
         Raises NotFound."""
         turn, passage = await self._source(turn_id, n)
-        cited = next((one for one in (turn.done.citations if turn.done else []) if one.n == n), None)
+        cited = next((citation for citation in (turn.done.citations if turn.done else []) if citation.n == n), None)
         start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
         return await self.standalone(turn.collection, passage.document_id, start, end, method)
 
@@ -153,20 +153,22 @@ class StandaloneMixin(OnDemand):
             whole = True
             async with self._asking(group) as asker:
                 try:
-                    made = await make_standalone(quote, plan, asker, within)
+                    readable = await make_standalone(quote, plan, asker, within)
                 except AskingFailed as error:
-                    made, whole = replace(await make_standalone(quote, plan), refused=str(error)), False
+                    readable, whole = replace(await make_standalone(quote, plan), refused=str(error)), False
             view = StandaloneView(
                 document_id=document_id,
                 start=start,
                 end=end,
-                text=made.text,
-                spans=made.spans,
+                text=readable.text,
+                spans=readable.spans,
                 questions=tuple(
-                    StandaloneQuestion(question=one.question, answer=one.answer, passage=passage_of(one, quote))
-                    for one in made.questions
+                    StandaloneQuestion(
+                        question=question.question, answer=question.answer, passage=passage_of(question, quote)
+                    )
+                    for question in readable.questions
                 ),
-                refused=made.refused,
+                refused=readable.refused,
                 model=self.core.settings.llm.model,
             )
             return view, whole
@@ -186,8 +188,8 @@ class StandaloneMixin(OnDemand):
         quote = quote_of(document, passages, start, end)
         if self.core.settings.llm.model.casefold() == "none":
             return quote, Within([])
-        vectors = opened.passage_vectors([one.id for one in passages]) if passages else None
-        return quote, Within([one.text for one in passages], self.core.models.encoder(), vectors)
+        vectors = opened.passage_vectors([passage.id for passage in passages]) if passages else None
+        return quote, Within([passage.text for passage in passages], self.core.models.encoder(), vectors)
 
 
 CITANCE_CHARS = 2000
@@ -232,24 +234,27 @@ class WhyMixin(OnDemand):
         settings, plan = self.core.settings, WhyPlan()
 
         async def make(opened: Collection, group: str) -> tuple[WhyView, bool]:
-            source, found = await in_thread(lambda: self._found(opened, document_id, citance, plan))
+            source, result = await in_thread(lambda: self._found(opened, document_id, citance, plan))
             view = WhyView(
                 document_id=document_id,
                 collection=opened.name,
                 title=source.title,
                 # Whose sentence it was is nobody's business who is not told it.
                 citance="",
-                bears=found.bears,
+                bears=result.bears,
                 lead=source.lead,
-                lead_first=found.lead_first,
-                shown=tuple(WhySentenceView(text=one.text, places=tuple(map(_where, one.ids))) for one in found.shown),
+                lead_first=result.lead_first,
+                shown=tuple(
+                    WhySentenceView(text=sentence.text, places=tuple(map(_where, sentence.ids)))
+                    for sentence in result.shown
+                ),
             )
             return view, True
 
-        said = citance.text, citance.before, citance.after
-        parts = "why", *said, settings.index.encoder, plan.name
-        made = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=False)
-        return made.model_copy(update={"citance": citance.text})
+        key_texts = citance.text, citance.before, citance.after
+        parts = "why", *key_texts, settings.index.encoder, plan.name
+        why_view = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=False)
+        return why_view.model_copy(update={"citance": citance.text})
 
     def _found(
         self, opened: Collection, document_id: str, citance: Citance, plan: WhyPlan
@@ -258,17 +263,17 @@ class WhyMixin(OnDemand):
         sentences = sentences_of(document)
         if len(sentences) > SENTENCES:
             passages = opened.passages(document_id)
-            vectors = opened.passage_vectors([one.id for one in passages])
-            within = Within([one.text for one in passages], encoder, vectors)
+            vectors = opened.passage_vectors([passage.id for passage in passages])
+            within = Within([passage.text for passage in passages], encoder, vectors)
             chosen = set[str]()
             for n in within.rank(citance.text, len(passages)):
                 chosen |= {
-                    one.id for one in sentences
-                    if passages[n].start <= _where(one.id).start < passages[n].end and len(chosen) < SENTENCES
+                    sentence.id for sentence in sentences
+                    if passages[n].start <= _where(sentence.id).start < passages[n].end and len(chosen) < SENTENCES
                 }  # fmt: skip
                 if len(chosen) >= SENTENCES:
                     break
-            sentences = tuple(one for one in sentences if one.id in chosen)
+            sentences = tuple(sentence for sentence in sentences if sentence.id in chosen)
         source = WhySource(sentences, lead(document), document.title)
         return source, WhyRanker(source, encoder).find(citance, plan)
 
@@ -281,14 +286,18 @@ def _where(name: str) -> WhyPlace:
 def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
     """The sentence of a turn's answer that cites source `n`, with what stands around it. Raises NotFound."""
     answer = turn.done.answer if turn.done else turn.answer
-    cited = [(one.answer_start, one.answer_end) for one in (turn.done.support if turn.done else []) if n in one.cited]
+    cited = [
+        (support.answer_start, support.answer_end)
+        for support in (turn.done.support if turn.done else [])
+        if n in support.cited
+    ]
     if not cited:
         markers = [answer.find(f"[{n}]", start, end) for start, end in sentence_spans(answer)]
         spans = zip(sentence_spans(answer), markers, strict=True)
         cited = [span for span, marker in spans if marker >= 0 and stems(answer[slice(*span)])]
     if not cited:
         raise NotFound(f"The answer does not cite source {n}.", code="citation_not_found", param="n")
-    start, end = next((one for one in reversed(cited) if one[0] <= at), cited[0])
+    start, end = next((span for span in reversed(cited) if span[0] <= at), cited[0])
     around = CITANCE_CHARS // 2
     return Citance(
         _QUOTED.sub("", answer[start:end]).strip()[:CITANCE_CHARS],

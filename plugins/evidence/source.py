@@ -63,7 +63,7 @@ def quote_of(document: Document, passages: Sequence[Passage], start: int, end: i
         lead=lead(document),
         section=" › ".join(section.heading) if section else "",
         paragraph=paragraph(document.text, start, end),
-        passages=tuple(SourcePassage(one.id, one.text, " › ".join(one.heading)) for one in passages),
+        passages=tuple(SourcePassage(passage.id, passage.text, " › ".join(passage.heading)) for passage in passages),
     )
 
 
@@ -73,21 +73,23 @@ def sentences_of(document: Document) -> tuple[SourcePassage, ...]:
     References and acknowledgements say nothing of what the document says, and are left out.
     """
     sections = document.sections or (Section((), 0, len(document.text)),)
-    found = list[SourcePassage]()
+    prose = list[SourcePassage]()
     for section in sections:
         if section.heading and _ASIDE.match(section.heading[-1]):
             continue
-        for one in sentences(document.text[section.start : section.end]):
-            start, end = section.start + one.start, section.start + one.end
+        for sentence in sentences(document.text[section.start : section.end]):
+            start, end = section.start + sentence.start, section.start + sentence.end
             text = document.text[start:end]
-            if one.kind != "code" and len(stems(text)) > 1 and not _HEADING.match(text):
-                found.append(SourcePassage(f"{start}-{end}", text, " › ".join(section.heading)))
-    return tuple(found)
+            if sentence.kind != "code" and len(stems(text)) > 1 and not _HEADING.match(text):
+                prose.append(SourcePassage(f"{start}-{end}", text, " › ".join(section.heading)))
+    return tuple(prose)
 
 
 def section_at(document: Document, at: int) -> Section | None:
     """The section that holds a place."""
-    return next((one for one in document.sections if one.start <= at < max(one.end, one.start + 1)), None)
+    return next(
+        (section for section in document.sections if section.start <= at < max(section.end, section.start + 1)), None
+    )
 
 
 def lead(document: Document) -> str:
@@ -155,14 +157,14 @@ class Within:
         dense = [int(row) for row in np.argsort(-self.similarities(query), kind="stable")]
         if by == "dense":
             return dense[:k]
-        return [one.id for one in fuse([("bm25", 1.0, lexical), ("dense", 1.0, dense)], limit=k)]
+        return [fused.id for fused in fuse([("bm25", 1.0, lexical), ("dense", 1.0, dense)], limit=k)]
 
     def similarities(self, query: str) -> Vectors:
         """Cosines of every text to the query, `(len(texts),)`. Needs an encoder."""
         if self._encoder is None:
             raise ValueError("there is no encoder to compare by")
-        found: Vectors = self.vectors @ self._encoder.encode([query])[0]
-        return found
+        scores: Vectors = self.vectors @ self._encoder.encode([query])[0]
+        return scores
 
     def overlaps(self, query: str) -> Vectors:
         """BM25 scores of every text for the query, `(len(texts),)`."""
@@ -213,10 +215,10 @@ class Edit:
 
 def untouchable(text: str) -> list[tuple[int, int]]:
     """Code, links, tags, formulas and citations, in order: nothing is added within them or taken from them."""
-    found = [(block.start, block.end) for block in blocks(text) if block.kind == "code"]
+    spans = [(block.start, block.end) for block in blocks(text) if block.kind == "code"]
     inline = [match.span() for match in _PROTECTED.finditer(text)]
-    found += [(start, end) for start, end in inline if not any(a < end and start < b for a, b in found)]
-    return sorted(found)
+    spans += [(start, end) for start, end in inline if not any(a < end and start < b for a, b in spans)]
+    return sorted(spans)
 
 
 def place_behind(text: str, at: int) -> int | None:
@@ -243,7 +245,7 @@ def apply(text: str, edits: Iterable[Edit]) -> list[QuoteSpan]:
     """The spans that edits make of a text. Edits do not overlap; of additions in one place the first comes first."""
     spans: list[QuoteSpan] = []
     at = 0
-    for edit in sorted(edits, key=lambda one: (one.start, one.end)):
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         if edit.start < at:
             raise ValueError(f"edits overlap at {edit.start}")
         spans += [QuoteSpan("kept", text[at : edit.start]), QuoteSpan("removed", text[edit.start : edit.end])]
@@ -255,15 +257,15 @@ def apply(text: str, edits: Iterable[Edit]) -> list[QuoteSpan]:
 
 def joined(spans: Iterable[QuoteSpan]) -> list[QuoteSpan]:
     """The same without empty spans, and with neighbours of one kind in one; additions stay apart."""
-    found: list[QuoteSpan] = []
+    merged: list[QuoteSpan] = []
     for span in spans:
         if not span.text:
             continue
-        if found and found[-1].kind == span.kind != "added":
-            found[-1] = QuoteSpan(span.kind, found[-1].text + span.text)
+        if merged and merged[-1].kind == span.kind != "added":
+            merged[-1] = QuoteSpan(span.kind, merged[-1].text + span.text)
         else:
-            found.append(span)
-    return found
+            merged.append(span)
+    return merged
 
 
 def original(spans: Sequence[QuoteSpan]) -> str:

@@ -126,17 +126,17 @@ class OpenMilvus:
         k = min(k, self._rows if mask is None else int(mask.sum()), _MOST)
         if not len(vectors) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        found = self.version.search("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
-        return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in found]
+        results = self.version.search("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
+        return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in results]
 
     def take(self, rows: Sequence[int]) -> Vectors:
-        known: dict[int, Any] = {}
+        vectors: dict[int, Any] = {}
         wanted = sorted(set(map(int, rows)))
         with self.version.failures.reading():
             for start in range(0, len(wanted), _BATCH):
-                known |= self.version.vectors(wanted[start : start + _BATCH])
+                vectors |= self.version.vectors(wanted[start : start + _BATCH])
         try:
-            return np.asarray([known[row] for row in rows], dtype=np.float32)
+            return np.asarray([vectors[row] for row in rows], dtype=np.float32)
         except KeyError as error:
             raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
 
@@ -163,8 +163,8 @@ class MilvusTerms:
         k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
         if not terms or k < 1:
             return []
-        (found,) = self._version.search("terms", [terms], k, mask, {})
-        return [row for less, row in found if less < 0]
+        (results,) = self._version.search("terms", [terms], k, mask, {})
+        return [row for less, row in results if less < 0]
 
 
 class _MilvusVersion:
@@ -244,7 +244,7 @@ class _MilvusVersion:
         """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
         field = "vector" if part == "vectors" else "weights"
         with self.failures.reading():
-            found = self._client.search(
+            reply = self._client.search(
                 self.name(part),
                 data,
                 filter="" if mask is None else _filter(mask),
@@ -254,11 +254,11 @@ class _MilvusVersion:
                 anns_field=field,
                 timeout=_PATIENCE,
             )
-        return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in found]
+        return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in reply]
 
     def vectors(self, rows: list[int]) -> dict[int, Any]:
-        found = self._client.get(self.name("vectors"), ids=rows, output_fields=["vector"], timeout=_PATIENCE)
-        return {line["row"]: line["vector"] for line in found}
+        rows_stored = self._client.get(self.name("vectors"), ids=rows, output_fields=["vector"], timeout=_PATIENCE)
+        return {line["row"]: line["vector"] for line in rows_stored}
 
     def drop(self, part: Part) -> None:
         if self.has(part):

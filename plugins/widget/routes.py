@@ -44,7 +44,7 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
         TurnRequest(
             question=body.question,
             collection=body.collection,
-            history=tuple(Message(one.role, one.text) for one in body.history),
+            history=tuple(Message(message.role, message.text) for message in body.history),
         )
     )
     return TurnStream(turn, turn_events(turn))

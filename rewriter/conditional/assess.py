@@ -23,12 +23,14 @@ BATCH = 16
 
 def fit_gate(engine: ConditionalEngine, form: Form, dev: Sequence[RewriteExample]) -> RewriteGate:
     """The gate calibrated on `dev`; questions without a conversation are left out, no gate is asked about them."""
-    asked = [example for example in dev if example.history]
+    with_history = [example for example in dev if example.history]
     differences = list[float]()
-    for start in range(0, len(asked), BATCH):
-        sources = [form.source(example.conversation, example.question) for example in asked[start : start + BATCH]]
-        differences += [one.difference for one in engine.decide(sources, 0, lambda: False)]
-    return fit(differences, [example.needs_rewrite for example in asked])
+    for start in range(0, len(with_history), BATCH):
+        sources = [
+            form.source(example.conversation, example.question) for example in with_history[start : start + BATCH]
+        ]
+        differences += [decision.difference for decision in engine.decide(sources, 0, lambda: False)]
+    return fit(differences, [example.needs_rewrite for example in with_history])
 
 
 def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> dict[str, float]:
@@ -43,25 +45,25 @@ def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> dict[str, 
     milliseconds = list[float]()
     for example in examples:
         started = time.perf_counter()
-        made = rewriter.rewrite(example.conversation, example.question)
+        rewrite_made = rewriter.rewrite(example.conversation, example.question)
         milliseconds.append(1e3 * (time.perf_counter() - started))
         # A refused rewrite was still a decision to rewrite.
-        says, needs = made.decision in ("rewrite", "refused", "expand"), example.needs_rewrite
+        says, needs = rewrite_made.decision in ("rewrite", "refused", "expand"), example.needs_rewrite
         # Words in place of a sentence are searched and not shown: what is shown is the typed question.
-        words = made.decision == "expand"
-        rouge += rouge_l(example.question if words else made.text, example.rewrite)
+        words = rewrite_made.decision == "expand"
+        rouge += rouge_l(example.question if words else rewrite_made.text, example.rewrite)
         copied += rouge_l(example.question, example.rewrite)
-        exact += normalised(made.text) == normalised(example.rewrite)
+        exact += normalised(rewrite_made.text) == normalised(example.rewrite)
         copied_exact += not needs
         right += says == needs
         hits += says and needs
         claimed += says
         needed += needs
-        refused += made.decision == "refused" or words
-        failed += made.decision == "failed"
+        refused += rewrite_made.decision == "refused" or words
+        failed += rewrite_made.decision == "failed"
     n = len(examples)
     ordered = sorted(milliseconds)
-    found = {
+    scores = {
         "examples": n,
         "rouge_l": rouge / n,
         "exact": exact / n,
@@ -74,12 +76,12 @@ def assess(rewriter: Rewriter, examples: Sequence[RewriteExample]) -> dict[str, 
         "p50_ms": ordered[n // 2],
         "p95_ms": ordered[min(n - 1, int(0.95 * n))],
     }
-    return {name: round(value, 4) for name, value in found.items()}
+    return {name: round(value, 4) for name, value in scores.items()}
 
 
-def rouge_l(made: str, wanted: str) -> float:
+def rouge_l(text: str, wanted: str) -> float:
     """F1 of the longest common subsequence of words, case-folded, punctuation left out; 1 where both are empty."""
-    a, b = normalised(made).split(), normalised(wanted).split()
+    a, b = normalised(text).split(), normalised(wanted).split()
     if not a or not b:
         return float(a == b)
     row = [0] * (len(b) + 1)

@@ -296,9 +296,9 @@ def open_base(part: ConditionalModelPart, tokenizer: Tokenizer, end: str, lora: 
     form = Form(tokenizer, architecture, part.bounds, end=end)
     with out_of_memory(f"Opening {part.base}", "Choose a smaller base."):
         model = _fresh(part, tokenizer, form) if part.base.startswith(FRESH) else pretrained(part.base, architecture)
-        known = tokenizer.get_vocab_size()
-        if model.get_input_embeddings().weight.shape[0] < known:
-            model.resize_token_embeddings(known, mean_resizing=True)
+        vocabulary = tokenizer.get_vocab_size()
+        if model.get_input_embeddings().weight.shape[0] < vocabulary:
+            model.resize_token_embeddings(vocabulary, mean_resizing=True)
         if architecture == "causal":
             model.config.pad_token_id = form.end
             model.config.eos_token_id = form.end
@@ -314,8 +314,8 @@ def _fresh(part: ConditionalModelPart, tokenizer: Tokenizer, form: Form) -> Any:
     kind, _, size = name.rpartition("-")
     tables = {"t5": {"": T5_SIZES}, "causal": {"gpt2": GPT2_SIZES, "mamba": MAMBA_SIZES}}[part.kind]
     if kind not in tables or size not in tables[kind]:
-        known = [f"{FRESH}{k}{'-' if k else ''}{s}" for k, sizes in tables.items() for s in sizes]
-        raise RecipeError(f"There is no base {part.base!r} in the family {part.kind}; there are {', '.join(known)}.")
+        names = [f"{FRESH}{k}{'-' if k else ''}{s}" for k, sizes in tables.items() for s in sizes]
+        raise RecipeError(f"There is no base {part.base!r} in the family {part.kind}; there are {', '.join(names)}.")
     shape: dict[str, Any] = dict(tables[kind][size])
     vocabulary = tokenizer.get_vocab_size()
     pad = tokenizer.token_to_id(PAD)
@@ -366,7 +366,7 @@ def _with_lora(model: Any, lora: LoraPart, form: Form) -> Any:
     from peft import LoraConfig, TaskType, get_peft_model
 
     task = TaskType.SEQ_2_SEQ_LM if form.architecture == "seq2seq" else TaskType.CAUSAL_LM
-    new = [found for token in SPECIAL_TOKENS if (found := form.tokenizer.token_to_id(token)) is not None]
+    new = [token_id for token in SPECIAL_TOKENS if (token_id := form.tokenizer.token_to_id(token)) is not None]
     return get_peft_model(
         model,
         LoraConfig(
@@ -386,8 +386,8 @@ def _wrapped_tokenizer(base: str) -> Any:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if is_onnx_t5(folder := Path(base).expanduser()):
-        given: Any = {"tokenizer_file": str(folder / TOKENIZER), "eos_token": "</s>", "pad_token": "<pad>"}
-        return PreTrainedTokenizerFast(**given)  # type: ignore[no-untyped-call]
+        options: Any = {"tokenizer_file": str(folder / TOKENIZER), "eos_token": "</s>", "pad_token": "<pad>"}
+        return PreTrainedTokenizerFast(**options)  # type: ignore[no-untyped-call]
     try:
         wrapped = AutoTokenizer.from_pretrained(**_location(base))
     except Exception as error:  # the hub's client, safetensors and transformers each raise their own

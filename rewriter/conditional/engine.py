@@ -175,10 +175,10 @@ class TorchEngine:
             model = kind.from_pretrained(folder, local_files_only=True, dtype=dtype)
         except Exception as error:  # safetensors and transformers raise classes of their own, some bare
             raise RunError(f"The weights in {folder} cannot be loaded ({type(error).__name__}: {error}).") from error
-        rows, known = model.get_input_embeddings().weight.shape[0], form.tokenizer.get_vocab_size()
-        if known > rows:
+        rows, vocabulary = model.get_input_embeddings().weight.shape[0], form.tokenizer.get_vocab_size()
+        if vocabulary > rows:
             raise RunError(
-                f"The tokenizer beside {folder} has {known} tokens, the model {rows}: they do not belong together."
+                f"The tokenizer beside {folder} has {vocabulary} tokens, the model {rows}: they do not belong together."
             )
         return cls(model.to(device), form)
 
@@ -233,7 +233,7 @@ class TorchEngine:
             options["decoder_input_ids"] = torch.tensor([starts] * len(batch), device=model.device)
             prompt = len(starts)
         with torch.inference_mode():
-            made = model.generate(
+            generated = model.generate(
                 input_ids=torch.tensor(ids, device=model.device),
                 attention_mask=torch.tensor(mask, device=model.device),
                 max_new_tokens=limit,
@@ -247,7 +247,7 @@ class TorchEngine:
                 stopping_criteria=StoppingCriteriaList([_Stopping(stop, n)]),
                 **options,
             )
-        return made.logits[0], [list(ids) for ids in made.sequences[:, prompt:].tolist()]
+        return generated.logits[0], [list(ids) for ids in generated.sequences[:, prompt:].tolist()]
 
     def _cut(self, ids: list[int]) -> tuple[int, ...]:
         ends = [ids.index(end) for end in self._form.ends if end in ids]

@@ -28,18 +28,18 @@ def open_words(serving: Serving = Serving()) -> Rewriter:  # noqa: B008  (frozen
     return load_rewriter(folder, serving)
 
 
-def hint(found: Rewrite | None) -> str:
+def hint(rewrite: Rewrite | None) -> str:
     """The words a model reads after the question."""
-    return " ".join(term.text for term in found.expansion) if found else ""
+    return " ".join(term.text for term in rewrite.expansion) if rewrite else ""
 
 
 def learnable(examples: Sequence[RewriteExample], words: Rewriter) -> Iterator[tuple[RewriteExample, str]]:
     """The examples that such a model learns from, each with its hint."""
     for example in examples:
         if example.history and not guard.check(example.conversation, example.question, example.rewrite):
-            found = words.rewrite(example.conversation, example.question)
-            if found.decision == "expand":
-                yield example, hint(found)
+            rewrite = words.rewrite(example.conversation, example.question)
+            if rewrite.decision == "expand":
+                yield example, hint(rewrite)
 
 
 IGNORED = -100
@@ -92,15 +92,15 @@ def collate(batch: Sequence[dict[str, list[int]]], pad: int, cut: bool = False) 
 
     ids = [item["input_ids"] for item in batch]
     labels = torch.tensor(_padded([item["labels"] for item in batch], IGNORED))
-    made: dict[str, torch.Tensor | int] = {
+    tensors: dict[str, torch.Tensor | int] = {
         "input_ids": torch.tensor(_padded(ids, pad)),
         "attention_mask": torch.tensor(_padded([[1] * len(row) for row in ids], 0)),
     }
     if not cut:
-        return made | {"labels": labels}
+        return tensors | {"labels": labels}
     # The logits before a token foretell it.
-    kept = labels.shape[1] - max(0, int((labels != IGNORED).any(0).nonzero()[0]) - 1)
-    return made | {"labels": labels[:, -kept:], "logits_to_keep": kept}
+    width = labels.shape[1] - max(0, int((labels != IGNORED).any(0).nonzero()[0]) - 1)
+    return tensors | {"labels": labels[:, -width:], "logits_to_keep": width}
 
 
 def _padded(rows: list[list[int]], value: int) -> list[list[int]]:

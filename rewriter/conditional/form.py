@@ -110,20 +110,20 @@ class Form:
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
         """The ids of names, as CTranslate2 gives them."""
-        return [found for token in tokens if (found := self.tokenizer.token_to_id(token)) is not None]
+        return [token_id for token in tokens if (token_id := self.tokenizer.token_to_id(token)) is not None]
 
     def _encoded(self, text: str, limit: int) -> list[int]:
         text = " ".join(escape(text[: CLIPPED_CHARS * limit]).split())
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids[:limit])
 
     def _id(self, token: str) -> int:
-        found = self.tokenizer.token_to_id(token)
-        if found is None:
+        token_id = self.tokenizer.token_to_id(token)
+        if token_id is None:
             raise RunError(
                 f"The tokenizer has no token {token!r}: it does not belong to this model. "
                 "Restore the run folder's own tokenizer.json, or train again."
             )
-        return int(found)
+        return int(token_id)
 
 
 EXPORT = "export"

@@ -184,28 +184,28 @@ class ConditionalRewriter:
         if not conversation or not question.strip():
             return Rewrite(question, "keep", confidence=1.0, needs_history=0.0)
         started = time.perf_counter()
-        found = self._words.rewrite(conversation, question) if self._words else None
-        if found is not None and found.decision != "expand":
-            return found
+        hinted = self._words.rewrite(conversation, question) if self._words else None
+        if hinted is not None and hinted.decision != "expand":
+            return hinted
         try:
-            source = self.form.source(conversation, question, hint(found))
-            made = self._judged(conversation, question, self._batcher.run(source, self._timeout), found)
+            source = self.form.source(conversation, question, hint(hinted))
+            result = self._judged(conversation, question, self._batcher.run(source, self._timeout), hinted)
         except Late as late:
-            made = Rewrite(question, "failed", reason=str(late))
+            result = Rewrite(question, "failed", reason=str(late))
         except Exception as error:  # a turn must never fall over its rewriter
             log.exception("the rewriter failed")
-            made = Rewrite(question, "failed", reason=f"The rewriter failed ({type(error).__name__}: {error}).")
-        if found is not None and made.decision != "rewrite":
-            made = replace(found, reason=made.reason)
-        return replace(made, seconds=time.perf_counter() - started)
+            result = Rewrite(question, "failed", reason=f"The rewriter failed ({type(error).__name__}: {error}).")
+        if hinted is not None and result.decision != "rewrite":
+            result = replace(hinted, reason=result.reason)
+        return replace(result, seconds=time.perf_counter() - started)
 
     def close(self) -> None:
         """End the serving thread."""
         self._batcher.close()
 
-    def _judged(self, conversation: Conversation, question: str, proposal: Proposal, found: Rewrite | None) -> Rewrite:
-        p = proposal.probability if found is None or found.needs_history is None else found.needs_history
-        if found is None and p < self.gate.threshold:
+    def _judged(self, conversation: Conversation, question: str, proposal: Proposal, hinted: Rewrite | None) -> Rewrite:
+        p = proposal.probability if hinted is None or hinted.needs_history is None else hinted.needs_history
+        if hinted is None and p < self.gate.threshold:
             return Rewrite(question, "keep", confidence=1 - p, needs_history=p)
         reason = "The model wrote nothing."
         passed = list[str]()
@@ -217,8 +217,8 @@ class ConditionalRewriter:
                 reason = refused
         if not passed:
             return Rewrite(question, "refused", confidence=p, reason=reason, needs_history=p)
-        made = Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
-        return replace(made, expansion=found.expansion) if found else made
+        result = Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
+        return replace(result, expansion=hinted.expansion) if hinted else result
 
     def propose(self, sources: Sequence[list[int]], stop: Stop) -> list[Proposal]:
         """One greedy pass over all, a second one for those whose gate opens only by its threshold.
@@ -227,17 +227,18 @@ class ConditionalRewriter:
         """
         limit = self.form.lengths.target
         if self._words is not None:
-            made = self.engine.phrase(sources, limit, 1 + self._alternatives, stop)
-            return [Proposal(1.0, self._texts(sequences)) for sequences in made]
+            phrases = self.engine.phrase(sources, limit, 1 + self._alternatives, stop)
+            return [Proposal(1.0, self._texts(sequences)) for sequences in phrases]
         decided = self.engine.decide(sources, 0 if self._alternatives else limit, stop)
-        p = [self.gate.probability(one.difference) for one in decided]
+        p = [self.gate.probability(decision.difference) for decision in decided]
         texts: list[tuple[str, ...]] = [
-            (self.form.text(one.phrased),) if one.phrased and not self._alternatives else () for one in decided
+            (self.form.text(decision.phrased),) if decision.phrased and not self._alternatives else ()
+            for decision in decided
         ]
         again = [i for i in range(len(sources)) if p[i] >= self.gate.threshold and not texts[i]]
         if again and not stop():
-            made = self.engine.phrase([sources[i] for i in again], limit, 1 + self._alternatives, stop)
-            for i, sequences in zip(again, made, strict=True):
+            phrases = self.engine.phrase([sources[i] for i in again], limit, 1 + self._alternatives, stop)
+            for i, sequences in zip(again, phrases, strict=True):
                 texts[i] = self._texts(sequences)
         return [Proposal(probability, text) for probability, text in zip(p, texts, strict=True)]
 
@@ -267,10 +268,10 @@ def open_engine(folder: Path, run: run_folder.RunFolder, form: Form, serving: Se
     from rewriter.conditional.engine import Ct2Engine, TorchEngine, cuda_devices
 
     if run.exports:
-        found = cuda_devices()
-        if serving.device == "cuda" and not found:
+        count = cuda_devices()
+        if serving.device == "cuda" and not count:
             raise RunError("No GPU can be used by CTranslate2 here; set the rewriter's device to `cpu` or `auto`.")
-        device = "cuda" if found and serving.device != "cpu" else "cpu"
+        device = "cuda" if count and serving.device != "cpu" else "cpu"
         kind = "float16" if device == "cuda" and "float16" in run.exports else run.exports[0]
         try:
             return Ct2Engine(folder / run_folder.EXPORT / kind, form, device, serving.threads)

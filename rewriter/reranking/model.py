@@ -50,7 +50,7 @@ def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def _rows(rows: Sequence[Sequence[float]], most: int) -> Tensor:
-    return torch.tensor([[*(float(one) for one in row), *[0.0] * (most - len(row))] for row in rows])
+    return torch.tensor([[*(float(value) for value in row), *[0.0] * (most - len(row))] for row in rows])
 
 
 class RankingModel(nn.Module):
@@ -78,8 +78,10 @@ class RankingModel(nn.Module):
     ) -> dict[str, Tensor]:
         """The `loss` of a `batch`, and its `logits` `(groups, most passages)`."""
         parts = [
-            self.encoder(input_ids=one, token_type_ids=kinds, attention_mask=(one != 0).long()).logits[:, 0].float()
-            for one, kinds in zip(ids, types, strict=True)
+            self.encoder(input_ids=ids_of, token_type_ids=kinds, attention_mask=(ids_of != 0).long())
+            .logits[:, 0]
+            .float()
+            for ids_of, kinds in zip(ids, types, strict=True)
         ]
         flat = torch.cat(parts)
         logits = flat.new_full(there.shape, _NOTHING)

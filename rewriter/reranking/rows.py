@@ -120,17 +120,18 @@ def _row(line: str, where: str, source: str) -> RerankExample:
     try:
         row: dict[str, Any] = json.loads(line)
         passages = tuple(
-            RankedPassage(str(one["text"]), bool(one["relevant"]), _number(one.get("score"))) for one in row["passages"]
+            RankedPassage(str(passage["text"]), bool(passage["relevant"]), _number(passage.get("score")))
+            for passage in row["passages"]
         )
-        history = tuple(Message(one["role"], one["text"]) for one in row.get("history") or ())
-        question, words = row["question"], tuple(str(one) for one in row.get("words") or ())
+        history = tuple(Message(message["role"], message["text"]) for message in row.get("history") or ())
+        question, words = row["question"], tuple(str(word) for word in row.get("words") or ())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ExampleError(
             f"{where} is no row to train a cross-encoder on ({error!r}): `anaphora eval candidates` writes such rows."
         ) from error
     if not isinstance(question, str) or not question.strip():
         raise ExampleError(f"{where} has no `question`, or an empty one.")
-    if {one.relevant for one in passages} != {True, False}:
+    if {passage.relevant for passage in passages} != {True, False}:
         raise ExampleError(f"{where} needs a passage that is relevant and one that is not.")
     return RerankExample(
         id=str(row.get("id") or where),
@@ -190,11 +191,11 @@ class PairReader:
 
     def group(self, question: str, passages: Sequence[RankedPassage], tokens: int) -> RankedGroup:
         """Pairs of the question's side and each passage, which is cut to so many tokens."""
-        encoded = self._tokenizer.encode_batch([(question, self.cut(one.text, tokens)[0]) for one in passages])
-        scores = tuple(one.score for one in passages if one.score is not None)
+        encoded = self._tokenizer.encode_batch([(question, self.cut(passage.text, tokens)[0]) for passage in passages])
+        scores = tuple(passage.score for passage in passages if passage.score is not None)
         return RankedGroup(
-            tuple((tuple(one.ids), tuple(one.type_ids)) for one in encoded),
-            tuple(one.relevant for one in passages),
+            tuple((tuple(encoding.ids), tuple(encoding.type_ids)) for encoding in encoded),
+            tuple(passage.relevant for passage in passages),
             scores if len(scores) == len(passages) else None,
         )
 
@@ -209,7 +210,8 @@ class RerankFeatures:
         self._epoch = 0
         # Tokens are four characters or so; batches need no more than that.
         self._lengths = [
-            sum(min(len(one.text), 4 * part.passage_tokens) for one in example.passages) // len(example.passages)
+            sum(min(len(passage.text), 4 * part.passage_tokens) for passage in example.passages)
+            // len(example.passages)
             for example in examples
         ]
 
@@ -221,8 +223,8 @@ class RerankFeatures:
         rng = random.Random(f"{self._seed}:{self._epoch}:{example.id}")
         passages = list(example.passages)
         if self._train:
-            relevant = [one for one in passages if one.relevant]
-            others = [one for one in passages if not one.relevant]
+            relevant = [passage for passage in passages if passage.relevant]
+            others = [passage for passage in passages if not passage.relevant]
             passages = [rng.choice(relevant), *rng.sample(others, min(part.group - 1, len(others)))]
         has_rewrite = bool(example.history and example.rewrite)
         standalone = self._train and has_rewrite and rng.random() < part.standalone

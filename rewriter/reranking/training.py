@@ -168,14 +168,15 @@ class RerankerFamily:
             [*dev, *test], PairReader(folder / TOKENIZER, _part(recipe).asking), _part(recipe), recipe.seed, train=False
         )
         groups = [features[n] for n in range(len(features))]
-        found = [
-            _precision(group, made.tolist()) for group, made in zip(groups, scores(folder / ONNX, groups), strict=True)
+        precisions = [
+            _precision(group, group_scores.tolist())
+            for group, group_scores in zip(groups, scores(folder / ONNX, groups), strict=True)
         ]
         follows = [bool(example.history) for example in (*dev, *test)]
         means = {
-            "map": found,
-            "map_follow_ups": [one for one, follow in zip(found, follows, strict=True) if follow],
-            "map_first": [one for one, follow in zip(found, follows, strict=True) if not follow],
+            "map": precisions,
+            "map_follow_ups": [precision for precision, follow in zip(precisions, follows, strict=True) if follow],
+            "map_first": [precision for precision, follow in zip(precisions, follows, strict=True) if not follow],
             "map_teacher": [_precision(group, group.scores) for group in groups if group.scores is not None],
         }
         return {}, {name: round(float(np.mean(values)), 4) for name, values in means.items() if values}
@@ -201,10 +202,10 @@ class RerankerTraining:
 
     def groups(self, stage: Stage) -> list[dict[str, Any]]:
         """Norms and biases do not decay."""
-        parameters = [one for one in self.model.parameters() if one.requires_grad]
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         return [
             {
-                "params": [one for one in parameters if (one.ndim > 1) == decays],
+                "params": [parameter for parameter in parameters if (parameter.ndim > 1) == decays],
                 "lr": stage.learning_rate,
                 "weight_decay": stage.weight_decay if decays else 0.0,
             }
@@ -223,8 +224,8 @@ def _part(recipe: Recipe) -> RerankerModelPart:
     return recipe.model
 
 
-def _precision(group: RankedGroup, made: Sequence[float]) -> float:
+def _precision(group: RankedGroup, scores: Sequence[float]) -> float:
     """Average precision of the group's passages in this order; the last of equals counts."""
-    order = sorted(range(len(made)), key=lambda n: (-made[n], group.relevant[n]))
+    order = sorted(range(len(scores)), key=lambda n: (-scores[n], group.relevant[n]))
     places = [place for place, n in enumerate(order, 1) if group.relevant[n]]
-    return sum(found / place for found, place in enumerate(places, 1)) / len(places)
+    return sum(rank / place for rank, place in enumerate(places, 1)) / len(places)

@@ -91,7 +91,7 @@ def _without_pooling(base: str, **options: Any) -> Any:
     from transformers import AutoModel
     from transformers.utils.logging import get_verbosity, set_verbosity
 
-    said = get_verbosity()
+    verbosity = get_verbosity()
     # It reports the pooling layer that is left out, which is as it should be.
     set_verbosity(logging.ERROR)
     try:
@@ -99,7 +99,7 @@ def _without_pooling(base: str, **options: Any) -> Any:
     except (OSError, ValueError, TypeError) as error:
         raise TrainingError(f"cannot load the encoder {base!r} to train from: {error}") from error
     finally:
-        set_verbosity(said)
+        set_verbosity(verbosity)
 
 
 def pretrained(base: str, frozen: int = 0) -> Any:

@@ -103,14 +103,14 @@ class ConversationReader:
     def read(self, conversation: Conversation, question: str) -> Reading:
         """The question in its conversation."""
         window = self._window
-        known = frozenset(stems(question))
-        asked = self._encode(question, window.question)
-        ids = [self._first, *(token for token, _ in asked), self._last]
+        question_stems = frozenset(stems(question))
+        encoded = self._encode(question, window.question)
+        ids = [self._first, *(token for token, _ in encoded), self._last]
         types = [0] * len(ids)
         words: list[Word] = []
         for index, kind, tokens in self._history(conversation):
             text = conversation.messages[index].text
-            words += _words(text, [span for _, span in tokens], index, len(ids), known)
+            words += _words(text, [span for _, span in tokens], index, len(ids), question_stems)
             ids += [*(token for token, _ in tokens), self._last]
             types += [kind] * (len(tokens) + 1)
         return Reading(tuple(ids), tuple(types), tuple(words))
@@ -146,18 +146,20 @@ _Token = tuple[int, tuple[int, int]]
 
 def _newest_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
     """Every message's index and type. A turn is a user's message with the assistant's messages that follow it."""
-    back, found = 1, list[tuple[int, int]]()
+    back, spans = 1, list[tuple[int, int]]()
     for index in range(len(messages) - 1, -1, -1):
         role = messages[index].role
-        found.append((index, 2 * min(back, 3) - (1 if role == "user" else 0)))
+        spans.append((index, 2 * min(back, 3) - (1 if role == "user" else 0)))
         if role == "user":
             back += 1
-    return found
+    return spans
 
 
-def _words(text: str, spans: Sequence[tuple[int, int]], message: int, offset: int, known: frozenset[str]) -> list[Word]:
+def _words(
+    text: str, spans: Sequence[tuple[int, int]], message: int, offset: int, question_stems: frozenset[str]
+) -> list[Word]:
     """The words that are read in full, carry content, and are not in the question."""
-    found: list[Word] = []
+    words: list[Word] = []
     position = 0
     for match in _WORD.finditer(text):
         start, end = match.span()
@@ -174,6 +176,6 @@ def _words(text: str, spans: Sequence[tuple[int, int]], message: int, offset: in
         if plain in FUNCTION_WORDS:
             continue
         stemmed = stem(plain)
-        if stemmed not in known:
-            found.append(Word(match.group(), stemmed, message, start, end, offset + first, offset + position))
-    return found
+        if stemmed not in question_stems:
+            words.append(Word(match.group(), stemmed, message, start, end, offset + first, offset + position))
+    return words

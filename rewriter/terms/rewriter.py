@@ -125,11 +125,11 @@ class TermRewriter:
         if needs >= self._gate.threshold:
             chances = [probability(logit) for logit in scores.words]
             terms = choose(conversation, reading, chances, self._threshold)
-        made = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, needs_history=needs)
+        result = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, needs_history=needs)
         if not terms:
-            return made
+            return result
         text = " ".join([question, *(term.text for term in terms)])
-        return replace(made, text=text, decision="expand", confidence=needs, expansion=terms)
+        return replace(result, text=text, decision="expand", confidence=needs, expansion=terms)
 
 
 def load(folder: Path, description: Mapping[str, Any], serving: Serving) -> TermRewriter:

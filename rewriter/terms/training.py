@@ -78,9 +78,9 @@ def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
     )
 
 
-def _f1(found: Bools, right: Bools) -> tuple[float, float, float]:
-    hits = float((found & right).sum())
-    precision, recall = hits / max(1.0, float(found.sum())), hits / max(1.0, float(right.sum()))
+def _f1(predicted: Bools, right: Bools) -> tuple[float, float, float]:
+    hits = float((predicted & right).sum())
+    precision, recall = hits / max(1.0, float(predicted.sum())), hits / max(1.0, float(right.sum()))
     return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
 
 
@@ -152,14 +152,14 @@ def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
 
 def lengthened(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
     """The examples, with `share` of their answers followed by a few other sentences of the same dialog."""
-    said: dict[str, list[str]] = defaultdict(list)
+    pool: dict[str, list[str]] = defaultdict(list)
     for example in examples:
         for message in example.history:
-            if message.role == "assistant" and message.text not in said[example.dialog]:
-                said[example.dialog].append(message.text)
+            if message.role == "assistant" and message.text not in pool[example.dialog]:
+                pool[example.dialog].append(message.text)
     for example in examples:
-        sentences = [sentence for text in said[example.dialog] for sentence in _SENTENCE.split(text)]
-        yield replace(example, history=tuple(_longer(one, sentences, share, chosen) for one in example.history))
+        sentences = [sentence for text in pool[example.dialog] for sentence in _SENTENCE.split(text)]
+        yield replace(example, history=tuple(_longer(message, sentences, share, chosen) for message in example.history))
 
 
 def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
@@ -255,14 +255,14 @@ class TermFamily:
         judged = judge(TermScorer(folder / MODEL, reader.vocabulary), held_out.items)
         gate = fit(judged.gate.tolist(), judged.needed.tolist(), part.gate_threshold)
         precision, recall, f1 = judged.terms_at(part.threshold)
-        found = {
+        scores = {
             "term_precision": precision,
             "term_recall": recall,
             "term_f1": f1,
             "gate_f1": judged.gate_f1(gate),
             "gate_auc": judged.gate_auc(),
         }
-        return {"gate": gate.as_dict()}, {name: round(value, 4) for name, value in found.items()}
+        return {"gate": gate.as_dict()}, {name: round(value, 4) for name, value in scores.items()}
 
 
 class TermTraining:

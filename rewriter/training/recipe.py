@@ -166,18 +166,19 @@ def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Rec
             )
         text = file.read_text("utf-8")
     try:
-        given = tomllib.loads(text)
-        if "model" not in given and "data" in given:
+        values = tomllib.loads(text)
+        if "model" not in values and "data" in values:
             raise RecipeError(
                 f"The recipe {path} is of the old form of the family terms: put its `data` under [[stage]] and what "
                 "describes the model under [model], as docs/lab/rewriter-training.md shows."
             )
-        return Recipe.model_validate(_merged(given, changes or {}))
+        return Recipe.model_validate(_merged(values, changes or {}))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"The recipe {name_or_path} is no TOML: {error}.") from error
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in one['loc']) or 'recipe'}: {one['msg']}" for one in error.errors()
+            f"{'.'.join(str(part) for part in problem['loc']) or 'recipe'}: {problem['msg']}"
+            for problem in error.errors()
         )
         raise RecipeError(f"The recipe {name_or_path} cannot be used: {wrong}.") from error
 

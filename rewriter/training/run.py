@@ -144,11 +144,11 @@ def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
     hashes.write_text(data, "utf-8")
 
 
-def _holds(kept: Any, wanted: Any) -> bool:
+def _holds(stored: Any, wanted: Any) -> bool:
     """Whether a noted recipe says all that is wanted; an older one may have settings that are gone."""
     if not isinstance(wanted, dict):
-        return bool(kept == wanted)
-    return isinstance(kept, dict) and all(_holds(kept.get(key), value) for key, value in wanted.items())
+        return bool(stored == wanted)
+    return isinstance(stored, dict) and all(_holds(stored.get(key), value) for key, value in wanted.items())
 
 
 def _finish(

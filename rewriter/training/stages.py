@@ -83,13 +83,13 @@ class Mixture:
     def held_out(self, side: Literal["dev", "test"]) -> list[Any]:
         """Return rows that no stage trains on, at most `dev_examples`, drawn alike in every run; files under `dev` are
         dev only."""
-        found = list[Any]()
+        rows = list[Any]()
         for part in dict.fromkeys(part for stage in self._recipe.stage for part in stage.data if part.hold_out):
-            found += [example for example in self._part(part) if self.side(example, part.hold_out) == side]
+            rows += [example for example in self._part(part) if self.side(example, part.hold_out) == side]
         if side == "dev":
             for part in self._recipe.dev:
-                found += self._part(part)
-        unique = list(dict.fromkeys(found))
+                rows += self._part(part)
+        unique = list(dict.fromkeys(rows))
         if len(unique) > self._recipe.dev_examples:
             unique = random.Random(f"{self._recipe.seed}:{side}").sample(unique, self._recipe.dev_examples)
         return unique
@@ -125,8 +125,8 @@ class Mixture:
 
 
 def _first(examples: Iterable[Any], limit: int | None, seed: int) -> list[Any]:
-    found = list(examples)
-    return found if limit is None or len(found) <= limit else random.Random(f"{seed}:limit").sample(found, limit)
+    rows = list(examples)
+    return rows if limit is None or len(rows) <= limit else random.Random(f"{seed}:limit").sample(rows, limit)
 
 
 SORTED_BATCHES = 50
@@ -282,8 +282,8 @@ class LengthSampler:
 
 def newest_checkpoint(folder: Path) -> str | None:
     """The newest checkpoint that was written to its end; Trainer's state is the last file it writes but one."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    for path in found:
+    paths = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    for path in paths:
         try:
             state = json.loads((path / "trainer_state.json").read_text("utf-8"))
         except (OSError, ValueError):

@@ -60,8 +60,8 @@ class Principal:
     @classmethod
     def load(cls, text: str) -> Principal:
         """Read the text written by `dump`."""
-        kept = json.loads(text)
-        return cls(kept["id"], kept["name"], cast("Role", kept["role"]), frozenset(kept["groups"]))
+        values = json.loads(text)
+        return cls(values["id"], values["name"], cast("Role", values["role"]), frozenset(values["groups"]))
 
 
 LOCAL = Principal("local", "this machine", "operator", frozenset({EVERY_GROUP}))
@@ -96,11 +96,11 @@ def person(id: str, name: str, groups: Iterable[str] | None, rules: PeopleSettin
     """
     if not id.isprintable() or len(id) > ID_CHARS:
         raise NotAdmitted("The name of this account cannot be used here: it is too long, or has invisible characters.")
-    said = {DEFAULT_GROUP} if groups is None else {group.strip().removeprefix("/") for group in groups}
-    everywhere = any(group.removeprefix("/") in said for group in rules.every_group)
-    member = frozenset({EVERY_GROUP}) if everywhere else frozenset(sorted(filter(is_name, said))[:GROUPS])
+    names = {DEFAULT_GROUP} if groups is None else {group.strip().removeprefix("/") for group in groups}
+    everywhere = any(group.removeprefix("/") in names for group in rules.every_group)
+    member = frozenset({EVERY_GROUP}) if everywhere else frozenset(sorted(filter(is_name, names))[:GROUPS])
     if not member:
         raise NotAdmitted("This account is in no group that may come in here. Ask whoever runs this server.")
-    roles = [role for group, role in rules.roles.items() if group.removeprefix("/") in said]
+    roles = [role for group, role in rules.roles.items() if group.removeprefix("/") in names]
     role = max([rules.default_role, *roles], key=ROLES.index)
     return Principal(id, showable_line(name)[:PERSON_CHARS] or id, role, member)

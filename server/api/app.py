@@ -119,8 +119,8 @@ class RequestLanguage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not scope["path"].startswith(ENGLISH_PAGES):
-            asked = HTTPConnection(scope)
-            speak(wanted(asked.cookies, asked.headers.get("accept-language")))
+            connection = HTTPConnection(scope)
+            speak(wanted(connection.cookies, connection.headers.get("accept-language")))
         await self._app(scope, receive, send)
 
 

@@ -96,10 +96,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         # Of what may be of several kinds, the kind that was meant is what was read furthest.
-        first = max(error.errors(), key=lambda one: len(one["loc"]))
+        first = max(error.errors(), key=lambda error: len(error["loc"]))
         if first["type"] in ("json_invalid", "model_attributes_type"):
-            said = "The body is not a JSON object; send one, with the header Content-Type: application/json."
-            return error_response(400, said, code=str(first["type"]))
+            detail = "The body is not a JSON object; send one, with the header Content-Type: application/json."
+            return error_response(400, detail, code=str(first["type"]))
         where, *parts = first["loc"]
         place = ".".join(map(str, parts if where in ("body", "query", "path") else first["loc"]))
         message = f"{place}: {first['msg']}" if place else f"The request cannot be read: {first['msg']}"

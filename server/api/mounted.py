@@ -50,8 +50,8 @@ class MountedErrors:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
                     headers = Headers(raw=failed["headers"])
-                    kept = {name: headers[name] for name in _KEPT if name in headers}
-                    response = error_response(failed["status"], _message(failed["status"], body), headers=kept)
+                    remaining = {name: headers[name] for name in _KEPT if name in headers}
+                    response = error_response(failed["status"], _message(failed["status"], body), headers=remaining)
                     await response(scope, receive, send)
                     answered = True
 
@@ -69,9 +69,9 @@ def _message(status: int, body: bytes) -> str:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return _FAILED
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except ValueError:
-        said = None
-    said = said.get("detail") or said.get("error") if isinstance(said, dict) else None
-    said = said.get("message") if isinstance(said, dict) else said
-    return said[:500] if isinstance(said, str) and said else f"{HTTPStatus(status).phrase}."
+        content = None
+    content = content.get("detail") or content.get("error") if isinstance(content, dict) else None
+    content = content.get("message") if isinstance(content, dict) else content
+    return content[:500] if isinstance(content, str) and content else f"{HTTPStatus(status).phrase}."

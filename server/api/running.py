@@ -54,10 +54,10 @@ def listen(settings: ServerSettings) -> socket.socket:
     """The listening socket. Raises AddressInUse, or OSError for an address that cannot be listened on."""
     try:
         family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
         # asyncio sends small writes at once (TCP_NODELAY) only on sockets that name their protocol, and accepted
         # ones have it from here; without, a response on a kept connection waits 40 ms for the client's acknowledgement.
-        return socket.socket(made.family, made.type, socket.IPPROTO_TCP, fileno=made.detach())
+        return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, fileno=listener.detach())
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise AddressInUse(

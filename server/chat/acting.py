@@ -81,17 +81,17 @@ class Acting:
 
     async def existing(self, collection: str) -> Whose:
         """`reached`, and NotFound in the same words for a collection that is not there."""
-        whose = await self.reached(collection)
+        ownership = await self.reached(collection)
         opened = self.core.opened
         if not opened.is_open(collection) and not await in_thread(lambda: opened.exists(collection)):
             raise no_collection(collection)
-        return whose
+        return ownership
 
     async def listed(self) -> list[CollectionSummary]:
         """The collections that are granted to a group of whoever acts, by name."""
-        found = await in_thread(self.core.opened.listing)
+        collections = await in_thread(self.core.opened.listing)
         granted = await self._read(grants.everything)
-        return [info for info in found if policy.group_of(self.principal, granted.get(info.name, ()))]
+        return [info for info in collections if policy.group_of(self.principal, granted.get(info.name, ()))]
 
     async def default_collection(self) -> str:
         """The collection of the settings, or the first that whoever acts may see instead. Raises NotFound."""

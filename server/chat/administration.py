@@ -65,8 +65,8 @@ class GrantMixin(Acting):
     @acting("keys")
     async def keys(self) -> list[KeySummary]:
         """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
-        found = await self._read(keys.listing)
-        return [KeySummary.of(key) for key in found if policy.may_give(self.principal, key.role, key.groups)]
+        listed = await self._read(keys.listing)
+        return [KeySummary.of(key) for key in listed if policy.may_give(self.principal, key.role, key.groups)]
 
     @acting("keys")
     async def create_key(
@@ -89,20 +89,20 @@ class GrantMixin(Acting):
         expires = None if days is None else time.time() + days * DAY
 
         def make(connection: Connection) -> tuple[keys.ApiKey, str]:
-            made, secret = keys.create(connection, label, role, within, expires)
+            api_key, secret = keys.create(connection, label, role, within, expires)
             detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
-            audit.append(connection, entry(self.principal, "key.create", made.id, detail=detail))
-            return made, secret
+            audit.append(connection, entry(self.principal, "key.create", api_key.id, detail=detail))
+            return api_key, secret
 
-        made, secret = await self._write(make)
-        return NewKey(**KeySummary.of(made).model_dump(), key=secret)
+        api_key, secret = await self._write(make)
+        return NewKey(**KeySummary.of(api_key).model_dump(), key=secret)
 
     @acting("keys")
     async def revoke_key(self, key_id: str) -> None:
         """Make a key useless from now on, with the sessions that began with it. Raises NotFound."""
         wanted = key_id.strip()[:80]
-        known = {key.id for key in await self.keys() if key.revoked is None}
-        if wanted not in known:
+        key_ids = {key.id for key in await self.keys() if key.revoked is None}
+        if wanted not in key_ids:
             raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
         await self.account("key.revoke", wanted)
         await self._write(keys.revoke, wanted)
@@ -162,8 +162,8 @@ class AuditMixin(Acting):
     ) -> list[AuditRecord]:
         """Rows after number `after`, oldest first; times are seconds since the epoch."""
         groups = None if self.principal.everywhere else self.principal.groups
-        asked = {"since": since, "until": until, "principal": principal, "action": action, "after": after}
-        await self.account("log.read", detail={name: value for name, value in asked.items() if value})
+        filters = {"since": since, "until": until, "principal": principal, "action": action, "after": after}
+        await self.account("log.read", detail={name: value for name, value in filters.items() if value})
         return await self._read(
             audit.listing,
             since=since,
@@ -270,10 +270,10 @@ class StatisticsMixin(Acting):
         """
         name = checked_name(collection) if collection else ""
         since = (time.time() // STATISTICS_DAY - (days - 1)) * STATISTICS_DAY
-        asked = (self.principal, name, since)
-        counts = await self._read(statistics.days, *asked)
-        seconds = await self._read(statistics.stages, *asked)
-        refused = await self._read(statistics.refused, *asked, CLUSTERED)
+        arguments = (self.principal, name, since)
+        counts = await self._read(statistics.days, *arguments)
+        seconds = await self._read(statistics.stages, *arguments)
+        refused = await self._read(statistics.refused, *arguments, CLUSTERED)
         content = self.core.settings.trace.content
         questions = [(turn, text) for turn, text in refused if text] if content else []
         clusters = await in_thread(lambda: clustered(questions, self.core.models.encoder())) if questions else []
@@ -299,7 +299,7 @@ def clustered(questions: Sequence[tuple[str, str]], encoder: Encoder) -> list[Un
     vectors = encoder.encode([text for _, text in questions])
     alike = vectors @ vectors.T >= ALIKE
     free = np.ones(len(questions), dtype=bool)
-    found = list[UnansweredQuestions]()
+    clusters = list[UnansweredQuestions]()
     for first in range(len(questions)):
         if not free[first]:
             continue
@@ -308,5 +308,5 @@ def clustered(questions: Sequence[tuple[str, str]], encoder: Encoder) -> list[Un
         free &= ~here
         members = list(compress(questions, here))
         texts = tuple(dict.fromkeys(text for _, text in members))[:EXAMPLES]
-        found.append(UnansweredQuestions(questions=texts, turns=len(members), newest=members[0][0]))
-    return sorted(found, key=lambda one: -one.turns)
+        clusters.append(UnansweredQuestions(questions=texts, turns=len(members), newest=members[0][0]))
+    return sorted(clusters, key=lambda group: -group.turns)

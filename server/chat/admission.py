@@ -117,13 +117,13 @@ class Patience:
                 return await call()
             while True:
                 await self._admission.idle.wait()
-                asked = asyncio.ensure_future(call())
+                task = asyncio.ensure_future(call())
                 entered = asyncio.ensure_future(self._admission.busy.wait())
                 try:
-                    await asyncio.wait({asked, entered}, return_when=asyncio.FIRST_COMPLETED)
-                    if asked.done():
-                        return asked.result()
+                    await asyncio.wait({task, entered}, return_when=asyncio.FIRST_COMPLETED)
+                    if task.done():
+                        return task.result()
                 finally:
                     entered.cancel()
-                    asked.cancel()
-                    await asyncio.wait({asked, entered})
+                    task.cancel()
+                    await asyncio.wait({task, entered})

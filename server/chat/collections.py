@@ -114,10 +114,10 @@ class Collections:
     def outdated(self, name: str) -> str:
         """List the settings that ask for indexing a collection again; it answers as before until then."""
         wanted = self._settings.index.language
-        if name not in self._open or (made := self._open[name].language) == wanted:
+        if name not in self._open or (language := self._open[name].language) == wanted:
             return ""
         return (
-            f"The words of collection {name!r} were stemmed by `index.language` {made!r}, and the settings say "
+            f"The words of collection {name!r} were stemmed by `index.language` {language!r}, and the settings say "
             f"{wanted!r}: index it again."
         )
 

@@ -55,8 +55,8 @@ class ConversationMixin(Acting):
             checked_name(collection or await self.default_collection()),
             clean(title, MAX_TITLE_CHARS, "title"),
         )
-        whose, chosen = await self.existing(name), self._demand_choice(model)
-        return await self._write(conversations.create, name, whose, cleaned, chosen)
+        ownership, chosen = await self.existing(name), self._demand_choice(model)
+        return await self._write(conversations.create, name, ownership, cleaned, chosen)
 
     @acting("read")
     async def conversations(
@@ -78,10 +78,10 @@ class ConversationMixin(Acting):
 
     async def _conversation(self, conversation_id: str, read: Callable[[Connection, str, Principal], S | None]) -> S:
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
-        found = found_or_missing(await self._read(read, key, self.principal), "conversation", key)
-        if not found.own:
-            self.note("conversation.read", found.id, collection=found.collection)
-        return found
+        value = found_or_missing(await self._read(read, key, self.principal), "conversation", key)
+        if not value.own:
+            self.note("conversation.read", value.id, collection=value.collection)
+        return value
 
     @acting("change")
     async def rename_conversation(self, conversation_id: str, title: str) -> ConversationSummary:
@@ -129,9 +129,9 @@ class ConversationMixin(Acting):
     @acting("read")
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
         """A conversation as a file's text. Raises NotFound."""
-        found = await self.conversation(conversation_id, whole=style == "json")
-        await self.account("conversation.export", found.id, collection=found.collection)
-        return export.as_json(found) if style == "json" else export.as_markdown(found)
+        detail = await self.conversation(conversation_id, whole=style == "json")
+        await self.account("conversation.export", detail.id, collection=detail.collection)
+        return export.as_json(detail) if style == "json" else export.as_markdown(detail)
 
     @acting("read")
     async def stored_turn(self, turn_id: str) -> StoredTurn:
@@ -185,8 +185,8 @@ class SharingMixin(ConversationMixin):
             raise InvalidRequest(f"A link may last {most} days at most.", param="days")
         key = await self.demand_change(conversation_id)
         await self.account("conversation.share", key)
-        made, secret = await self._write(shares.give, key, self.principal, (days or most) * DAY)
-        return NewShare(**made.model_dump(), path=f"/shared/{secret}")
+        share, secret = await self._write(shares.give, key, self.principal, (days or most) * DAY)
+        return NewShare(**share.model_dump(), path=f"/shared/{secret}")
 
     @acting("change")
     async def shares(self, conversation_id: str) -> list[Share]:
@@ -204,10 +204,10 @@ class SharingMixin(ConversationMixin):
     async def shared(self, secret: str) -> tuple[str, str]:
         """The title of a link's conversation, and all of it as Markdown, as whoever gave the link may read it now.
         Raises NotFound for any other reason."""
-        found = None
+        shared_as = None
         if self.core.settings.server.share_days:
-            found = await self._read(shares.find, secret)
-        key, giver = found_or_missing(found, "shared conversation", "of this link")
+            shared_as = await self._read(shares.find, secret)
+        key, giver = found_or_missing(shared_as, "shared conversation", "of this link")
         detail = await self._read(conversations.detail, key, giver)
         read = found_or_missing(detail, "shared conversation", "of this link")
         self.note("conversation.opened", key, collection=read.collection)

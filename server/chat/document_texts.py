@@ -59,24 +59,24 @@ def markers(text: str, entries: Sequence[str]) -> list[tuple[int, int, int]]:
 
     `12` in `[12]` is one, and `Smith and Jones, 2019`.
     """
-    labels = {(found[1] or found[2]).strip(): n for n, entry in enumerate(entries) if (found := _LABEL.match(entry))}
-    made = list[tuple[int, int, int]]()
+    labels = {(match[1] or match[2]).strip(): n for n, entry in enumerate(entries) if (match := _LABEL.match(entry))}
+    markers = list[tuple[int, int, int]]()
     for bracket in _BRACKETS.finditer(text) if labels else ():
         for part in _PART.finditer(text, *bracket.span(1)):
             name = regex.split(r"[–-]", part.group())[0].strip()
             if (n := labels.get(part.group().strip(), labels.get(name))) is not None:
-                made.append((*part.span(), n))
+                markers.append((*part.span(), n))
     authors = [(*_authors(entry), n) for n, entry in enumerate(entries)]
-    for found in _NAMED.finditer(text) if entries else ():
-        named, year = regex.findall(NAME, found[1]), found[2]
+    for match in _NAMED.finditer(text) if entries else ():
+        named, year = regex.findall(NAME, match[1]), match[2]
         fitting = [
             (len(every), n)
             for first, every, years, n in authors
             if year in years and named[0] in first and all(name in every for name in named[1:])
         ]
         if fitting:
-            made.append((*found.span(), min(fitting)[1]))
-    return sorted(made)
+            markers.append((*match.span(), min(fitting)[1]))
+    return sorted(markers)
 
 
 def _authors(entry: str) -> tuple[list[str], list[str], set[str]]:
@@ -92,7 +92,7 @@ def cited_documents(own: str, entries: Iterable[str], infos: Iterable[DocumentIn
         _folded(info.title): info.id for info in infos if info.id != own and len(words(info.title)) >= _LEAST_TITLE
     }
     return [
-        titles[max(found, key=len)] if (found := [title for title in titles if title in folded]) else ""
+        titles[max(matching, key=len)] if (matching := [title for title in titles if title in folded]) else ""
         for folded in map(_folded, entries)
     ]
 
@@ -104,15 +104,15 @@ def _folded(text: str) -> str:
 def linked_documents(document: Document, infos: Sequence[DocumentInfo]) -> Mapping[str, str]:
     """Addresses of links as they are written, and the documents of the collection that they lead to."""
     ids, sources = _known(infos)
-    found = {match[1] or match[2] for match in _LINK.finditer(document.text)}
-    return {href: to for href in sorted(found) if (to := _target(href, document.id, ids, sources))}
+    targets = {match[1] or match[2] for match in _LINK.finditer(document.text)}
+    return {href: to for href in sorted(targets) if (to := _target(href, document.id, ids, sources))}
 
 
 def _target(href: str, own: str, ids: set[str], sources: Mapping[str, str]) -> str:
     path = unquote(href.split("#")[0].split("?")[0])
     if not path or "://" in path:
         return sources.get(path.rstrip("/"), "") if path else ""
-    return next((one for one in _paths(path, own) if one in ids and one != own), "")
+    return next((candidate for candidate in _paths(path, own) if candidate in ids and candidate != own), "")
 
 
 def _paths(path: str, own: str) -> Iterator[str]:
@@ -136,17 +136,17 @@ def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[tupl
             return labels.get(unquote(href.removeprefix(LABELLED)), ("", ""))
         return _target(href, document.id, ids, sources), unquote(href.partition("#")[2])
 
-    found = ((a, b, *target(href)) for a, b, href in links)
-    return [one for one in found if one[2]]
+    targets = ((a, b, *target(href)) for a, b, href in links)
+    return [link for link in targets if link[2]]
 
 
 def _labels(info: DocumentInfo) -> dict[str, object]:
     """A document's labels; none where its own front matter says something else under that name."""
     try:
-        found = json.loads(info.labels)
+        labels = json.loads(info.labels)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return labels if isinstance(labels, dict) else {}
 
 
 def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:
@@ -186,7 +186,8 @@ class DocumentTextMixin(Acting):
                 text=document.text,
                 sections=document.sections,
                 references=tuple(
-                    ReferenceView(text=text, document_id=found) for text, found in zip(entries, cited, strict=True)
+                    ReferenceView(text=text, document_id=document)
+                    for text, document in zip(entries, cited, strict=True)
                 ),
                 markers=tuple(MarkerView(start=a, end=b, reference=n) for a, b, n in markers(document.text, entries)),
                 links=linked_documents(document, infos),
@@ -202,5 +203,5 @@ class DocumentTextMixin(Acting):
     async def passages(self, collection: str, document_id: str, *, offset: int = 0, limit: int = 50) -> PassagePage:
         """Passages of a document in their order, from number `offset` on. Raises NotFound."""
         opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        found = await in_thread(lambda: opened.passages(key))
-        return PassagePage(data=found[offset : offset + limit], offset=offset, total=len(found))
+        passages = await in_thread(lambda: opened.passages(key))
+        return PassagePage(data=passages[offset : offset + limit], offset=offset, total=len(passages))

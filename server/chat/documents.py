@@ -58,15 +58,15 @@ _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 def safe_name(name: str, suffixes: frozenset[str] | set[str]) -> str:
     """A file name without folders, controls and surprises, its suffix kept. Raises InvalidRequest."""
     last = PurePosixPath(PureWindowsPath(unicodedata.normalize("NFC", name)).name).name
-    kept = "".join(
+    kept_characters = "".join(
         char if unicodedata.category(char)[0] not in "CZ" and char not in '<>:"|?*\\/' else " " for char in last
     )
-    cleaned = " ".join(kept.split()).strip(". ")
+    cleaned = " ".join(kept_characters.split()).strip(". ")
     stem, suffix = os.path.splitext(cleaned)
     if suffix.lower() not in suffixes or not stem.strip(". "):
-        known = ", ".join(sorted(suffixes))
+        listed = ", ".join(sorted(suffixes))
         raise InvalidRequest(
-            f"A file of this kind cannot be indexed. Known are {known}.", code="unknown_file_type", param="file"
+            f"A file of this kind cannot be indexed. Known are {listed}.", code="unknown_file_type", param="file"
         )
     if _RESERVED.fullmatch(cleaned):
         stem = f"_{stem}"
@@ -176,10 +176,10 @@ class DocumentMixin(DocumentTextMixin):
     @acting("read")
     async def collections(self) -> list[CollectionSummary]:
         """Every collection that is seen, by name."""
-        found = await self.listed()
+        collections = await self.listed()
         if not self.may("documents"):
-            return [info.model_copy(update={"problem": _UNUSABLE if info.problem else ""}) for info in found]
-        return [info.model_copy(update={"busy": await self._busy(info.name)}) for info in found]
+            return [info.model_copy(update={"problem": _UNUSABLE if info.problem else ""}) for info in collections]
+        return [info.model_copy(update={"busy": await self._busy(info.name)}) for info in collections]
 
     async def _busy(self, collection: str) -> str | None:
         """The job that works on a collection or will next."""
@@ -197,25 +197,25 @@ class DocumentMixin(DocumentTextMixin):
 
         name = checked_name(collection)
         file = safe_name(filename[:MAX_ID_CHARS], set(suffixes()))
-        whose = await self._made(name, "")
+        ownership = await self._made(name, "")
         room = await self._room(name, file)
-        kept = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
-        size = (await asyncio.to_thread(kept.stat)).st_size
-        await self._write(uploads.remember, name, file, size, whose)
+        stored = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
+        size = (await asyncio.to_thread(stored.stat)).st_size
+        await self._write(uploads.remember, name, file, size, ownership)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             # By its folder, not by itself, so that its id does not depend on what it came with.
-            return self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=kept)
+            return self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=stored)
 
-        await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=whose.group)
-        return await self._submit("upload", name, work, whose)
+        await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=ownership.group)
+        return await self._submit("upload", name, work, ownership)
 
     @acting("documents")
     @making_a_job
     async def delete_document(self, collection: str, document_id: str) -> Job:
         """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        whose = await self.existing(name)
+        ownership = await self.existing(name)
         documents = await in_thread(lambda: self.core.opened.get(name).documents())
         path = next((Path(info.path) for info in documents if info.id == key), None)
         if path is None:
@@ -236,14 +236,14 @@ class DocumentMixin(DocumentTextMixin):
             progress.report("delete", 1, 1)
             return gone
 
-        await self.account("document.delete", key, collection=name, group=whose.group)
+        await self.account("document.delete", key, collection=name, group=ownership.group)
         # At once, so that neither the end of this process nor a new file of that name stands between.
         try:
             await asyncio.to_thread(path.unlink, missing_ok=True)
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
         await self._write(uploads.forget, name, path.name)
-        return await self._submit("delete", name, work, whose)
+        return await self._submit("delete", name, work, ownership)
 
     @acting("server")
     async def resume_uploads(self) -> None:
@@ -268,25 +268,25 @@ class DocumentMixin(DocumentTextMixin):
         elsewhere are removed. Uploads stay. `group` is whom a new collection is granted to.
         """
         name = checked_name(collection)
-        given = [path.expanduser().absolute() for path in paths]
-        for path in given:
+        absolute = [path.expanduser().absolute() for path in paths]
+        for path in absolute:
             if not await asyncio.to_thread(path.exists):
                 raise InvalidRequest(f"There is no file or folder {path}.", code="path_not_found", param="paths")
-        whose = await self._made(name, group)
+        ownership = await self._made(name, group)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             def remember(connection: Connection) -> list[Path]:
                 if replace:
                     jobs.forget_sources(connection, name)
-                jobs.remember_sources(connection, name, given)
+                jobs.remember_sources(connection, name, absolute)
                 return jobs.sources(connection, name)
 
             sources = self.core.database.write_blocking(remember)
             report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
             return [*report, *self._remove_others(name, sources)] if replace else report
 
-        await self.account("collection.index", name, collection=name, group=whose.group)
-        return await self._submit("index", name, work, whose)
+        await self.account("collection.index", name, collection=name, group=ownership.group)
+        return await self._submit("index", name, work, ownership)
 
     @acting("documents")
     @making_a_job
@@ -296,7 +296,7 @@ class DocumentMixin(DocumentTextMixin):
         Raises NotFound for an unknown collection, Conflict where no path is remembered.
         """
         name = checked_name(collection)
-        whose = await self.reached(name)
+        ownership = await self.reached(name)
         sources = await self._read(jobs.sources, name)
         paths = await asyncio.to_thread(self._with_uploads, name, sources)
         if not paths:
@@ -306,9 +306,9 @@ class DocumentMixin(DocumentTextMixin):
                 f"Where {name} came from is not known. Index it once with `anaphora index PATH --collection {name}`.",
                 code="no_sources",
             )
-        await self.account("collection.reindex", name, collection=name, group=whose.group)
+        await self.account("collection.reindex", name, collection=name, group=ownership.group)
         return await self._submit(
-            "reindex", name, lambda progress: self._index(progress, name, paths, prune=True), whose
+            "reindex", name, lambda progress: self._index(progress, name, paths, prune=True), ownership
         )
 
     @acting("documents")
@@ -319,14 +319,14 @@ class DocumentMixin(DocumentTextMixin):
         Raises NotFound, Forbidden where other groups use it too, or Conflict while a job works on it.
         """
         name = checked_name(collection)
-        whose = await self.reached(name)
+        ownership = await self.reached(name)
         granted = await self._read(grants.of, name)
         if others := [group for group in granted if not self.principal.in_group(group)]:
             words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
             raise self.refusal("documents", name, Forbidden(words))
         if busy := await self._busy(name):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
-        await self.account("collection.delete", name, collection=name, group=whose.group)
+        await self.account("collection.delete", name, collection=name, group=ownership.group)
         try:
             await in_thread(lambda: self.core.opened.delete(name))
         except NotFound:
@@ -360,10 +360,10 @@ class DocumentMixin(DocumentTextMixin):
                 )
 
     async def _submit(
-        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], whose: Whose
+        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], ownership: Whose
     ) -> Job:
         with store_errors():
-            return await asyncio.to_thread(self.core.runner.submit, kind, name, work, whose)
+            return await asyncio.to_thread(self.core.runner.submit, kind, name, work, ownership)
 
     async def _made(self, name: str, group: str) -> Whose:
         """Return the owner of a new row about a collection, which may not exist yet.
@@ -402,7 +402,7 @@ class DocumentMixin(DocumentTextMixin):
 
     def _own_roots(self, name: str) -> list[Path]:
         """The folders of ours that hold documents of a collection."""
-        return [self.core.uploads.root(name), *(one.files for one in mirrors(self.core.sources, name))]
+        return [self.core.uploads.root(name), *(mirror.files for mirror in mirrors(self.core.sources, name))]
 
     def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
         """Remove documents that are neither ours nor lie under one of the sources."""

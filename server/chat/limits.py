@@ -88,9 +88,9 @@ class PrincipalLimits:
     async def demand_tokens(self, who: Principal) -> None:
         """Raises LimitReached where earlier turns have spent the tokens of this minute."""
         if quota := self.quota(who, "tokens_per_minute"):
-            standing = await self._standing("tokens", quota, who)
-            if standing.remaining <= 0:
-                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", standing.seconds)
+            status = await self._standing("tokens", quota, who)
+            if status.remaining <= 0:
+                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", status.seconds)
 
     async def spend(self, who: Principal, tokens: int) -> None:
         """Count what a turn has cost."""
@@ -126,7 +126,7 @@ class PrincipalLimits:
         if self._shared is not None and time.monotonic() >= self._ask_again:
             try:
                 async with asyncio.timeout(REDIS_SECONDS):
-                    found = await work(self._shared)
+                    result = await work(self._shared)
             except (StorageError, TimeoutError, OSError) as error:
                 if not self.problem:
                     log.warning("the Redis of limits.store does not answer (%s); this process counts by itself", error)
@@ -134,7 +134,7 @@ class PrincipalLimits:
                 self._ask_again = time.monotonic() + AGAIN_SECONDS
             else:
                 self.problem = ""
-                return found
+                return result
         assert self._own is not None
         wall = time.time() - time.monotonic()
         if wall < self._wall - _CLOCK_SECONDS:

@@ -38,7 +38,7 @@ class DocumentImage:
 
 def shown_in(text: str) -> set[str]:
     """The names of the images that a text shows."""
-    return {found[1] or found[2] for found in _SHOWN.finditer(text)}
+    return {match[1] or match[2] for match in _SHOWN.finditer(text)}
 
 
 def _image(path: Path, document_id: str, name: str) -> DocumentImage | None:
@@ -102,11 +102,11 @@ class PictureMixin(Acting):
         path, digest = Path(file.path), file.fingerprint.split(" ")[0]
         if path.suffix.lower() != ".pdf":
             raise NotFound(f"{key[:200]!r} has no pages to show.", code="page_not_found", param="document_id")
-        asked = (digest, page, width)
-        picture = self.core.pictures.get(asked)
+        place = (digest, page, width)
+        picture = self.core.pictures.get(place)
         if picture is None:
             picture = await asyncio.to_thread(self._drawn, path, digest, page, width)
-            self.core.pictures.put(asked, picture)
+            self.core.pictures.put(place, picture)
         return picture
 
     @acting("read")

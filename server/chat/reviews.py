@@ -109,22 +109,22 @@ class ReplayedTurn:
     def keep(self, path: Path, answer: str = "") -> None:
         """Add the turn to a file as a case, in the form that `anaphora eval` and `diagnose` take: with `answer` as the
         right one, else the one given now. Raises OSError."""
-        known = path.read_text("utf-8").splitlines() if path.exists() else []
-        rewrite = next((one for one in self.trace.steps if one.name == "rewrite"), None)
-        asked: Mapping[str, Any] = rewrite.inputs if rewrite else {}
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        rewrite = next((step for step in self.trace.steps if step.name == "rewrite"), None)
+        inputs: Mapping[str, Any] = rewrite.inputs if rewrite else {}
         searched: Mapping[str, Any] = rewrite.outputs if rewrite else {}
-        cited = [one for event in self.events if event.type == "done" for one in event.citations]
-        name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in known)
+        cited = [citation for event in self.events if event.type == "done" for citation in event.citations]
+        name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in lines)
         row = {
             "id": f"{name}-{n + 1}" if n else name,
             "text": self.record.question,
             "question": self.record.question,
-            "history": asked.get("history", []),
+            "history": inputs.get("history", []),
             "rewrite": searched.get("text", ""),
             "answer": answer or self.trace.answer,
-            "documents": list(dict.fromkeys(one.document_id for one in cited)),
-            "relevant": list(dict.fromkeys(one.passage_id for one in cited)),
-            "quotes": list(dict.fromkeys(one.quote for one in cited if one.quote)),
+            "documents": list(dict.fromkeys(citation.document_id for citation in cited)),
+            "relevant": list(dict.fromkeys(citation.passage_id for citation in cited)),
+            "quotes": list(dict.fromkeys(citation.quote for citation in cited if citation.quote)),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
@@ -138,9 +138,9 @@ class TraceMixin(ConversationMixin):
     async def trace(self, turn_id: str) -> Trace:
         """Return the trace of a turn. Raises NotFound where there is no trace (yet)."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        found = await self._read(turns.trace, key, self.principal)
+        trace = await self._read(turns.trace, key, self.principal)
         await self._note_read("turn.trace", key)
-        return found_or_missing(found, "trace of turn", turn_id)
+        return found_or_missing(trace, "trace of turn", turn_id)
 
     @acting("review")
     async def traces(self, *, collection: str = "", limit: int = 50) -> list[TraceSummary]:
@@ -156,7 +156,7 @@ class TraceMixin(ConversationMixin):
         """
         record = await self.trace(turn_id)
         stored = await self.stored_turn(record.turn_id)
-        whose = await self.existing(record.collection)
+        ownership = await self.existing(record.collection)
         core = self.core
 
         if model:
@@ -166,7 +166,7 @@ class TraceMixin(ConversationMixin):
         async def models() -> TurnModels:
             if model == NO_MODEL:
                 return TurnModels(PassThroughRewriter())
-            return await chosen.of_turn(None, whose.group)
+            return await chosen.of_turn(None, ownership.group)
 
         # Of its own, so that nothing of it is sent, and its texts are there to be compared.
         tracing = Tracing(content=True)
@@ -222,7 +222,7 @@ class ReviewMixin(TraceMixin):
     ) -> ReviewPage:
         """Turns that wait for a review, most doubtful first, or those that had one; `query` occurs in the question."""
         words, name = clean(query, MAX_QUERY_CHARS, "query").strip(), clean(collection, MAX_ID_CHARS, "collection")
-        found, total = await self._read(
+        candidates, total = await self._read(
             reviewed.candidates,
             self.principal,
             state=state,
@@ -232,7 +232,7 @@ class ReviewMixin(TraceMixin):
             limit=max(0, min(limit, MAX_LISTED)),
             offset=max(0, min(offset, MAX_OFFSET)),
         )
-        return ReviewPage(data=tuple(found), total=total)
+        return ReviewPage(data=tuple(candidates), total=total)
 
     @acting("review")
     async def review(self, turn_id: str) -> ReviewDetail:
@@ -243,15 +243,17 @@ class ReviewMixin(TraceMixin):
     async def give_review(self, turn_id: str, review: NewReview) -> ReviewDetail:
         """Say something of a turn. Raises NotFound, InvalidRequest for a passage that is not there."""
         turn = await self._reviewable(turn_id)
-        said: dict[str, object] = {}
+        fields: dict[str, object] = {}
         for name in review.model_fields_set & {"rewrite", "answer"}:
             value: str | None = getattr(review, name)
-            said[name] = (clean(value, MAX_COMMENT_CHARS, name).strip() if value else "") or None
+            fields[name] = (clean(value, MAX_COMMENT_CHARS, name).strip() if value else "") or None
         if "passages" in review.model_fields_set:
-            said["passages"] = None if review.passages is None else await self._quoted(turn.collection, review.passages)
+            fields["passages"] = (
+                None if review.passages is None else await self._quoted(turn.collection, review.passages)
+            )
         group, detail = (await self.reached(turn.collection)).group, {"verdict": review.verdict}
         await self.account("review.give", turn.id, collection=turn.collection, group=group, detail=detail)
-        await self._write(reviewed.add, turn, review.verdict, said, self.principal.id)
+        await self._write(reviewed.add, turn, review.verdict, fields, self.principal.id)
         return await self._detail(turn)
 
     @acting("review")
@@ -302,10 +304,10 @@ class ReviewMixin(TraceMixin):
         await self.existing(collection)
 
         def quoted() -> tuple[MarkedPassage, ...]:
-            opened, made = self.core.opened.get(collection), dict[tuple[str, int, int], MarkedPassage]()
-            known = {one.id for one in opened.documents()}
+            opened, marked = self.core.opened.get(collection), dict[tuple[str, int, int], MarkedPassage]()
+            names = {document.id for document in opened.documents()}
             for mark in marks:
-                text = opened.document(mark.document_id).text if mark.document_id in known else ""
+                text = opened.document(mark.document_id).text if mark.document_id in names else ""
                 quote = text[mark.start : mark.end] if 0 <= mark.start < mark.end <= len(text) else ""
                 if not quote.strip() or len(quote) > MAX_PASSAGE_CHARS:
                     raise InvalidRequest(
@@ -313,8 +315,8 @@ class ReviewMixin(TraceMixin):
                         code="passage_not_found",
                         param="passages",
                     )
-                made[mark.document_id, mark.start, mark.end] = MarkedPassage(**mark.model_dump(), quote=quote)
-            return tuple(made.values())
+                marked[mark.document_id, mark.start, mark.end] = MarkedPassage(**mark.model_dump(), quote=quote)
+            return tuple(marked.values())
 
         with index_errors():
             return await in_thread(quoted)

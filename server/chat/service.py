@@ -154,9 +154,9 @@ class ChatService(
         For readers that must know of a refusal before they say anything; whoever calls this closes the
         result. Raises InvalidRequest, NotFound, QueueFull, LimitReached.
         """
-        checked, whose = await self._checked(request)
+        checked, ownership = await self._checked(request)
         await self.core.limits.demand_tokens(self.principal)
-        running = RunningTurn(self.core, checked, self._place(), whose, self.principal)
+        running = RunningTurn(self.core, checked, self._place(), ownership, self.principal)
         if checked.conversation_id is None:
             # No conversation can be missing, so nobody has to wait for the disk.
             running.storing = asyncio.create_task(running.store())
@@ -186,7 +186,7 @@ class ChatService(
         search_for: str | None = None,
     ) -> SearchResult:
         """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
-        request, whose = await self._checked(
+        request, ownership = await self._checked(
             TurnRequest(
                 question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
             )
@@ -194,9 +194,9 @@ class ChatService(
         ticket = self._place()
         try:
             await ticket.wait()
-            search = await self.core.engine.search(whose.group)
+            search = await self.core.engine.search(ownership.group)
             with index_errors():
-                found = await search.search(
+                result = await search.search(
                     request.question,
                     collection=request.collection,
                     conversation=history_for_model(request.history or ()),
@@ -209,10 +209,10 @@ class ChatService(
         finally:
             ticket.release()
         return SearchResult(
-            rewrite=found.plan.event(),
-            passages=[numbered(n, hit) for n, hit in enumerate(found.hits, start=1)],
-            reranked=found.reranked,
-            seconds=sum(found.seconds.values()),
+            rewrite=result.plan.event(),
+            passages=[numbered(n, hit) for n, hit in enumerate(result.hits, start=1)],
+            reranked=result.reranked,
+            seconds=sum(result.seconds.values()),
         )
 
     @acting("ready")
@@ -221,8 +221,8 @@ class ChatService(
 
         The reason is shown to operators of every group.
         """
-        found = await self._readiness()
-        return found if self.may("server") else Readiness(ready=found.ready, engine="", collection="")
+        readiness = await self._readiness()
+        return readiness if self.may("server") else Readiness(ready=readiness.ready, engine="", collection="")
 
     @acting("ready")
     async def admit(self) -> None:
@@ -299,7 +299,7 @@ class ChatService(
         elif request.regenerate_of is not None:
             raise InvalidRequest("Only a turn of a conversation can have versions.", param="regenerate_of")
         collection = collection or await self.default_collection()
-        whose = await self.existing(collection)
+        ownership = await self.existing(collection)
         checked = request.model_copy(
             update={
                 "question": question,
@@ -310,7 +310,7 @@ class ChatService(
                 "where": _checked_filter(request.where),
             }
         )
-        return checked, whose
+        return checked, ownership
 
     async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> ConversationSummary:
         """A conversation that has the turn of which a new version is asked for, if one is named."""
@@ -319,8 +319,8 @@ class ChatService(
             # Its turns are not read: they hold all the passages that were ever shown here.
             return await self._conversation(conversation_id, conversations.summary)
         conversation = await self.conversation(conversation_id)
-        shown = {version for turn in conversation.messages for version in turn.versions}
-        if regenerate_of not in shown:
+        versions = {version for turn in conversation.messages for version in turn.versions}
+        if regenerate_of not in versions:
             raise NotFound(
                 f"There is no turn {regenerate_of[:80]!r} in this conversation.",
                 code="turn_not_found",

@@ -74,8 +74,8 @@ class SourceMixin(DocumentMixin):
         state = await asyncio.to_thread(lambda: mirror.state)
         return SourceSummary(
             source=source,
-            documents=sum(1 for one in state.documents.values() if one.path),
-            failed=sum(1 for one in state.documents.values() if one.problem),
+            documents=sum(1 for document in state.documents.values() if document.path),
+            failed=sum(1 for document in state.documents.values() if document.problem),
             due=state.due,
             last=state.last,
             busy=await self._busy(source.collection),
@@ -88,9 +88,9 @@ class SourceMixin(DocumentMixin):
         mirror = Mirror(self.core.sources, source.name)
         if mirror.folder.exists():
             raise Conflict(f"There is a source {source.name} already. Remove it first.", code="source_exists")
-        whose = await self._made(source.collection, "")
+        ownership = await self._made(source.collection, "")
         about = {"kind": source.kind, "location": source.location}
-        await self.account("source.add", source.name, collection=source.collection, group=whose.group, detail=about)
+        await self.account("source.add", source.name, collection=source.collection, group=ownership.group, detail=about)
         await asyncio.to_thread(mirror.write, source)
         if source.kind != "push":
             await self.sync_source(source.name)
@@ -101,7 +101,7 @@ class SourceMixin(DocumentMixin):
     async def sync_source(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
         """Read a source now; with `dry_run` the job only says what has changed, with `if_due` it does nothing where
         another server has read the source meanwhile. Raises NotFound."""
-        mirror, source, whose = await self._mirror(name)
+        mirror, source, ownership = await self._mirror(name)
 
         def read(progress: JobProgress) -> list[FileResult]:
             settings = self.core.settings
@@ -115,20 +115,20 @@ class SourceMixin(DocumentMixin):
                         connector.items(mirror.known(), progress.pause),
                         whole=connector.lists_all,
                         dry_run=dry_run,
-                        progress=lambda done, known: progress.report("crawl", done, max(done, known)),
+                        progress=lambda done, total: progress.report("crawl", done, max(done, total)),
                     )
                 finally:
                     connector.close()
             return _told(source, report, dry_run)
 
-        await self.account("source.sync", name, collection=source.collection, group=whose.group)
-        return await self._follow(mirror, source, whose, read, index=not dry_run)
+        await self.account("source.sync", name, collection=source.collection, group=ownership.group)
+        return await self._follow(mirror, source, ownership, read, index=not dry_run)
 
     @acting("server")
     @making_a_job
     async def remove_source(self, name: str) -> Job:
         """Take a source and its documents away. Raises NotFound."""
-        mirror, source, whose = await self._mirror(name)
+        mirror, source, ownership = await self._mirror(name)
 
         def forget(progress: JobProgress) -> list[FileResult]:
             root, gone = mirror.files.resolve(), list[FileResult]()
@@ -138,8 +138,8 @@ class SourceMixin(DocumentMixin):
             self.core.database.write_blocking(uploads.forget_source, source.collection, name)
             return gone
 
-        await self.account("source.remove", name, collection=source.collection, group=whose.group)
-        return await self._follow(mirror, source, whose, forget, index=False)
+        await self.account("source.remove", name, collection=source.collection, group=ownership.group)
+        return await self._follow(mirror, source, ownership, forget, index=False)
 
     @acting("documents")
     @making_a_job
@@ -148,16 +148,16 @@ class SourceMixin(DocumentMixin):
 
         Raises NotFound, InvalidRequest for a source of another kind, TooLarge.
         """
-        mirror, source, whose = await self._mirror(name)
+        mirror, source, ownership = await self._mirror(name)
         key = clean(key, MAX_KEY_CHARS, "key").strip()
         if source.kind != "push" or not key:
             raise InvalidRequest(f"{name} is of kind {source.kind}: documents are pushed to a source of kind push.")
-        item, kept = Item(key, gone=True), f"{name}/{key}"
+        item, label = Item(key, gone=True), f"{name}/{key}"
         if document is not None:
             content = document.text.encode("utf-8", "replace")
             if len(content) > self.core.settings.index.max_file_mb << 20:
                 raise TooLarge("The document is larger than index.max_file_mb.", param="text")
-            if room := await self._room(source.collection, kept):
+            if room := await self._room(source.collection, label):
                 room.demand(len(content), "text")
             item = Item(key, "", content, document.url, document.title, _SUFFIXES[document.format])
 
@@ -165,30 +165,32 @@ class SourceMixin(DocumentMixin):
             with mirror.hold():
                 mirror.take([item])
 
-        await self.account("source.push", key, collection=source.collection, group=whose.group)
+        await self.account("source.push", key, collection=source.collection, group=ownership.group)
         try:
             await asyncio.to_thread(put)
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
 
         if item.content is None:
-            await self._write(uploads.forget, source.collection, kept)
+            await self._write(uploads.forget, source.collection, label)
         else:
-            await self._write(uploads.remember, source.collection, kept, len(item.content), whose)
-        return await self._follow(mirror, source, whose, lambda progress: [])
+            await self._write(uploads.remember, source.collection, label, len(item.content), ownership)
+        return await self._follow(mirror, source, ownership, lambda progress: [])
 
     @acting("server")
     async def sync_due(self, changed: set[str]) -> dict[str, str]:
         """Read what is due, and the sources `changed`, each of which is taken out of there once its job is made. Gives
         the folders to watch, and whose each is."""
         now, watched = time.time(), dict[str, str]()
-        for one in await self.sources():
-            source, asked = one.source, self.core.asked.get(one.source.name, 0.0)
+        for due_source in await self.sources():
+            source, requested = due_source.source, self.core.asked.get(due_source.source.name, 0.0)
             if source.watch and await asyncio.to_thread(Path(source.location).is_dir):
                 watched[source.location] = source.name
             # What was pushed may be indexed no more than a server before this one came to.
-            due = (source.kind == "push" and not asked) or (0 < source.seconds < 2 * (now - asked) and now >= one.due)
-            if (due or source.name in changed) and not one.busy:
+            due = (source.kind == "push" and not requested) or (
+                0 < source.seconds < 2 * (now - requested) and now >= due_source.due
+            )
+            if (due or source.name in changed) and not due_source.busy:
                 self.core.asked[source.name] = now
                 await self.sync_source(source.name, if_due=source.name not in changed)
                 changed.discard(source.name)
@@ -211,28 +213,28 @@ class SourceMixin(DocumentMixin):
         self,
         mirror: Mirror,
         source: Source,
-        whose: Whose,
+        ownership: Whose,
         first: Callable[[JobProgress], list[FileResult]],
         index: bool = True,
     ) -> Job:
         """A job that does something first, then indexes the mirror as it is; it tells of what changed."""
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
-            told = first(progress)
-            found = self._index_root(progress, source.collection, mirror.files) if index else []
-            return [*told, *(one for one in found if one.status != "unchanged")]
+            results = first(progress)
+            indexed = self._index_root(progress, source.collection, mirror.files) if index else []
+            return [*results, *(result for result in indexed if result.status != "unchanged")]
 
-        return await self._submit("sync", source.collection, work, whose)
+        return await self._submit("sync", source.collection, work, ownership)
 
 
 def _told(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:
     """Return the failures of a sync; for a dry run, everything it would do."""
-    told = [FileResult(document_id=source.name, status="failed", message=report.problem)] if report.problem else []
-    for one in report.changes:
-        if one.outcome == "failed":
-            told.append(FileResult(document_id=one.key, status="failed", message=one.message))
+    results = [FileResult(document_id=source.name, status="failed", message=report.problem)] if report.problem else []
+    for change in report.changes:
+        if change.outcome == "failed":
+            results.append(FileResult(document_id=change.key, status="failed", message=change.message))
         elif dry_run:
-            told.append(
-                FileResult(document_id=one.key, status="skipped", message=f"{one.outcome}: not done, only said")
+            results.append(
+                FileResult(document_id=change.key, status="skipped", message=f"{change.outcome}: not done, only said")
             )
-    return told
+    return results

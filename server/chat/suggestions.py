@@ -86,12 +86,15 @@ def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Sugge
     """Questions over all documents: the best of each first, those before that ask how to do something."""
     ranked = list[tuple[int, int, Suggestion]]()
     for document in documents:
-        made = [suggestion(document.id, document.title, section.heading) for section in document.sections]
-        best = sorted((one for one in made if one is not None), key=lambda one: _rank(one.question))
-        ranked += [(n, _rank(one.question), one) for n, one in enumerate(best[:_PER_DOCUMENT])]
+        suggestions = [suggestion(document.id, document.title, section.heading) for section in document.sections]
+        best = sorted(
+            (suggestion for suggestion in suggestions if suggestion is not None),
+            key=lambda suggestion: _rank(suggestion.question),
+        )
+        ranked += [(n, _rank(suggestion.question), suggestion) for n, suggestion in enumerate(best[:_PER_DOCUMENT])]
     chosen: dict[str, Suggestion] = {}
-    for _, _, one in sorted(ranked, key=lambda one: one[:2]):
-        chosen.setdefault(one.question, one)
+    for _, _, picked in sorted(ranked, key=lambda rank_and_suggestion: rank_and_suggestion[:2]):
+        chosen.setdefault(picked.question, picked)
     return list(chosen.values())[:count]
 
 
@@ -119,18 +122,18 @@ class SuggestionMixin(Acting):
         Found once for each version of a collection. Raises NotFound.
         """
         name = checked_name(collection)
-        whose = await self.existing(name)
+        ownership = await self.existing(name)
         with index_errors():
             opened = await in_thread(lambda: self.core.opened.get(name))
             key = name, opened.version
             async with self.core.suggesting:
                 if key not in self.core.suggested:
-                    known = await in_thread(opened.documents)
-                    looked_at = known[:: max(1, len(known) // READ)][:READ]
+                    documents = await in_thread(opened.documents)
+                    looked_at = documents[:: max(1, len(documents) // READ)][:READ]
                     candidates = await in_thread(lambda: pick((opened.document(info.id) for info in looked_at), TRIED))
-                    found = await self._answered(name, whose.group, candidates, EXAMPLES)
+                    suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
                     self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
-                    self.core.suggested[key] = found
+                    self.core.suggested[key] = suggestions
                 return self.core.suggested[key]
 
     @acting("ask")
@@ -142,53 +145,55 @@ class SuggestionMixin(Acting):
         turn = await self._turn(turn_id)
         if turn.status not in ("answered", "quoted") or turn.done is None or turn.evidence is None:
             return []
-        whose, cited = await self.existing(turn.collection), {c.passage_id for c in turn.done.citations}
+        ownership, cited = await self.existing(turn.collection), {c.passage_id for c in turn.done.citations}
         used = [passage for passage in turn.evidence.passages if passage.passage_id in cited]
-        taken = {(passage.document_id, tuple(passage.heading)) for passage in used}
+        used_sections = {(passage.document_id, tuple(passage.heading)) for passage in used}
         places = [(p.document_id, p.title, tuple(p.heading)) for p in turn.evidence.passages]
         with index_errors():
             opened = await in_thread(lambda: self.core.opened.get(turn.collection))
             for document_id in dict.fromkeys(passage.document_id for passage in used[:2]):
                 document = await in_thread(lambda: opened.document(document_id))  # noqa: B023
-                near = [n for n, one in enumerate(document.sections) if (document_id, one.heading) in taken]
+                near = [
+                    n for n, section in enumerate(document.sections) if (document_id, section.heading) in used_sections
+                ]
                 for n in sorted(
                     {m for at in near for m in (at + 1, at - 1, at + 2) if 0 <= m < len(document.sections)}
                 ):
                     places.append((document_id, document.title, document.sections[n].heading))
-            asked = {turn.question.casefold()}
+            seen = {turn.question.casefold()}
             candidates = [
-                one
+                proposed
                 for place in dict.fromkeys(places)
-                if (place[0], place[2]) not in taken
-                and (one := suggestion(*place))
-                and one.question.casefold() not in asked
+                if (place[0], place[2]) not in used_sections
+                and (proposed := suggestion(*place))
+                and proposed.question.casefold() not in seen
             ]
-            return await self._answered(turn.collection, whose.group, candidates, FOLLOW_UPS)
+            return await self._answered(turn.collection, ownership.group, candidates, FOLLOW_UPS)
 
     async def _answered(
         self, collection: str, group: str, candidates: Sequence[Suggestion], count: int
     ) -> list[Suggestion]:
         """The first of the candidates that would be answered from their own section."""
         search = await self.core.engine.search(group)
-        until, found = time.monotonic() + SECONDS, list[Suggestion]()
-        for one in candidates[:TRIED]:
-            if len(found) == count or time.monotonic() > until:
+        until, suggestions = time.monotonic() + SECONDS, list[Suggestion]()
+        for candidate in candidates[:TRIED]:
+            if len(suggestions) == count or time.monotonic() > until:
                 break
-            if await asyncio.to_thread(_is_answered, search, collection, one):
-                found.append(one)
-        return found
+            if await asyncio.to_thread(_is_answered, search, collection, candidate):
+                suggestions.append(candidate)
+        return suggestions
 
 
-def _is_answered(search: TurnSearch, collection: str, one: Suggestion) -> bool:
+def _is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
     # Nobody waits for a cross-encoder to read whole passages: the sentences are enough.
     plain = replace(search, reranker=None)
-    found = plain.find(one.question, collection=collection, k=2 * FOUND)
-    first = [hit for hit in found.hits[:FOUND] if hit.passage.document_id == one.document_id]
-    here = [hit for hit in first if tuple(hit.passage.heading) == one.heading]
-    language = language_of_hits(found.hits, search.settings.index.language)
-    likely = chances(found.plan, found.hits, language)
+    searched = plain.find(suggestion.question, collection=collection, k=2 * FOUND)
+    first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
+    here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
+    language = language_of_hits(searched.hits, search.settings.index.language)
+    likely = chances(searched.plan, searched.hits, language)
     if not here or decide(likely, search.settings.retrieval, may_ask=True) != "answer":
         return False
     evidence = select_evidence(here, limit=FOUND, budget=2000)
     read = search.read if search.reranker is not None else None
-    return bool(best_sentences(one.question, evidence, SupportScorer(evidence, language), read))
+    return bool(best_sentences(suggestion.question, evidence, SupportScorer(evidence, language), read))

@@ -56,19 +56,19 @@ class RunningTurn(AsyncIterator[Event]):
     """
 
     def __init__(
-        self, core: ServiceCore, request: TurnRequest, ticket: Ticket, whose: Whose, principal: Principal
+        self, core: ServiceCore, request: TurnRequest, ticket: Ticket, ownership: Whose, principal: Principal
     ) -> None:
         self.id = uuid.uuid4().hex
         self._core = core
         self._request = request
         self._ticket = ticket
-        self._whose = whose
+        self._whose = ownership
         self._principal = principal
         self._content = core.settings.trace.content
         self._keeps_texts = self._content or request.conversation_id is not None
-        asked = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
+        body = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
         self._call = core.tracing.begin_turn(
-            self.id, request.conversation_id, request.collection, request.question, asked
+            self.id, request.conversation_id, request.collection, request.question, body
         )
         self._waiting = self._call.begin("wait")
         self._rewrite: RewriteEvent | None = None
@@ -99,7 +99,7 @@ class RunningTurn(AsyncIterator[Event]):
                 regenerate_of=request.regenerate_of,
                 title=conversations.clean_title(request.question),
                 runner=self._core.mark.id,
-                whose=self._whose,
+                ownership=self._whose,
             )
         except StoreError as error:
             self._not_stored(error)
@@ -244,7 +244,7 @@ class RunningTurn(AsyncIterator[Event]):
 
     async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
         self._end_steps()
-        made = self._core.tracing.end(self._call, status, "".join(self._answer))
+        trace = self._core.tracing.end(self._call, status, "".join(self._answer))
         tokens = self._tokens(ending)
         await self._core.limits.spend(self._principal, tokens)
         if self.storing is not None:
@@ -263,7 +263,7 @@ class RunningTurn(AsyncIterator[Event]):
                 rewrite=self._rewrite if texts else None,
                 evidence=self._evidence if texts else None,
                 ending=ending if texts else None,
-                trace=made,
+                trace=trace,
             )
             audit.append(connection, noted)
 

@@ -40,9 +40,9 @@ def nearby_servers(llm: LLMSettings) -> Iterator[NearbyServer]:
     urls = [url for url in urls if is_loopback(urlsplit(url).hostname or "")]
     # Nothing here is encrypted, and loading certificates would take longer than the answers.
     with httpx.Client(timeout=LOOK_SECONDS, trust_env=False, verify=False) as client, ThreadPoolExecutor(8) as pool:
-        for found in pool.map(lambda url: _look(client, llm, url), urls):
-            if found is not None:
-                yield found
+        for server in pool.map(lambda url: _look(client, llm, url), urls):
+            if server is not None:
+                yield server
 
 
 def _look(client: httpx.Client, llm: LLMSettings, url: str) -> NearbyServer | None:

@@ -130,12 +130,12 @@ class RemoteEngine(Engine):
 
     def _find(self, client: httpx.Client) -> tuple[str, list[str]]:
         """The base URL that answers, and the models listed there."""
-        found = self._list(client, self._base_url)
-        if found is None and not self._base_url.endswith("/v1"):
-            found = self._list(client, f"{self._base_url}/v1")
-            if found is not None:
-                return f"{self._base_url}/v1", found
-        return self._base_url, found or []
+        names = self._list(client, self._base_url)
+        if names is None and not self._base_url.endswith("/v1"):
+            names = self._list(client, f"{self._base_url}/v1")
+            if names is not None:
+                return f"{self._base_url}/v1", names
+        return self._base_url, names or []
 
     def _list(self, client: httpx.Client, base_url: str) -> list[str] | None:
         """Ids of the models at `base_url`, None where there is no such list. Raises EngineUnreachable."""
@@ -156,9 +156,9 @@ class RemoteEngine(Engine):
             self._windows = {str(model["id"]): int(model.get("max_model_len") or 0) for model in listed}
             return list(self._windows)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            said = str(error).partition("\n")[0] or type(error).__name__
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise EngineUnreachable(
-                f"The language model at {base_url} does not answer ({said}). "
+                f"The language model at {base_url} does not answer ({reason}). "
                 f"{self._remedy()}, or use `none` to have sentences quoted without a model."
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError):

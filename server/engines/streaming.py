@@ -61,24 +61,24 @@ class StreamingChatOpenAI(ChatOpenAI):
         body = {**payload, **payload.pop("extra_body", {}), "stream_options": {"include_usage": True}}
         # As further fields, because the client takes a millisecond to check messages that it is handed as such.
         create = self.async_client.with_streaming_response.create
-        told = again = False
+        started = again = False
         while True:
             request = create(model=self.model_name, messages=[], extra_body=body)
             async with request as response, aclosing(_events(response.http_response)) as batches:
                 try:
                     async for events in batches:
-                        if said := _understood(events):
-                            told = True
+                        if understood := _understood(events):
+                            started = True
                             if run_manager:
-                                await run_manager.on_llm_new_token(said.text, chunk=said)
-                            yield said
+                                await run_manager.on_llm_new_token(understood.text, chunk=understood)
+                            yield understood
                     return
                 except httpx.TimeoutException as error:
                     raise APITimeoutError(cast("Any", response.http_response.request)) from error
                 except httpx.TransportError as error:
                     # A server sends its headers before it has read the prompt. One of several that dies then is asked
                     # for again, once: behind their address is another.
-                    if told or again:
+                    if started or again:
                         # What ChatOpenAI raises, so that callers need to know one library's errors only.
                         raise APIConnectionError(
                             message=str(error), request=cast("Any", response.http_response.request)

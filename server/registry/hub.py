@@ -26,12 +26,12 @@ def describe(repo: str, file: str) -> dict[str, Any] | str:
 
     at = endpoint()
     try:
-        found = get_hf_file_metadata(hf_hub_url(repo, file, endpoint=at), endpoint=at)
+        metadata = get_hf_file_metadata(hf_hub_url(repo, file, endpoint=at), endpoint=at)
     except (HfHubHTTPError, httpx.HTTPError, OSError, ValueError) as error:
         return f"{repo} has no {file} for us ({' '.join(str(error).split()) or type(error).__name__})"
-    if not re.fullmatch(r"[0-9a-f]{64}", found.etag or "") or found.size is None or not found.commit_hash:
+    if not re.fullmatch(r"[0-9a-f]{64}", metadata.etag or "") or metadata.size is None or not metadata.commit_hash:
         return f"it does not tell the SHA-256 of {file} in {repo}"
-    return {"sha256": found.etag, "size": found.size, "revision": found.commit_hash}
+    return {"sha256": metadata.etag, "size": metadata.size, "revision": metadata.commit_hash}
 
 
 def download(hub: Hub, file: ModelFile, folder: Path, progress: Callable[[int], None]) -> Path | str:
@@ -50,10 +50,10 @@ def download(hub: Hub, file: ModelFile, folder: Path, progress: Callable[[int], 
     disable_progress_bars()
     try:
         url = hf_hub_url(hub.repo, file.hub, revision=hub.revision, endpoint=at)
-        found = get_hf_file_metadata(url, endpoint=at)
+        metadata = get_hf_file_metadata(url, endpoint=at)
         # The hub tags large files with their SHA-256, so another file is known before it is fetched.
-        tagged = re.fullmatch(r"[0-9a-f]{64}", found.etag or "")
-        if (tagged and tagged.group() != file.sha256) or found.size not in (None, file.size):
+        tagged = re.fullmatch(r"[0-9a-f]{64}", metadata.etag or "")
+        if (tagged and tagged.group() != file.sha256) or metadata.size not in (None, file.size):
             return f"{hub.repo} now has another {file.hub}"
         with watch(lambda: progress(min(folder_size(folder), file.size))):
             return Path(hf_hub_download(hub.repo, file.hub, revision=hub.revision, local_dir=folder, endpoint=at))

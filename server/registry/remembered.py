@@ -29,25 +29,25 @@ def remembered(home: Path) -> dict[str, RegisteredModel]:
     """The models of the hub that were asked for in this home, by reference. Raises FetchError."""
     path = memory(home)
     try:
-        kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return {reference: _model(reference, **facts) for reference, facts in kept.items()}
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return {reference: _model(reference, **facts) for reference, facts in content.items()}
     except (OSError, ValueError, TypeError) as error:
         raise FetchError(f"{path} cannot be read: {error}. Move it away to ask the hub again.") from error
 
 
 def hub_model(reference: str, home: Path) -> RegisteredModel:
     """The model that a reference stands for; the hub is asked the first time. Raises UnknownModel, FetchError."""
-    known = remembered(home)
-    if reference not in known:
+    models = remembered(home)
+    if reference not in models:
         repo, file, _ = _parts(reference)
-        found = unreachable() or hub.describe(repo, file)
-        if isinstance(found, str):
-            raise FetchError(f"The hub was asked what {reference} is: {found}. Check the network and the name.")
-        known[reference] = _model(reference, **found)
+        described = unreachable() or hub.describe(repo, file)
+        if isinstance(described, str):
+            raise FetchError(f"The hub was asked what {reference} is: {described}. Check the network and the name.")
+        models[reference] = _model(reference, **described)
         memory(home).parent.mkdir(parents=True, exist_ok=True)
-        kept = {name: _facts(model) for name, model in known.items()}
-        write_json(memory(home), kept)
-    return known[reference]
+        facts = {name: _facts(model) for name, model in models.items()}
+        write_json(memory(home), facts)
+    return models[reference]
 
 
 def demand_reference(reference: str) -> None:
@@ -56,10 +56,10 @@ def demand_reference(reference: str) -> None:
 
 
 def _parts(reference: str) -> tuple[str, str, str]:
-    found = _REFERENCE.fullmatch(reference)
-    if found is None:
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
         raise UnknownModel(f"{reference!r} names no file of the hub; write it as hf:OWNER/REPO/FILE.gguf.")
-    return found[1], found[2], found[3]
+    return match[1], match[2], match[3]
 
 
 def _model(reference: str, *, sha256: str, size: int, revision: str) -> RegisteredModel:

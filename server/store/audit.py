@@ -109,13 +109,13 @@ def verify(connection: Connection) -> ChainReport:
     """Read every row and compare its hash; stops at the first that does not fit."""
     n, chain = _anchor(connection)
     rows = 0
-    with connection.execute(_ROWS.order_by(AUDIT.c.n), execution_options={"yield_per": 1000}) as found:
-        for number, *values, kept in found:
+    with connection.execute(_ROWS.order_by(AUDIT.c.n), execution_options={"yield_per": 1000}) as entries:
+        for number, *values, row_hash in entries:
             if number != n + 1:
                 return ChainReport(rows, n, chain, f"Rows {n + 1} to {number - 1} are missing.")
-            if kept != _link(chain, number, values):
+            if row_hash != _link(chain, number, values):
                 return ChainReport(rows, n, chain, f"Row {number} is not as it was written, or follows another one.")
-            n, chain, rows = number, kept, rows + 1
+            n, chain, rows = number, row_hash, rows + 1
     return ChainReport(rows, n, chain)
 
 

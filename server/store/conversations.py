@@ -20,11 +20,11 @@ _NEWEST = (CONVERSATIONS.c.updated.desc(), CONVERSATIONS.c.n.desc())
 
 
 def _summaries(who: Principal) -> Select[Any]:
-    shown = select(func.count()).where(TURNS.c.conversation_id == CONVERSATIONS.c.id, not_(TURNS.c.replaced))
+    turn_count = select(func.count()).where(TURNS.c.conversation_id == CONVERSATIONS.c.id, not_(TURNS.c.replaced))
     return select(
         *CONVERSATIONS.c["id", "title", "collection", "created", "updated", "model"],
         (CONVERSATIONS.c.owner == who.id).label("own"),
-        shown.where(visible(TURNS, who)).scalar_subquery().label("turns"),
+        turn_count.where(visible(TURNS, who)).scalar_subquery().label("turns"),
     ).where(visible(CONVERSATIONS, who))
 
 
@@ -33,10 +33,10 @@ def _seen(conversation_id: str, who: Principal) -> ColumnElement[bool]:
 
 
 def create(
-    connection: Connection, collection: str, whose: Whose, title: str = "", model: str = ""
+    connection: Connection, collection: str, ownership: Whose, title: str = "", model: str = ""
 ) -> ConversationSummary:
     """A new, empty conversation."""
-    made = ConversationSummary(
+    summary = ConversationSummary(
         id=uuid.uuid4().hex,
         title=clean_title(title),
         collection=collection,
@@ -45,15 +45,15 @@ def create(
         turns=0,
         model=model,
     )
-    row = made.model_dump(include={"id", "title", "collection", "created", "updated", "model"})
-    connection.execute(insert(CONVERSATIONS), {**row, "owner": whose.owner, "group_name": whose.group})
-    return made
+    row = summary.model_dump(include={"id", "title", "collection", "created", "updated", "model"})
+    connection.execute(insert(CONVERSATIONS), {**row, "owner": ownership.owner, "group_name": ownership.group})
+    return summary
 
 
 def owner(connection: Connection, conversation_id: str, who: Principal) -> str | None:
     """Return the owner of a conversation; None where there is none to be seen."""
-    found: str | None = connection.scalar(select(CONVERSATIONS.c.owner).where(_seen(conversation_id, who)))
-    return found
+    owner_id: str | None = connection.scalar(select(CONVERSATIONS.c.owner).where(_seen(conversation_id, who)))
+    return owner_id
 
 
 def summary(connection: Connection, conversation_id: str, who: Principal) -> ConversationSummary | None:
@@ -66,11 +66,11 @@ def detail(
     connection: Connection, conversation_id: str, who: Principal, *, whole: bool = False
 ) -> ConversationDetail | None:
     """A conversation with the turns that are shown, oldest first; with `whole` also those that are not."""
-    found = summary(connection, conversation_id, who)
-    if found is None:
+    conversation = summary(connection, conversation_id, who)
+    if conversation is None:
         return None
     return ConversationDetail(
-        **found.model_dump(),
+        **conversation.model_dump(),
         messages=tuple(of_conversation(connection, conversation_id, who)),
         set_aside=tuple(set_aside(connection, conversation_id, who)) if whole else (),
     )
@@ -90,14 +90,14 @@ def search(connection: Connection, query: str, limit: int, offset: int, who: Pri
         return listing(connection, limit, offset, who)
     # The text of a turn counts where that turn is seen; a title where its conversation is, which is asked below.
     of_turn = select(TURNS.c.n).where(TURNS.c.n == TEXTS.c.rowid / 2, visible(TURNS, who)).exists()
-    found = (
+    matching = (
         select(TEXTS.c.conversation_id, func.min(TEXTS.c.rowid).label("row"))
         .where(*holds_words(connection, words), or_(TEXTS.c.rowid % 2 == 1, of_turn))
         .group_by(TEXTS.c.conversation_id)
         .subquery()
     )
-    summaries = _summaries(who).join(found, found.c.conversation_id == CONVERSATIONS.c.id)
-    wanted = summaries.add_columns(found.c.row).order_by(*_NEWEST).limit(limit).offset(offset)
+    summaries = _summaries(who).join(matching, matching.c.conversation_id == CONVERSATIONS.c.id)
+    wanted = summaries.add_columns(matching.c.row).order_by(*_NEWEST).limit(limit).offset(offset)
     return [
         ConversationSummary(**row, excerpt=_excerpt(connection, row["row"], words[0]))
         for row in connection.execute(wanted).mappings().all()

@@ -169,15 +169,15 @@ def _cause(error: Exception) -> BaseException:
 
 def _migrate(connection: Connection, name: str) -> None:
     """Make the tables, or apply the revisions that they lack."""
-    known = _revisions()
+    revisions = _revisions()
     if not inspect(connection).has_table(_VERSION.name):
         connection.exec_driver_sql(f"CREATE TABLE {_VERSION.name} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         METADATA.create_all(connection, checkfirst=False)
         statements = (MIGRATIONS / f"{connection.dialect.name}.sql").read_text("utf-8")
         for statement in statements.split(";\n\n"):
             connection.exec_driver_sql(statement)
-        connection.execute(insert(_VERSION), {"version_num": known[-1]})
-    if _demand_known(connection, name) != known[-1]:
+        connection.execute(insert(_VERSION), {"version_num": revisions[-1]})
+    if _demand_known(connection, name) != revisions[-1]:
         from alembic import command
         from alembic.config import Config
 
@@ -192,7 +192,7 @@ def _revisions() -> list[str]:
 
 def _demand_known(connection: Connection, name: str) -> str:
     """The revision of the tables. Raises StoreError for that of a newer version."""
-    found = str(connection.scalar(select(_VERSION.c.version_num)))
-    if found not in _revisions():
+    revision = str(connection.scalar(select(_VERSION.c.version_num)))
+    if revision not in _revisions():
         raise StoreError(newer(name))
-    return found
+    return revision

@@ -55,8 +55,8 @@ def erase_document(connection: Connection, collection: str, document_id: str, se
     for row in connection.execute(select(TURNS).where(TURNS.c.collection == collection).order_by(TURNS.c.n)).all():
         evidence = EvidenceEvent.model_validate_json(row.evidence) if row.evidence else None
         read = evidence is not None and any(passage.document_id == document_id for passage in evidence.passages)
-        said = [row.question, row.search_for or "", row.answer, row.rewrite or "", row.ending or ""]
-        copied = _holds(said, sentences)
+        texts = [row.question, row.search_for or "", row.answer, row.rewrite or "", row.ending or ""]
+        copied = _holds(texts, sentences)
         if not read and not copied and row.conversation_id not in tainted:
             continue
         changed += 1
@@ -75,8 +75,8 @@ def erase_document(connection: Connection, collection: str, document_id: str, se
             connection.execute(update(FEEDBACK).where(FEEDBACK.c.turn_id == row.turn_id).values(comment=""))
     for row in connection.execute(select(REVIEWS, TURNS.c.collection).join(TURNS)).all():
         marked = json.loads(row.passages or "[]")
-        read = row.collection == collection and any(one["document_id"] == document_id for one in marked)
-        if read or _holds([row.rewrite or "", row.answer or "", *(one["quote"] for one in marked)], sentences):
+        read = row.collection == collection and any(mark["document_id"] == document_id for mark in marked)
+        if read or _holds([row.rewrite or "", row.answer or "", *(mark["quote"] for mark in marked)], sentences):
             connection.execute(delete(REVIEWS).where(REVIEWS.c.n == row.n))
     for row in connection.execute(select(CONVERSATIONS)).all():
         if _holds([row.title], sentences):
@@ -84,8 +84,8 @@ def erase_document(connection: Connection, collection: str, document_id: str, se
             connection.execute(update(CONVERSATIONS).where(CONVERSATIONS.c.id == row.id).values(title=""))
     for row in connection.execute(select(JOBS).where(JOBS.c.collection == collection)).all():
         files = [FileResult.model_validate(file) for file in json.loads(row.files)]
-        kept = [file.model_dump() for file in files if file.document_id != document_id]
-        connection.execute(update(JOBS).where(JOBS.c.id == row.id).values(files=json.dumps(kept)))
+        remaining = [file.model_dump() for file in files if file.document_id != document_id]
+        connection.execute(update(JOBS).where(JOBS.c.id == row.id).values(files=json.dumps(remaining)))
     # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
     standalone.forget_collection(connection, collection)
     uploads.forget(connection, collection, document_id.removeprefix("uploads/"))
@@ -119,20 +119,20 @@ def erase_person(connection: Connection, principal: str) -> Erasure:
 
 def said_by(connection: Connection, principal: str) -> list[str]:
     """Return a person's texts: questions, searches, comments, titles."""
-    said = dict[str, None]()
+    texts = dict[str, None]()
     for column in _WRITTEN:
-        said.update(dict.fromkeys(connection.scalars(select(column).where(column.table.c.owner == principal))))
-    return [text for text in said if text]
+        texts.update(dict.fromkeys(connection.scalars(select(column).where(column.table.c.owner == principal))))
+    return [text for text in texts if text]
 
 
 def said_by_others(connection: Connection, principal: str, texts: Sequence[str]) -> set[str]:
     """Those of `texts` that somebody else wrote just so, and that therefore stay."""
-    found = set[str]()
+    shared = set[str]()
     for column in _WRITTEN:
         for start in range(0, len(texts), 500):
-            said = select(column).where(column.table.c.owner != principal, column.in_(texts[start : start + 500]))
-            found.update(connection.scalars(said))
-    return found
+            query = select(column).where(column.table.c.owner != principal, column.in_(texts[start : start + 500]))
+            shared.update(connection.scalars(query))
+    return shared
 
 
 def uploads_of(connection: Connection, principal: str) -> list[tuple[str, str]]:
@@ -149,8 +149,8 @@ def _erase_turn(
     sentences: Sequence[str],
 ) -> None:
     if evidence is not None:
-        kept = [passage for passage in evidence.passages if passage.document_id != document_id]
-        evidence = evidence.model_copy(update={"passages": kept})
+        remaining = [passage for passage in evidence.passages if passage.document_id != document_id]
+        evidence = evidence.model_copy(update={"passages": remaining})
     ending = None
     if row.ending:
         gone = {"answer": ERASED if row.answer else ""}
@@ -159,15 +159,15 @@ def _erase_turn(
         else:
             done = DoneEvent.model_validate_json(row.ending)
             ending = done.model_copy(update={**gone, "citations": [], "support": []}).model_dump_json()
-    asked = "" if _holds([row.question], sentences) else row.question
-    if not asked:
+    question = "" if _holds([row.question], sentences) else row.question
+    if not question:
         # A title made of the question holds the beginning of what it quoted.
         its = CONVERSATIONS.c.id == row.conversation_id, CONVERSATIONS.c.title == clean_title(row.question)
         connection.execute(update(CONVERSATIONS).where(*its).values(title=""))
     searched = None if _holds([row.search_for or ""], sentences) else row.search_for
     # Setting the status, also to what it is, lets the words that can be searched for follow.
     values = {
-        "question": asked,
+        "question": question,
         "search_for": searched,
         "answer": ERASED if row.answer else "",
         "evidence": evidence.model_dump_json() if evidence else None,

@@ -19,9 +19,9 @@ def give(
     """Keep feedback in place of earlier feedback on the turn; None if there is no such turn to be seen."""
     if turns.owner(connection, turn_id, who) is None:
         return None
-    given = Feedback(turn_id=turn_id, rating=rating, reason=reason, comment=comment, created=time.time())
-    put(connection, FEEDBACK, {**given.model_dump(), "owner": who.id})
-    return given
+    feedback = Feedback(turn_id=turn_id, rating=rating, reason=reason, comment=comment, created=time.time())
+    put(connection, FEEDBACK, {**feedback.model_dump(), "owner": who.id})
+    return feedback
 
 
 def retract(connection: Connection, turn_id: str, who: Principal) -> bool:
@@ -34,8 +34,8 @@ def retract(connection: Connection, turn_id: str, who: Principal) -> bool:
 def records(connection: Connection, who: Principal) -> list[FeedbackRecord]:
     """All feedback with what it is about, oldest first."""
     about = TURNS.c["conversation_id", "collection", "question", "answer", "status"]
-    given = FEEDBACK.c["turn_id", "rating", "reason", "comment", "created"]
+    columns = FEEDBACK.c["turn_id", "rating", "reason", "comment", "created"]
     rows = connection.execute(
-        select(*given, *about).join(TURNS).where(visible(TURNS, who)).order_by(FEEDBACK.c.created, TURNS.c.n)
+        select(*columns, *about).join(TURNS).where(visible(TURNS, who)).order_by(FEEDBACK.c.created, TURNS.c.n)
     )
     return [FeedbackRecord(**row) for row in rows.mappings()]

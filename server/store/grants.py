@@ -19,10 +19,10 @@ def of(connection: Connection, collection: str) -> list[str]:
 
 def everything(connection: Connection) -> dict[str, list[str]]:
     """The groups of every collection that was granted to any."""
-    granted, found = GRANTS.c["collection", "group_name"], dict[str, list[str]]()
+    granted, groups = GRANTS.c["collection", "group_name"], dict[str, list[str]]()
     for collection, group in connection.execute(select(*granted).order_by(*granted)):
-        found.setdefault(collection, []).append(group)
-    return found
+        groups.setdefault(collection, []).append(group)
+    return groups
 
 
 def add(connection: Connection, collection: str, group: str) -> None:

@@ -20,11 +20,11 @@ KEPT = 500
 UNFINISHED = ("queued", "running")
 
 
-def add(connection: Connection, job: Job, runner: str, whose: Whose) -> None:
+def add(connection: Connection, job: Job, runner: str, ownership: Whose) -> None:
     """Remember a new job."""
     row = job.model_dump(include={"id", "kind", "collection", "state", "created", "updated"})
     n = 1 + (connection.scalar(select(func.max(JOBS.c.n))) or 0)
-    belongs = {"n": n, "runner": runner, "owner": whose.owner, "group_name": whose.group}
+    belongs = {"n": n, "runner": runner, "owner": ownership.owner, "group_name": ownership.group}
     connection.execute(insert(JOBS), {**row, **belongs})
     newest = select(JOBS.c.id).order_by(JOBS.c.n.desc()).limit(KEPT)
     connection.execute(delete(JOBS).where(JOBS.c.state.not_in(UNFINISHED), JOBS.c.id.not_in(newest)))

@@ -59,10 +59,10 @@ def create(
     """Make a key; the second value is the key itself, which cannot be had again."""
     key_id = secrets.token_hex(ID_CHARS // 2)
     secret = f"{PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
-    made = ApiKey(key_id, name, time.time(), None, None, role, groups, expires)
-    row = {"id": key_id, "name": name, "hash": secret_hash(secret), "created": made.created, "role": role}
+    api_key = ApiKey(key_id, name, time.time(), None, None, role, groups, expires)
+    row = {"id": key_id, "name": name, "hash": secret_hash(secret), "created": api_key.created, "role": role}
     connection.execute(insert(KEYS), {**row, "groups": json.dumps(sorted(groups)), "expires": expires})
-    return made, secret
+    return api_key, secret
 
 
 def listing(connection: Connection) -> list[ApiKey]:

@@ -50,11 +50,11 @@ class PostgresServer:
         event.listen(self.writing, "begin", _alone)
 
     def _engine(self, connections: int, **how: Any) -> Engine:
-        given = {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 30, "application_name": "anaphora"}
+        options = {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 30, "application_name": "anaphora"}
         # A server that was restarted is found again (`pool_pre_ping`).
         engine = create_engine(
             self.url,
-            connect_args=given,
+            connect_args=options,
             pool_size=connections,
             max_overflow=0,
             pool_pre_ping=True,
@@ -109,8 +109,8 @@ class PostgresServer:
 
 def dump_command(url: str) -> str:
     """How the database is saved, without its password: `pg_dump` asks for that, or finds it in ~/.pgpass."""
-    shown = make_url(url).set(drivername="postgresql", password=None, query={})
-    return f"pg_dump --format=custom --file=anaphora.dump {shown.render_as_string()}"
+    parts = make_url(url).set(drivername="postgresql", password=None, query={})
+    return f"pg_dump --format=custom --file=anaphora.dump {parts.render_as_string()}"
 
 
 def _alone(connection: Connection) -> None:

@@ -185,14 +185,14 @@ def candidates(
     order = [newest.c.at.desc()] if state == "done" else []
     listed = listed.order_by(*order, weighed.desc(), newest.c.n.desc()).limit(limit).offset(offset)
     rows = connection.execute(listed).mappings().all()
-    found = [
+    candidates = [
         ReviewCandidate(
             **{**row, "turn_id": row["id"]},
             doubts=tuple(name for name in _DOUBTS if row[name]),
         )
         for row in rows
     ]
-    return found, rows[0]["total"] if rows else 0
+    return candidates, rows[0]["total"] if rows else 0
 
 
 def doubts(connection: Connection, turn_id: str) -> tuple[Doubt, ...]:
@@ -221,16 +221,16 @@ def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Map
     Approving says of all else that it was right as it is; what is rejected teaches nothing.
     """
     before = counting(connection, turn.id)
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if verdict != "rejected":
-        known = {name: getattr(before, name) for name in ("rewrite", "passages", "answer")} if before else {}
-        said = {**known, **changes}
+        earlier = {name: getattr(before, name) for name in ("rewrite", "passages", "answer")} if before else {}
+        fields = {**earlier, **changes}
     if verdict == "approved":
-        said = {**_as_it_is(turn), **{name: value for name, value in said.items() if value is not None}}
-    passages: Sequence[MarkedPassage] | None = said.get("passages")
-    marked = None if passages is None else json.dumps([one.model_dump() for one in passages])
+        fields = {**_as_it_is(turn), **{name: value for name, value in fields.items() if value is not None}}
+    passages: Sequence[MarkedPassage] | None = fields.get("passages")
+    marked = None if passages is None else json.dumps([passage.model_dump() for passage in passages])
     row = {"turn_id": turn.id, "owner": by, "at": time.time(), "verdict": verdict, "passages": marked}
-    connection.execute(insert(REVIEWS), {**row, "rewrite": said.get("rewrite"), "answer": said.get("answer")})
+    connection.execute(insert(REVIEWS), {**row, "rewrite": fields.get("rewrite"), "answer": fields.get("answer")})
 
 
 def undo(connection: Connection, turn_id: str, by: str) -> bool:
@@ -257,34 +257,42 @@ def dialogs(connection: Connection, who: Principal, collection: str = "") -> lis
     reviewed: dict[str, dict[str, ReviewRecord]] = {}
     for row in connection.execute(wanted).all():
         reviewed.setdefault(row.conversation_id, {})[row.turn_id] = _record(row)
-    found = list[ReviewedDialog]()
+    conversations = list[ReviewedDialog]()
     for conversation, by_turn in reviewed.items():
-        said = list[ReviewedMessage]()
-        asked = [turn for turn in turns.of_conversation(connection, conversation, who) if turn.status != "pending"]
-        last = max(n for n, turn in enumerate(asked) if turn.id in by_turn)
-        for turn in asked[: last + 1]:
-            said.append(_question(turn, by_turn.get(turn.id), first=not said))
+        messages = list[ReviewedMessage]()
+        conversation_turns = [
+            turn for turn in turns.of_conversation(connection, conversation, who) if turn.status != "pending"
+        ]
+        last = max(n for n, turn in enumerate(conversation_turns) if turn.id in by_turn)
+        for turn in conversation_turns[: last + 1]:
+            messages.append(_question(turn, by_turn.get(turn.id), first=not messages))
             answered = history_for_model((Message("assistant", turn.answer),)).messages
-            said += [ReviewedMessage(role="assistant", text=one.text) for one in answered]
-        found.append(ReviewedDialog(dialog_id=conversation, collection=asked[last].collection, turns=tuple(said)))
-    return found
+            messages += [ReviewedMessage(role="assistant", text=message.text) for message in answered]
+        conversations.append(
+            ReviewedDialog(
+                dialog_id=conversation, collection=conversation_turns[last].collection, turns=tuple(messages)
+            )
+        )
+    return conversations
 
 
 def _question(turn: StoredTurn, review: ReviewRecord | None, *, first: bool) -> ReviewedMessage:
-    asked = ReviewedMessage(role="user", text=turn.question, turn_id=turn.id, judged=False)
+    message = ReviewedMessage(role="user", text=turn.question, turn_id=turn.id, judged=False)
     if review is None:
-        return asked
-    known: dict[str, object] = {"rewrite": review.rewrite, "answer": review.answer}
+        return message
+    fields: dict[str, object] = {"rewrite": review.rewrite, "answer": review.answer}
     if review.rewrite is not None and review.passages is not None:
-        known["judged"] = None
+        fields["judged"] = None
     if review.passages is not None:
-        known["answerability"] = "answerable" if review.passages else "unanswerable"
-        known["evidence"] = tuple(ReviewedQuote(document=one.document_id, quote=one.quote) for one in review.passages)
+        fields["answerability"] = "answerable" if review.passages else "unanswerable"
+        fields["evidence"] = tuple(
+            ReviewedQuote(document=passage.document_id, quote=passage.quote) for passage in review.passages
+        )
     if review.rewrite is not None:
         alone = normalised(review.rewrite) == normalised(turn.question)
-        leaning = "ellipsis" if _PRONOUNS.isdisjoint(normalised(turn.question).split()) else "pronoun"
-        known["kind"] = "first" if first else "standalone" if alone else leaning
-    return asked.model_copy(update=known)
+        kind = "ellipsis" if _PRONOUNS.isdisjoint(normalised(turn.question).split()) else "pronoun"
+        fields["kind"] = "first" if first else "standalone" if alone else kind
+    return message.model_copy(update=fields)
 
 
 def _as_it_is(turn: StoredTurn) -> dict[str, object]:

@@ -58,10 +58,10 @@ class Runner:
         for runner in self.dead(connection):
             its_turns = update(TURNS).where(pending, TURNS.c.runner == runner)
             its_jobs = update(JOBS).where(unfinished, JOBS.c.runner == runner)
-            said = case(CUT_SHORT, value=JOBS.c.kind)
+            ending = case(CUT_SHORT, value=JOBS.c.kind)
             for ended in (
                 its_turns.values(status="interrupted", finished=now),
-                its_jobs.values(state="interrupted", updated=now, message=said),
+                its_jobs.values(state="interrupted", updated=now, message=ending),
             ):
                 marked += connection.execute(ended).rowcount
         return marked

@@ -49,9 +49,9 @@ def find(connection: Connection, secret: str) -> Principal | None:
 
 def end(connection: Connection, secret: str) -> str:
     """Make a session useless from now on. Return the provider's values from its start, empty without a provider."""
-    said = connection.scalar(select(SESSIONS.c.id_token).where(SESSIONS.c.hash == keys.secret_hash(secret)))
+    id_token = connection.scalar(select(SESSIONS.c.id_token).where(SESSIONS.c.hash == keys.secret_hash(secret)))
     connection.execute(delete(SESSIONS).where(SESSIONS.c.hash == keys.secret_hash(secret)))
-    return said or ""
+    return id_token or ""
 
 
 def listing(connection: Connection) -> list[tuple[Principal, float]]:

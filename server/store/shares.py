@@ -20,16 +20,16 @@ def give(connection: Connection, conversation_id: str, principal: Principal, sec
     """A link to a conversation for so long, and its secret, which cannot be had again. Expired ones are forgotten."""
     now, secret = time.time(), secrets.token_urlsafe(32)
     connection.execute(delete(SHARES).where(SHARES.c.expires < now))
-    made = Share(id=secrets.token_hex(8), created=now, expires=now + seconds)
+    share = Share(id=secrets.token_hex(8), created=now, expires=now + seconds)
     row = {"hash": keys.secret_hash(secret), "conversation_id": conversation_id, "principal": principal.dump()}
-    connection.execute(insert(SHARES), {**made.model_dump(), **row})
-    return made, secret
+    connection.execute(insert(SHARES), {**share.model_dump(), **row})
+    return share, secret
 
 
 def listing(connection: Connection, conversation_id: str) -> list[Share]:
     """The links to a conversation that have not expired, oldest first."""
-    given = select(*SHARES.c["id", "created", "expires"]).where(SHARES.c.conversation_id == conversation_id)
-    rows = connection.execute(given.where(SHARES.c.expires > time.time()).order_by(SHARES.c.created))
+    query = select(*SHARES.c["id", "created", "expires"]).where(SHARES.c.conversation_id == conversation_id)
+    rows = connection.execute(query.where(SHARES.c.expires > time.time()).order_by(SHARES.c.created))
     return [Share(**row) for row in rows.mappings()]
 
 
@@ -42,8 +42,8 @@ def take_back(connection: Connection, conversation_id: str, share_id: str) -> bo
 def find(connection: Connection, secret: str) -> tuple[str, Principal] | None:
     """The conversation of a link, and who gave it, as that principal is now; None where the link or the key of who
     gave it has ended."""
-    given = select(*SHARES.c["conversation_id", "principal"]).where(SHARES.c.hash == keys.secret_hash(secret))
-    row = connection.execute(given.where(SHARES.c.expires > time.time())).first()
+    query = select(*SHARES.c["conversation_id", "principal"]).where(SHARES.c.hash == keys.secret_hash(secret))
+    row = connection.execute(query.where(SHARES.c.expires > time.time())).first()
     if row is None:
         return None
     giver = Principal.load(row.principal)

@@ -131,10 +131,10 @@ def find_damage(path: Path) -> str:
     """Check a database file, even one in use, and return its defects; empty if there are none. Reads all of it."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)) as reader:
-            found = str(reader.execute("PRAGMA quick_check(1)").fetchone()[0])
+            result = str(reader.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
-    return "" if found == "ok" else found[:200]
+    return "" if result == "ok" else result[:200]
 
 
 def newer(name: str) -> str:

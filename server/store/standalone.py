@@ -18,17 +18,17 @@ KEPT = 5_000
 
 def find(connection: Connection, key: str) -> str | None:
     """Return the value stored under a key, as JSON."""
-    made: str | None = connection.scalar(select(MADE.c.made).where(MADE.c.key == key))
-    return made
+    stored: str | None = connection.scalar(select(MADE.c.made).where(MADE.c.key == key))
+    return stored
 
 
 def keep(
-    connection: Connection, key: str, collection: str, version: str, document_id: str, owner: str, made: str
+    connection: Connection, key: str, collection: str, version: str, document_id: str, owner: str, content: str
 ) -> None:
     """Keep what was made; what was made of other versions of the collection goes."""
     connection.execute(delete(MADE).where(MADE.c.collection == collection, MADE.c.version != version))
     row = {"key": key, "collection": collection, "version": version, "document_id": document_id, "owner": owner}
-    put(connection, MADE, {**row, "created": time.time(), "made": made})
+    put(connection, MADE, {**row, "created": time.time(), "made": content})
     old = select(MADE.c.key).order_by(MADE.c.created.desc()).offset(KEPT)
     connection.execute(delete(MADE).where(MADE.c.key.in_(old)))
 

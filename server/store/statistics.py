@@ -41,12 +41,12 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
 def stages(connection: Connection, who: Principal, collection: str, since: float) -> dict[str, list[float]]:
     """Seconds of each stage of the newest traced turns, in the order stages come in; `turn` is a whole one."""
     newest = select(TRACES.c.trace).join(TURNS).where(_within(who, collection, since)).order_by(TURNS.c.n.desc())
-    found, whole = dict[str, list[float]](), list[float]()
+    seconds, whole = dict[str, list[float]](), list[float]()
     for trace in map(json.loads, connection.scalars(newest.limit(TRACED))):
         whole.append(trace["seconds"])
         for step in trace["steps"]:
-            found.setdefault(step["name"], []).append(step["seconds"])
-    return {**found, "turn": whole} if whole else {}
+            seconds.setdefault(step["name"], []).append(step["seconds"])
+    return {**seconds, "turn": whole} if whole else {}
 
 
 def refused(connection: Connection, who: Principal, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
@@ -60,6 +60,6 @@ def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 
 def _within(who: Principal, collection: str, since: float) -> ColumnElement[bool]:
-    asked = and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
-    there = and_(TURNS.c.created >= since, asked, visible(TURNS, who))
+    condition = and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
+    there = and_(TURNS.c.created >= since, condition, visible(TURNS, who))
     return and_(there, TURNS.c.collection == collection) if collection else there

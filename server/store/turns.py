@@ -57,8 +57,8 @@ _LINE = _LINE.union_all(select(*_BEFORE.c[_LINKS]).join(_LINE, _BEFORE.c.id == _
 
 def _turns(who: Principal) -> Select[Any]:
     """The turns there are to be seen, with what was thought of them."""
-    given = FEEDBACK.c["rating", "reason", "comment"]
-    rated = select(TURNS, *given, FEEDBACK.c.created.label("rated")).join_from(TURNS, FEEDBACK, isouter=True)
+    columns = FEEDBACK.c["rating", "reason", "comment"]
+    rated = select(TURNS, *columns, FEEDBACK.c.created.label("rated")).join_from(TURNS, FEEDBACK, isouter=True)
     return rated.where(visible(TURNS, who))
 
 
@@ -77,7 +77,7 @@ def begin(
     regenerate_of: str | None,
     title: str,
     runner: str,
-    whose: Whose,
+    ownership: Whose,
 ) -> bool:
     """Store a turn that is about to be answered.
 
@@ -101,8 +101,8 @@ def begin(
             "status": "pending",
             "created": now,
             "runner": runner,
-            "owner": whose.owner,
-            "group_name": whose.group,
+            "owner": ownership.owner,
+            "group_name": ownership.group,
         },
     )
     if regenerate_of is not None:
@@ -112,8 +112,8 @@ def begin(
 
 def show(connection: Connection, conversation_id: str, turn_id: str, who: Principal) -> bool:
     """Show the version `turn_id` of a conversation, and what followed it then; False if it is not there to be seen."""
-    found = find(connection, turn_id, who)
-    if found is None or found.conversation_id != conversation_id:
+    turn = find(connection, turn_id, who)
+    if turn is None or turn.conversation_id != conversation_id:
         return False
     _show(connection, turn_id)
     return True
@@ -137,13 +137,13 @@ def mark_shown(connection: Connection, conversations: Collection[str]) -> None:
         .order_by(TURNS.c.chosen, TURNS.c.n)
     ).all()
     follows = {(row.conversation_id, row.parent): row.id for row in rows}
-    shown = set[str]()
+    versions = set[str]()
     for conversation in conversations:
         turn = follows.get((conversation, None))
         while turn is not None:
-            shown.add(turn)
+            versions.add(turn)
             turn = follows.get((conversation, turn))
-    wrong = [row.id for row in rows if row.replaced == (row.id in shown)]
+    wrong = [row.id for row in rows if row.replaced == (row.id in versions)]
     connection.execute(update(TURNS).where(TURNS.c.id.in_(wrong)).values(replaced=not_(TURNS.c.replaced)))
 
 
@@ -193,8 +193,8 @@ def find(connection: Connection, turn_id: str, who: Principal) -> StoredTurn | N
 
 def owner(connection: Connection, turn_id: str, who: Principal) -> str | None:
     """Return the owner of a turn; None where there is none to be seen."""
-    found: str | None = connection.scalar(select(TURNS.c.owner).where(_seen(turn_id, who)))
-    return found
+    owner_id: str | None = connection.scalar(select(TURNS.c.owner).where(_seen(turn_id, who)))
+    return owner_id
 
 
 def of_conversation(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
@@ -225,26 +225,28 @@ def history(
     """
     wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
     rows = connection.execute(_said(who, bool(before)), wanted).all()
-    said = list[Message]()
+    messages = list[Message]()
     for row in reversed(rows):
-        said.append(Message("user", row.question))
+        messages.append(Message("user", row.question))
         if row.answer:
-            said.append(Message("assistant", row.answer))
-    return history_for_model(said[-limit:] if limit else ())
+            messages.append(Message("assistant", row.answer))
+    return history_for_model(messages[-limit:] if limit else ())
 
 
 @lru_cache(100)
 def _said(who: Principal, before: bool) -> Select[Any]:
     """The newest `limit` questions and answers of `conversation`, with `before` those that `turn` follows."""
-    said = select(*TURNS.c["question", "answer"]).where(_CONVERSATION, TURNS.c.status != "pending", visible(TURNS, who))
+    query = select(*TURNS.c["question", "answer"]).where(
+        _CONVERSATION, TURNS.c.status != "pending", visible(TURNS, who)
+    )
     which = and_(not_(_TURN), TURNS.c.id.in_(select(_LINE.c.id))) if before else not_(TURNS.c.replaced)
-    return said.where(which).order_by(TURNS.c.n.desc()).limit(bindparam("limit"))
+    return query.where(which).order_by(TURNS.c.n.desc()).limit(bindparam("limit"))
 
 
 def trace(connection: Connection, turn_id: str, who: Principal) -> Trace | None:
     """Return the trace of a turn; None where there is no trace of it (yet)."""
-    found = connection.scalar(select(TRACES.c.trace).join(TURNS).where(_seen(turn_id, who)))
-    return Trace.model_validate_json(found) if found else None
+    stored = connection.scalar(select(TRACES.c.trace).join(TURNS).where(_seen(turn_id, who)))
+    return Trace.model_validate_json(stored) if stored else None
 
 
 def traced(connection: Connection, who: Principal, collection: str, limit: int) -> list[TraceSummary]:
@@ -263,10 +265,10 @@ def forget_traces(connection: Connection, before: float, limit: int) -> int:
     """
     alone = and_(TURNS.c.conversation_id.is_(None), FEEDBACK.c.turn_id.is_(None)).label("alone")
     old = select(TURNS.c.id, alone).join(TRACES).join(FEEDBACK, isouter=True).where(TURNS.c.created < before)
-    found = connection.execute(old.limit(limit)).all()
-    connection.execute(delete(TRACES).where(TRACES.c.turn_id.in_([row.id for row in found])))
-    connection.execute(delete(TURNS).where(TURNS.c.id.in_([row.id for row in found if row.alone])))
-    return len(found)
+    rows = connection.execute(old.limit(limit)).all()
+    connection.execute(delete(TRACES).where(TRACES.c.turn_id.in_([row.id for row in rows])))
+    connection.execute(delete(TURNS).where(TURNS.c.id.in_([row.id for row in rows if row.alone])))
+    return len(rows)
 
 
 def _turn(row: RowMapping, versions: tuple[str, ...]) -> StoredTurn:
@@ -274,12 +276,12 @@ def _turn(row: RowMapping, versions: tuple[str, ...]) -> StoredTurn:
     feedback = None
     if row["rating"] is not None:
         feedback = Feedback(**{**row, "turn_id": row["id"], "created": row["rated"]})
-    told = {
+    fields = {
         "rewrite": RewriteEvent.model_validate_json(row["rewrite"]) if row["rewrite"] else None,
         "evidence": EvidenceEvent.model_validate_json(row["evidence"]) if row["evidence"] else None,
         "done": DoneEvent.model_validate_json(ending) if ending and status != "failed" else None,
         "error": ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
     }
     return StoredTurn(
-        **{**row, **told}, feedback=feedback, versions=versions if row["conversation_id"] else (row["id"],)
+        **{**row, **fields}, feedback=feedback, versions=versions if row["conversation_id"] else (row["id"],)
     )

@@ -14,9 +14,9 @@ from server.store.dialects import put
 from server.store.schema import UPLOADS
 
 
-def remember(connection: Connection, collection: str, name: str, size: int, whose: Whose) -> None:
+def remember(connection: Connection, collection: str, name: str, size: int, ownership: Whose) -> None:
     """Remember whose an upload or a pushed document is, of so many bytes, in place of one of the same name."""
-    row = {"collection": collection, "name": name, "owner": whose.owner, "group_name": whose.group}
+    row = {"collection": collection, "name": name, "owner": ownership.owner, "group_name": ownership.group}
     put(connection, UPLOADS, {**row, "bytes": size, "created": time.time()})
 
 

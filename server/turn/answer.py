@@ -45,13 +45,13 @@ def answer_kind(answer: str, passages: Iterable[str]) -> AnswerKind:
 
     It is extractive if each of its sentences occurs in a passage, ignoring case, spaces and outer punctuation.
     """
-    said = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
-    if not any(said):
+    sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
+    if not any(sentences):
         return "unanswerable"
     if _YES_NO.match(answer):
         return "yes/no"
     held = [_plain(passage) for passage in passages]
-    return "extractive" if all(any(one in text for text in held) for one in said) else "abstractive"
+    return "extractive" if all(any(sentence in text for text in held) for sentence in sentences) else "abstractive"
 
 
 def _plain(text: str) -> str:
@@ -79,10 +79,10 @@ class Answer:
     @property
     def plain(self) -> str:
         """The text without its markers."""
-        kept, at = "", 0
-        for one in self.citations:
-            kept, at = kept + self.text[at : one.answer_start].rstrip(" "), one.answer_end
-        return kept + self.text[at:]
+        text, at = "", 0
+        for citation in self.citations:
+            text, at = text + self.text[at : citation.answer_start].rstrip(" "), citation.answer_end
+        return text + self.text[at:]
 
 
 class AnswerReader:
@@ -117,8 +117,8 @@ class AnswerReader:
     @property
     def refused(self) -> bool:
         """Whether the model declined before it said anything of substance: nothing more is worth reading."""
-        said = self._shown.split() if self._shown.isascii() else words(self._shown)
-        token = self._refusal.found and not self._citations and len(said) < 6
+        shown_words = self._shown.split() if self._shown.isascii() else words(self._shown)
+        token = self._refusal.found and not self._citations and len(shown_words) < 6
         return token or self._preamble.refused
 
     @property
@@ -139,8 +139,8 @@ class AnswerReader:
     def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
         """The events that were waiting for the end of the text; `whole` tells whether the model came to its end."""
         self._whole = whole
-        said = self._refusal.feed(self._thoughts.finish()) + self._refusal.finish()
-        rest = self._filtered(said) + self._preamble.feed(self._headers.finish())
+        last_text = self._refusal.feed(self._thoughts.finish()) + self._refusal.finish()
+        rest = self._filtered(last_text) + self._preamble.feed(self._headers.finish())
         self._read(self._parser.feed(rest + self._preamble.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
@@ -152,24 +152,24 @@ class AnswerReader:
         self._show(("\n\n" if self._shown else "") + text)
         return self._take()
 
-    def quote(self, found: Support) -> list[AnswerEvent]:
+    def quote(self, support: Support) -> list[AnswerEvent]:
         """Show a sentence of the evidence as a block quotation with its citation."""
         self._show("\n\n" if self._shown else "")
         start = len(self._shown)
         # Below an item of a list code is indented; alone that would make it code that shows its fences.
-        first, line, more = showable(found.quote).partition("\n")
-        text = dedent(found.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
+        first, line, more = showable(support.quote).partition("\n")
+        text = dedent(support.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
         if text.startswith("|"):
             # A row alone would be no table, and nobody could tell what its cells are.
-            passage = self._evidence[found.n]
-            text = head_above(passage.text, found.start - passage.start) + text
+            passage = self._evidence[support.n]
+            text = head_above(passage.text, support.start - passage.start) + text
         self._show("> " + showable(text).replace("\n", "\n> "))
         end = len(self._shown)
         # Behind a fence or the last bar of a row there is no place for a marker.
         apart = "\n>\n> " if self._shown.endswith(("```", "~~~", "|")) else " "
-        self._show(f"{apart}[{found.n}]")
-        self._add_citation(found.n, found, f"[{found.n}]")
-        self._add_support(start, end, (found.n,), 1.0)
+        self._show(f"{apart}[{support.n}]")
+        self._add_citation(support.n, support, f"[{support.n}]")
+        self._add_support(start, end, (support.n,), 1.0)
         return self._take()
 
     def complete(self) -> list[AnswerEvent]:
@@ -228,9 +228,9 @@ class AnswerReader:
     def _judge(self, statements: Iterable[Statement]) -> None:
         """A statement that neither cites nor can be attributed waits: the next marker of its line speaks for it."""
         for statement in statements:
-            said = " ".join(statement.text.casefold().split())
-            self._repeated |= said in self._said
-            self._said.add(said)
+            sentence = " ".join(statement.text.casefold().split())
+            self._repeated |= sentence in self._said
+            self._said.add(sentence)
             if self._uncited and self._uncited[-1].line != statement.line:
                 self._leave_uncited()
             if not statement.cited:
@@ -238,9 +238,9 @@ class AnswerReader:
                     self._uncited.append(statement)
                 continue
             waiting, self._uncited = self._uncited, []
-            for one in (*waiting, statement):
-                score = self._scorer.score(one.text, statement.cited)
-                self._add_support(one.start, one.end, statement.cited, score)
+            for judged in (*waiting, statement):
+                score = self._scorer.score(judged.text, statement.cited)
+                self._add_support(judged.start, judged.end, statement.cited, score)
 
     def _attribute(self, statement: Statement) -> bool:
         """Cite the passage that plainly says what the model said without citing: small models forget to."""
@@ -258,8 +258,8 @@ class AnswerReader:
     def _leave_uncited(self) -> None:
         """Nothing is cited for these: they stay unsupported, whatever the evidence may hold."""
         waiting, self._uncited = self._uncited, []
-        for one in waiting:
-            self._add_support(one.start, one.end, (), self._scorer.score(one.text, self._evidence))
+        for statement in waiting:
+            self._add_support(statement.start, statement.end, (), self._scorer.score(statement.text, self._evidence))
 
     def _add_citation(self, n: int, support: Support | None, marker: str, *, attributed: bool = False) -> None:
         passage = self._evidence[n]
@@ -306,4 +306,4 @@ class AnswerReader:
 def _echoes(evidence: Sequence[Evidence]) -> list[str]:
     """Return the sentences of the instructions' example that would be echoes, unless a document contains them."""
     texts = [passage.text.casefold() for passage in evidence]
-    return [one for one in examples() if not any(one.casefold() in text for text in texts)]
+    return [example for example in examples() if not any(example.casefold() in text for text in texts)]

@@ -159,20 +159,20 @@ class CitationParser:
             yield self._say(held)
             return
         self._after_marker = True
-        known = [n for n in dict.fromkeys(numbers) if n in self._valid]
+        valid = [n for n in dict.fromkeys(numbers) if n in self._valid]
         self.dropped += len({n for n in numbers if n not in self._valid})
-        if not known:
+        if not valid:
             return
         if blank:
             yield self._say(blank)
-        for n in known:
+        for n in valid:
             yield Marker(n, self._say(f"[{n}]"))
         self._after_marker = True
 
     def _cites_after_word(self, numbers: list[int], following: str) -> bool:
         """Whether a marker written onto a word (`works[1].`) is a citation and not an index (`a[1]`, `items[9]`)."""
-        known = all(n in self._valid for n in numbers)
-        return known and following in _ENDS_CLAUSE and bool(_PLAIN_WORD.search(self._recent))
+        valid = all(n in self._valid for n in numbers)
+        return valid and following in _ENDS_CLAUSE and bool(_PLAIN_WORD.search(self._recent))
 
     def _at_line_start(self) -> bool:
         line = self._recent.rpartition("\n")[2]

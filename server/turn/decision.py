@@ -115,7 +115,7 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
     shares = [sum(weights[word] for word in wanted & words) / total if total else 0.5 for words in held]
     every = frozenset[str]().union(*held)
     typed = [word.replace("’", "'") for word in _WORD.findall(plan.question.casefold())]
-    found = {
+    values = {
         "best coverage": max(shares, default=0.0),
         "joint coverage": (sum(weights[word] for word in wanted & every) / total if total else 0.5) if held else 0.0,
         "agreement": _agreement(hits),
@@ -131,24 +131,24 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
     read = sorted((hit.relevance for hit in hits if hit.relevance is not None), reverse=True)[:READ]
     if read:
         # Scores of cross-encoders are logits, about -10 to 10.
-        found["best relevance"] = _squeezed(read[0])
-        found["mean relevance"] = sum(map(_squeezed, read)) / len(read)
-    return found
+        values["best relevance"] = _squeezed(read[0])
+        values["mean relevance"] = sum(map(_squeezed, read)) / len(read)
+    return values
 
 
 def chances(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> Chances:
     """Return the packaged models' probabilities for a search; an empty search has nothing to answer from."""
     if not hits:
         return Chances(0.0, 0.0, 1.0)
-    found = signals(plan, hits, language)
-    return models()["read" if "best relevance" in found else "unread"].chances(found)
+    values = signals(plan, hits, language)
+    return models()["read" if "best relevance" in values else "unread"].chances(values)
 
 
-def decide(found: Chances, settings: RetrievalSettings, *, may_ask: bool = True) -> Outcome:
+def decide(chances: Chances, settings: RetrievalSettings, *, may_ask: bool = True) -> Outcome:
     """The outcome by the settings' thresholds; of two that are passed, the likelier."""
-    asks = may_ask and found.ask >= settings.ask_back > 0
-    refuses = 1 - found.refuse < settings.answerable
-    if asks and (not refuses or found.ask >= found.refuse):
+    asks = may_ask and chances.ask >= settings.ask_back > 0
+    refuses = 1 - chances.refuse < settings.answerable
+    if asks and (not refuses or chances.ask >= chances.refuse):
         return "ask"
     return "refuse" if refuses else "answer"
 
@@ -165,17 +165,17 @@ def alternatives(evidence: Sequence[Evidence]) -> list[Alternative]:
 
     Told by title and heading path. Fewer than two are none, for there is nothing to choose from.
     """
-    found: dict[str, Alternative] = {}
+    by_text: dict[str, Alternative] = {}
     for passage in evidence[:READ]:
         path = [unformatted(part) for part in (passage.title or passage.document_id, *passage.heading)]
-        kept = [part for n, part in enumerate(path) if part and part not in path[:n]]
-        text = " › ".join(dict.fromkeys((*kept[:1], *kept[-2:])))
+        parts = [part for n, part in enumerate(path) if part and part not in path[:n]]
+        text = " › ".join(dict.fromkeys((*parts[:1], *parts[-2:])))
         if len(text) > _LONGEST_ALTERNATIVE:
             text = text[: _LONGEST_ALTERNATIVE - 1].rstrip() + "…"
         if text:
-            found.setdefault(text.casefold(), Alternative(n=passage.n, text=text))
-    shown = list(found.values())[:_MOST_ALTERNATIVES]
-    return shown if len(shown) > 1 else []
+            by_text.setdefault(text.casefold(), Alternative(n=passage.n, text=text))
+    first = list(by_text.values())[:_MOST_ALTERNATIVES]
+    return first if len(first) > 1 else []
 
 
 _ASKS = message("I cannot tell yet what you need. Which of these is it about, or what exactly happens?")
@@ -186,9 +186,9 @@ def asked_back(conversation: Conversation) -> bool:
     return bool(conversation) and conversation.messages[-1].text.startswith(everywhere(_ASKS))
 
 
-def question_back(shown: Sequence[Alternative]) -> str:
+def question_back(offered: Sequence[Alternative]) -> str:
     """The question that asks which of them is meant."""
-    lines = "\n".join(f"- {one.text}" for one in shown)
+    lines = "\n".join(f"- {alternative.text}" for alternative in offered)
     return f"{gettext(_ASKS)}\n\n{lines}"
 
 

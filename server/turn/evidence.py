@@ -75,13 +75,13 @@ _KINDS = (
         r"|you (?:can|may|must|need|should|will))\b",
     ),
 )
-_FOUND = [(asked, regex.compile(answers, regex.IGNORECASE)) for asked, answers in _KINDS]
+_FOUND = [(question_pattern, regex.compile(answers, regex.IGNORECASE)) for question_pattern, answers in _KINDS]
 
 
 def fits(question: str, sentence: str) -> int:
     """1 where the sentence holds what the question asks for, -1 where it lacks it, 0 where that cannot be told."""
-    for asked, answers in _FOUND:
-        if asked.search(question):
+    for question_pattern, answers in _FOUND:
+        if question_pattern.search(question):
             return 1 if answers.search(sentence) else -1
     return 0
 
@@ -111,19 +111,22 @@ def select_evidence(
         place = (hit.passage.document_id, start, end)
         if place in seen:
             continue
-        shown = _shown(hit, document)
-        cost = passage_tokens(shown)
+        passage = _shown(hit, document)
+        cost = passage_tokens(passage)
         if chosen and spent + cost > budget:
             continue
         seen.add(place)
         spent += cost
-        chosen.append(numbered(len(chosen) + 1, shown))
+        chosen.append(numbered(len(chosen) + 1, passage))
     return tuple(chosen)
 
 
-def renumbered(passages: Iterable[Evidence], known: dict[str, int]) -> tuple[Evidence, ...]:
+def renumbered(passages: Iterable[Evidence], numbers: dict[str, int]) -> tuple[Evidence, ...]:
     """The passages numbered as they are `known` by id, new ones further on; `known` learns them."""
-    return tuple(one.model_copy(update={"n": known.setdefault(one.passage_id, len(known) + 1)}) for one in passages)
+    return tuple(
+        passage.model_copy(update={"n": numbers.setdefault(passage.passage_id, len(numbers) + 1)})
+        for passage in passages
+    )
 
 
 def passage_tokens(hit: Hit) -> int:
@@ -218,29 +221,29 @@ def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer,
     if sum(_header(passage) + count_tokens(passage.text) for passage in evidence) <= budget:
         return {passage.n: passage.text for passage in evidence}
     places = {passage.n: passage for passage in evidence}
-    found = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
-    leads = {n: _lead_ins(sentences) for n, sentences in found.items()}
+    matches = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
+    leads = {n: _lead_ins(sentences) for n, sentences in matches.items()}
     chosen: dict[int, set[int]] = {}
     spent = 0
-    for _, n, i in sorted(_ranked(evidence, found, leads), key=lambda one: (-one[0], one[1], one[2])):
+    for _, n, i in sorted(_ranked(evidence, matches, leads), key=lambda item: (-item[0], item[1], item[2])):
         wanted = {i, leads[n].get(i, i)} - chosen.get(n, set())
-        cost = sum(count_tokens(found[n][j].quote) for j in wanted) + (0 if n in chosen else _header(places[n]))
+        cost = sum(count_tokens(matches[n][j].quote) for j in wanted) + (0 if n in chosen else _header(places[n]))
         if spent + cost > budget:
             if chosen:
                 continue
             wanted = {i}
         chosen.setdefault(n, set()).update(wanted)
         spent += cost
-    return {n: _joined(places[n], [found[n][i] for i in sorted(picked)]) for n, picked in sorted(chosen.items())}
+    return {n: _joined(places[n], [matches[n][i] for i in sorted(picked)]) for n, picked in sorted(chosen.items())}
 
 
 def _ranked(
-    evidence: Sequence[Evidence], found: Mapping[int, list[Support]], leads: Mapping[int, Mapping[int, int]]
+    evidence: Sequence[Evidence], matches: Mapping[int, list[Support]], leads: Mapping[int, Mapping[int, int]]
 ) -> list[tuple[float, int, int]]:
     """Each sentence with its worth: by its own match, or by a share of its better neighbour's or its lead-in's."""
     ranked = []
     for rank, passage in enumerate(evidence):
-        scores = [sentence.score for sentence in found[passage.n]]
+        scores = [sentence.score for sentence in matches[passage.n]]
         for i, own in enumerate(scores):
             beside = max(scores[max(i - 1, 0) : i] + scores[i + 1 : i + 2], default=0.0)
             lead = leads[passage.n].get(i, i)
@@ -283,8 +286,8 @@ def best_sentences(
     question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None, read: Read | None = None
 ) -> list[Support]:
     """As `nearest_sentences`; empty where none matches well."""
-    found, sure = nearest_sentences(question, evidence, scorer, read)
-    return found if sure else []
+    quotes, sure = nearest_sentences(question, evidence, scorer, read)
+    return quotes if sure else []
 
 
 def nearest_sentences(
@@ -305,42 +308,42 @@ def nearest_sentences(
     """
     # A row of a table says nothing to who compares words; read as a sentence, with the names of its columns, it does.
     rows = _rows(evidence) if read is not None else {}
-    found = _quotable(question, evidence, scorer or SupportScorer(evidence), rows)
-    least, close = MATCHES, CLOSE * found[0][0] if found else 0.0
-    if read is not None and found:
-        found, least = _read(question, found[:READ], rows, read), reads
-        close = found[0][0] - CLOSE_READ if found else 0.0
-    if not found or found[0][0] < least - (DOUBT if read else 0.0):
+    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows)
+    least, close = MATCHES, CLOSE * scored[0][0] if scored else 0.0
+    if read is not None and scored:
+        scored, least = _read(question, scored[:READ], rows, read), reads
+        close = scored[0][0] - CLOSE_READ if scored else 0.0
+    if not scored or scored[0][0] < least - (DOUBT if read else 0.0):
         return [], False
     chosen: list[Support] = []
-    for score, quote in found:
-        taken = sum(one.n == quote.n for one in chosen)
-        repeated = any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
-        if score >= close and taken < PER_PASSAGE and not repeated:
+    for score, quote in scored:
+        count = sum(support.n == quote.n for support in chosen)
+        repeated = any(support.quote == quote.quote or _overlap(support, quote) for support in chosen)
+        if score >= close and count < PER_PASSAGE and not repeated:
             chosen.append(quote)
         if len(chosen) == QUOTES:
             break
-    if sure := found[0][0] >= least:
+    if sure := scored[0][0] >= least:
         return chosen, sure
     places = {passage.n: passage for passage in evidence}
     whole = (_whole(quote, places[quote.n]) for quote in chosen)
-    return list({(one.n, one.start): one for one in whole}.values()), sure
+    return list({(support.n, support.start): support for support in whole}.values()), sure
 
 
 def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
     """The rows of tables as sentences, by passage and offset."""
     every = ((passage, table_rows(passage.text)) for passage in evidence)
-    return {(one.n, one.start + at): said for one, rows in every for at, said in rows.items() if said}
+    return {(passage.n, passage.start + at): row for passage, rows in every for at, row in rows.items() if row}
 
 
 def _read(
-    question: str, found: Sequence[tuple[float, Support]], rows: Mapping[tuple[int, int], str], read: Read
+    question: str, quotable: Sequence[tuple[float, Support]], rows: Mapping[tuple[int, int], str], read: Read
 ) -> list[tuple[float, Support]]:
     """The sentences by what the cross-encoder says, and by whether they hold what is asked for."""
-    texts = [rows.get((quote.n, quote.start), quote.quote) for _, quote in found]
-    read_as = zip(read(question, texts), texts, found, strict=True)
+    texts = [rows.get((quote.n, quote.start), quote.quote) for _, quote in quotable]
+    read_as = zip(read(question, texts), texts, quotable, strict=True)
     scored = [(value + CUE * fits(question, text), quote) for value, text, (_, quote) in read_as if value is not None]
-    return sorted(scored, key=lambda one: -one[0])
+    return sorted(scored, key=lambda pair: -pair[0])
 
 
 def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> float:
@@ -351,7 +354,7 @@ def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScore
 def _quotable(
     question: str, evidence: Sequence[Evidence], scorer: SupportScorer, rows: Collection[tuple[int, int]] = ()
 ) -> list[tuple[float, Support]]:
-    found: dict[tuple[int, int, int], tuple[float, Support]] = {}
+    by_place: dict[tuple[int, int, int], tuple[float, Support]] = {}
     for rank, passage in enumerate(evidence):
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
@@ -361,9 +364,9 @@ def _quotable(
             if len(match.quote) <= LONGEST and not frame and not _ASKS.search(quote.quote):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
                 place = (quote.n, quote.start, quote.end)
-                if place not in found or found[place][0] < score:
-                    found[place] = score, quote
-    return sorted(found.values(), key=lambda one: (-one[0], one[1].n, one[1].start))
+                if place not in by_place or by_place[place][0] < score:
+                    by_place[place] = score, quote
+    return sorted(by_place.values(), key=lambda pair: (-pair[0], pair[1].n, pair[1].start))
 
 
 def _whole(match: Support, passage: Evidence, *, items: bool = False) -> Support:
@@ -397,5 +400,5 @@ def _is_frame(quote: str) -> bool:
     return bare.startswith(("#", "```", "|")) or bool(_RULE.search(bare) or _LINK.match(bare))
 
 
-def _overlap(one: Support, other: Support) -> bool:
-    return one.n == other.n and one.start < other.end and other.start < one.end
+def _overlap(first: Support, other: Support) -> bool:
+    return first.n == other.n and first.start < other.end and other.start < first.end

@@ -57,11 +57,11 @@ class ThoughtFilter:
             return text
         self._held += text
         begun = self._held.lstrip()
-        thought, ended, said = begun.partition("</think>")
+        thought, ended, answer = begun.partition("</think>")
         if not ended and (begun.startswith("<think>") or "<think>".startswith(begun)):
             return ""
         self._over = True
-        return said if thought.startswith("<think>") else self._held
+        return answer if thought.startswith("<think>") else self._held
 
     def finish(self) -> str:
         """The text has ended: what was no thought after all comes out."""
@@ -91,14 +91,14 @@ class RefusalFilter:
         if self._at_start and _ALONE.fullmatch(self._held):
             self.found, self._held = True, ""
             return ""
-        shown = ""
+        released = ""
         while match := _TOKEN.search(self._last + self._held, pos=len(self._last)):
-            shown += self._cut(match.start(), match.end())
+            released += self._cut(match.start(), match.end())
         if half := _HALF.search(self._held):
             self.found |= "cannot" in half.group().lower()
             self._held = self._held[: half.start()]
-        shown, self._held = shown + self._held, ""
-        return shown
+        released, self._held = released + self._held, ""
+        return released
 
     def _step(self, char: str) -> str:
         self._held += char
@@ -106,29 +106,29 @@ class RefusalFilter:
             if _ALONE.fullmatch(self._held, partial=True):
                 return ""
             self._at_start = False
-        shown = ""
+        released = ""
         while self._held:
             text, offset = self._last + self._held, len(self._last)
             match = _TOKEN.search(text, pos=offset, partial=True)
             if match is None or match.start() == len(text):
-                return shown + self._release(len(self._held))
+                return released + self._release(len(self._held))
             if match.partial or _TOKEN.fullmatch(text, pos=match.start(), partial=True):
-                return shown + self._release(match.start() - offset)
-            shown += self._cut(match.start(), match.end())
-        return shown
+                return released + self._release(match.start() - offset)
+            released += self._cut(match.start(), match.end())
+        return released
 
     def _release(self, length: int) -> str:
-        shown, self._held = self._held[:length], self._held[length:]
-        self._last = shown[-1:] or self._last
-        return shown
+        released, self._held = self._held[:length], self._held[length:]
+        self._last = released[-1:] or self._last
+        return released
 
     def _cut(self, start: int, end: int) -> str:
         """Release what precedes a token at `start` to `end` of last + held, and drop the token."""
         offset = len(self._last)
-        shown, self._held = self._held[: start - offset], self._held[end - offset :]
-        self._last = shown[-1:] or self._last
+        released, self._held = self._held[: start - offset], self._held[end - offset :]
+        self._last = released[-1:] or self._last
         self.found = True
-        return shown
+        return released
 
 
 _PASSAGES = (
@@ -162,8 +162,8 @@ class PreambleFilter:
     """
 
     def __init__(self, echoes: Sequence[str] = ()) -> None:
-        said = [regex.compile(_ECHO, regex.IGNORECASE, cache_pattern=False, echoes=echoes)] if echoes else []
-        self._denials = (_DENIES, *said)
+        patterns = [regex.compile(_ECHO, regex.IGNORECASE, cache_pattern=False, echoes=echoes)] if echoes else []
+        self._denials = (_DENIES, *patterns)
         self._held = ""
         self._decided = False
         self.refused = False
@@ -171,14 +171,14 @@ class PreambleFilter:
 
     def feed(self, text: str) -> str:
         """Take the next piece in; what can be shown comes out."""
-        shown = []
+        released = []
         for char in text:
             if self._decided:
-                shown.append("" if self.refused else char)
+                released.append("" if self.refused else char)
             else:
                 self._held += char
-                shown.append(self._decide())
-        return "".join(shown)
+                released.append(self._decide())
+        return "".join(released)
 
     def finish(self) -> str:
         """The text has ended: what was held back comes out, unless it is such a sentence."""
@@ -215,8 +215,8 @@ class HeaderFilter:
     """
 
     def __init__(self, evidence: Sequence[Evidence]) -> None:
-        found = sorted({header(passage) for passage in evidence} - {""})
-        self._line = regex.compile(_HEADER, cache_pattern=False, headers=found) if found else None
+        headers = sorted({header(passage) for passage in evidence} - {""})
+        self._line = regex.compile(_HEADER, cache_pattern=False, headers=headers) if headers else None
         self._held = ""
         self._at_start = True
 

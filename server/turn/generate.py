@@ -132,8 +132,8 @@ def _piece(chunk: AIMessageChunk) -> GeneratedText:
 
 def logprobs_of(chunk: AIMessageChunk) -> tuple[float, ...]:
     """The log probabilities of a chunk's tokens; none where the engine gives none."""
-    found = (chunk.response_metadata.get("logprobs") or {}).get("content") or ()
-    return tuple(float(token["logprob"]) for token in found if "logprob" in token)
+    tokens = (chunk.response_metadata.get("logprobs") or {}).get("content") or ()
+    return tuple(float(token["logprob"]) for token in tokens if "logprob" in token)
 
 
 # Evaluated only once something was raised, so that neither library is loaded for a turn that goes well; what these two

@@ -26,11 +26,11 @@ _FRAME = regex.compile(r"\s*(?:/{3,}|:{3,}|!!!|\?\?\?|===|<)[^\n]*")
 
 def sequel_end(text: str, end: int) -> int:
     """The end of what the sentence `text[..:end]` leads to; `end` where that is no code, list or table."""
-    found = _blocks(text)
-    own = next((block for block in found if block.start < end <= block.end), None)
+    blocks = _blocks(text)
+    own = next((block for block in blocks if block.start < end <= block.end), None)
     if own is not None and text[end : own.end].strip(" *_"):
         return end
-    following = [block for block in found if block.start >= end]
+    following = [block for block in blocks if block.start >= end]
     while following and following[0].kind == "prose" and _FRAME.fullmatch(_words(text, following[0])):
         following.pop(0)
     if not following:
@@ -87,7 +87,7 @@ def table_rows(text: str) -> dict[int, str]:
     `| PDF | 50 MB |` below `| Format | Limit |` becomes `Format: PDF; Limit: 50 MB.`
     """
     starts = line_starts(text)
-    return {trim(text, starts[line], starts[line + 1] - 1)[0]: said or "" for line, said in _rows(text)}
+    return {trim(text, starts[line], starts[line + 1] - 1)[0]: row or "" for line, row in _rows(text)}
 
 
 def head_above(text: str, start: int) -> str:
@@ -109,7 +109,7 @@ def with_rows_said(text: str) -> str:
     rows = dict(_rows(text))
     if not rows:
         return _going_on(text)
-    dashes = {line + 1 for line, said in rows.items() if said is None}
+    dashes = {line + 1 for line, row in rows.items() if row is None}
     lines = ((n, rows.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in dashes)
     return "\n".join(line or "" for n, line in lines if line or n not in rows)
 

@@ -169,19 +169,19 @@ def build_prompt(
     system = _instructions(style)
     form = load_prompt(PACKAGE, "question")
     room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style)
-    asked = question
+    typed = question
     if meaning and meaning != question:
-        asked = f"{question} (that is: {meaning})"
+        typed = f"{question} (that is: {meaning})"
     elif about:
-        asked = f"{question} (speaking of: {', '.join(about)})"
-    asked = clip(asked, room // 2)
-    room -= count_tokens(asked)
+        typed = f"{question} (speaking of: {', '.join(about)})"
+    typed = clip(typed, room // 2)
+    room -= count_tokens(typed)
     texts = {passage.n: passage.text for passage in evidence} if excerpts is None else excerpts
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
-    before = [message for one in examples for message in _example(form.text, *one)]
-    room -= count_tokens(passages) + sum(count_tokens(one.text) + MESSAGE_OVERHEAD for one in before)
+    before = [message for example in examples for message in _example(form.text, *example)]
+    room -= count_tokens(passages) + sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in before)
     history = _history(conversation, min(room, HISTORY_TOKENS))
-    parts = {"question": escape(asked), "passages": passages}
+    parts = {"question": escape(typed), "passages": passages}
     last = fill(form.text, parts)
     messages = (PromptMessage("system", system.text), *before, *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
@@ -189,9 +189,9 @@ def build_prompt(
 
 
 def _example(form: str, question: str, excerpt: str, answer: str) -> tuple[PromptMessage, PromptMessage]:
-    shown = f"[1] {escape_citations(escape(excerpt))}"
-    asked = fill(form, {"question": escape(question), "passages": shown})
-    return PromptMessage("user", asked), PromptMessage("assistant", f"{escape(answer).rstrip('.')} [1].")
+    passage = f"[1] {escape_citations(escape(excerpt))}"
+    prompt = fill(form, {"question": escape(question), "passages": passage})
+    return PromptMessage("user", prompt), PromptMessage("assistant", f"{escape(answer).rstrip('.')} [1].")
 
 
 def instructions(style: AnswerStyle = "short") -> PromptMessage:
@@ -206,8 +206,8 @@ def _instructions(style: AnswerStyle) -> Prompt:
 @cache
 def examples() -> tuple[str, ...]:
     """The sentences that the instructions, of either style, give as an example of citing, without their numbers."""
-    shown = _EXAMPLE.search(instructions().text)
-    text = _CITED.sub("", shown[1]) if shown else ""
+    match = _EXAMPLE.search(instructions().text)
+    text = _CITED.sub("", match[1]) if match else ""
     return tuple(text[start:end].rstrip(".") for start, end in sentence_spans(text))
 
 
@@ -228,14 +228,16 @@ def _fixed_tokens(style: AnswerStyle) -> int:
 
 
 def _passages(evidence: Sequence[Evidence], texts: Mapping[int, str], room: int) -> str:
-    made = [_passage(passage, texts[passage.n]) for passage in evidence]
+    passages = [_passage(passage, texts[passage.n]) for passage in evidence]
     between = PromptPart("\n\n")
-    shown = Interpolated.of(part for n, one in enumerate(made) for part in ((between,) * (n > 0) + parts_of(one)))
-    if count_tokens(shown) <= room:
-        return shown
+    joined = Interpolated.of(
+        part for n, prompt in enumerate(passages) for part in ((between,) * (n > 0) + parts_of(prompt))
+    )
+    if count_tokens(joined) <= room:
+        return joined
     # Only where one passage alone is larger than the window: the selection keeps to the budget.
     share = room // max(len(evidence), 1)
-    return "\n\n".join(clip(one, share) for one in made)
+    return "\n\n".join(clip(passage, share) for passage in passages)
 
 
 def header(passage: Evidence) -> str:
@@ -245,18 +247,18 @@ def header(passage: Evidence) -> str:
 
 
 def _passage(passage: Evidence, text: str) -> Interpolated:
-    shown, name = escape_citations(escape(with_rows_said(text))).strip(), f"[{passage.n}]"
-    parts = (PromptPart(header(passage), f"{name}.heading"), PromptPart("\n"), PromptPart(shown, f"{name}.text"))
+    content, name = escape_citations(escape(with_rows_said(text))).strip(), f"[{passage.n}]"
+    parts = (PromptPart(header(passage), f"{name}.heading"), PromptPart("\n"), PromptPart(content, f"{name}.text"))
     return Interpolated.of((PromptPart(f"{name} "), *parts))
 
 
 def _history(conversation: Conversation, room: int) -> list[PromptMessage]:
-    kept: list[PromptMessage] = []
+    messages: list[PromptMessage] = []
     for n, turn in enumerate(reversed(conversation.messages), start=1):
         text = clip(escape_citations(escape(_CITED.sub("", turn.text))).strip(), HISTORY_MESSAGE_TOKENS)
         room -= count_tokens(text) + MESSAGE_OVERHEAD
         if room < 0:
             break
         if text:
-            kept.append(PromptMessage(turn.role, Interpolated.of([PromptPart(text, f"history[-{n}]")])))
-    return kept[::-1]
+            messages.append(PromptMessage(turn.role, Interpolated.of([PromptPart(text, f"history[-{n}]")])))
+    return messages[::-1]

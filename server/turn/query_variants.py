@@ -46,21 +46,25 @@ def build_variants(conversation: Conversation, question: str, rewrite: Rewrite, 
     """
     if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
         return QueryVariants((Query(question, "typed"),), question)
-    belief = rewrite.needs_history
-    queries = [_query("typed", question, weights.typed, belief, clarity=weights.clarity)]
+    history_probability = rewrite.needs_history
+    queries = [_query("typed", question, weights.typed, history_probability, clarity=weights.clarity)]
     standalone: str | None = None
-    if rewrite.expansion or rewrite.decision == "expand" or (rewrite.decision == "keep" and belief is not None):
+    if (
+        rewrite.expansion
+        or rewrite.decision == "expand"
+        or (rewrite.decision == "keep" and history_probability is not None)
+    ):
         standalone = rewrite.text
         text = _joined(question, words(rewrite)) if rewrite.decision == "rewrite" else rewrite.text
-        queries.append(_query("expanded", text, weights.expanded, belief))
+        queries.append(_query("expanded", text, weights.expanded, history_probability))
     elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
         standalone = rewrite.text
         share = 1.0 if rewrite.confidence is None else rewrite.confidence
-        queries.append(_query("rewritten", rewrite.text, weights.rewritten, belief, share=share))
+        queries.append(_query("rewritten", rewrite.text, weights.rewritten, history_probability, share=share))
         for n, text in enumerate(rewrite.alternatives, start=2):
-            queries.append(_query(f"rewritten {n}", text, weights.rewritten, belief, share=share / n))
+            queries.append(_query(f"rewritten {n}", text, weights.rewritten, history_probability, share=share / n))
     if conversation:
-        queries += _history(conversation, question, weights, belief)
+        queries += _history(conversation, question, weights, history_probability)
     return QueryVariants(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
 
 
@@ -69,18 +73,20 @@ def words(rewrite: Rewrite) -> str:
     return " ".join(term.text for term in rewrite.expansion)
 
 
-def _history(conversation: Conversation, question: str, weights: LegsSettings, belief: float | None) -> Iterator[Query]:
-    asked, answered = conversation.last_exchange()
+def _history(
+    conversation: Conversation, question: str, weights: LegsSettings, history_probability: float | None
+) -> Iterator[Query]:
+    last_question, answered = conversation.last_exchange()
     users = [turn.text for turn in conversation.messages if turn.role == "user"]
     newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
     everything = _joined(question, newest_first[:HISTORY_CHARS])
-    yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, belief)
-    yield _query("exchange", _joined(question, asked, answered), weights.exchange, belief)
-    yield _query("opening", _joined(*users[:1], question), weights.opening, belief)
-    yield _query("conversation", everything, weights.conversation, belief)
+    yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, history_probability)
+    yield _query("exchange", _joined(question, last_question, answered), weights.exchange, history_probability)
+    yield _query("opening", _joined(*users[:1], question), weights.opening, history_probability)
+    yield _query("conversation", everything, weights.conversation, history_probability)
     if weights.subject > 0:
-        strength = weights.subject * _leaning(weights.subject_leaning, belief)
-        yield Query(_joined(asked, answered), "said", documents=strength)
+        strength = weights.subject * _leaning(weights.subject_leaning, history_probability)
+        yield Query(_joined(last_question, answered), "said", documents=strength)
         yield Query(everything, "spoken of", documents=strength)
 
 
@@ -89,12 +95,18 @@ def _joined(*parts: str) -> str:
 
 
 def _query(
-    name: str, text: str, weights: LegWeights, belief: float | None, *, share: float = 1.0, clarity: float = 0.0
+    name: str,
+    text: str,
+    weights: LegWeights,
+    history_probability: float | None,
+    *,
+    share: float = 1.0,
+    clarity: float = 0.0,
 ) -> Query:
     """A leg as it weighs at this belief that history is needed; without one, as at even odds."""
-    factor = share * _leaning(weights.leaning, belief)
+    factor = share * _leaning(weights.leaning, history_probability)
     return Query(text, name, lexical=factor * weights.lexical, dense=factor * weights.dense, clarity=clarity)
 
 
-def _leaning(leaning: float, belief: float | None) -> float:
-    return 1.0 if belief is None else math.exp(leaning * (belief - 0.5))
+def _leaning(leaning: float, history_probability: float | None) -> float:
+    return 1.0 if history_probability is None else math.exp(leaning * (history_probability - 0.5))

@@ -130,7 +130,7 @@ def split_question(question: str) -> tuple[QuestionPart, ...]:
     if len(text) > LONGEST:
         return ()
     every = (_compared(text), _asked(text), _tasks(text))
-    return next((found for found in every if 1 < len(found) <= MOST), ())
+    return next((parts for parts in every if 1 < len(parts) <= MOST), ())
 
 
 def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) -> bool:
@@ -140,26 +140,26 @@ def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) 
         place = hit.passage.document_id, hit.passage.heading
         held.setdefault(place, set()).update(stems(hit.passage.indexed_text))
     wanted = [set(stems(_MEASURE.sub("", part.text))) for part in parts]
-    return any(all(len(one & words) >= COVERED * len(one) for one in wanted) for words in held.values())
+    return any(all(len(stems_of & words) >= COVERED * len(stems_of) for stems_of in wanted) for words in held.values())
 
 
 def _asked(text: str) -> tuple[QuestionPart, ...]:
     """Questions in a row, and questions joined within one of them."""
-    whole = [one.strip() for one in _SENTENCE.findall(text)] or [text]
+    whole = [sentence.strip() for sentence in _SENTENCE.findall(text)] or [text]
     if text not in whole and len(stems(_SENTENCE.sub("", text))) > 1:
         # What is told behind the questions bears on all of them.
         return ()
-    found = list[QuestionPart]()
+    parts = list[QuestionPart]()
     for sentence in whole:
         bare = _LEAD.sub("", sentence, count=1) if _LEAD.match(sentence) else sentence
         # What is told before the question belongs to it.
-        asked = regex.split(r"(?<=[.!])\s+", bare)[-1]
-        asks = any(one.match(asked) for one in (_QUESTION, _WHETHER, _ASKS_FOR))
-        if not asks or not stems(asked) or _SMALL_TALK.fullmatch(asked):
+        last_sentence = regex.split(r"(?<=[.!])\s+", bare)[-1]
+        asks = any(pattern.match(last_sentence) for pattern in (_QUESTION, _WHETHER, _ASKS_FOR))
+        if not asks or not stems(last_sentence) or _SMALL_TALK.fullmatch(last_sentence):
             continue
         for clause in _clauses(bare):
-            found.append(QuestionPart(_closed(clause), bool(found) and bool(_POINTS_BACK.search(clause))))
-    return tuple(found)
+            parts.append(QuestionPart(_closed(clause), bool(parts) and bool(_POINTS_BACK.search(clause))))
+    return tuple(parts)
 
 
 def _clauses(sentence: str) -> list[str]:
@@ -182,23 +182,23 @@ def _tasks(text: str) -> tuple[QuestionPart, ...]:
     if whole is None:
         return ()
     tasks = _TASK.split(whole["first"])
-    objects = [one.split()[1:] for one in tasks]
-    if any(not stems(" ".join(one)) or _POINTS_BACK.search(" ".join(one[:2])) for one in objects):
+    objects = [task.split()[1:] for task in tasks]
+    if any(not stems(" ".join(words)) or _POINTS_BACK.search(" ".join(words[:2])) for words in objects):
         return ()
-    return tuple(QuestionPart(_closed(whole["lead"].strip() + " " + one)) for one in tasks)
+    return tuple(QuestionPart(_closed(whole["lead"].strip() + " " + task)) for task in tasks)
 
 
 def _compared(text: str) -> tuple[QuestionPart, ...]:
     for pattern in _COMPARES:
         if (match := pattern.search(text)) is not None:
             named = match.groupdict()
-            things = [_ARTICLE.sub("", named[one]).strip(" \"'“”") for one in "ab"]
+            things = [_ARTICLE.sub("", named[letter]).strip(" \"'“”") for letter in "ab"]
             noun = _NOUN.search(things[1])
             if noun and len(things[1].split()) == len(things[0].split()) + 1:
                 things[0] += f" {noun[0]}"
-            if all(stems(one) for one in things) and len(set(things)) == 2:
+            if all(stems(thing) for thing in things) and len(set(things)) == 2:
                 aspect = f": {named['aspect']}" if named.get("aspect") else ""
-                return tuple(QuestionPart(f"What is {one}{aspect}?") for one in things)
+                return tuple(QuestionPart(f"What is {thing}{aspect}?") for thing in things)
     return ()
 
 
@@ -234,10 +234,10 @@ async def merge_part_events(
                     yield event
                     return
             if event is not None:
-                passages.update((one.n, one) for one in event.passages)
+                passages.update((passage.n, passage) for passage in event.passages)
                 reranked |= event.reranked
-        found = [passages[n] for n in sorted(passages)]
-        yield EvidenceEvent(passages=found, reranked=reranked, seconds=watch.all()["total"])
+        merged = [passages[n] for n in sorted(passages)]
+        yield EvidenceEvent(passages=merged, reranked=reranked, seconds=watch.all()["total"])
         endings = list[DoneEvent]()
         for n, (call, part, events) in enumerate(zip(calls, parts, runs, strict=True)):
             yield StepEvent(name="part", done=n, of=len(parts), text=part.text)
@@ -275,34 +275,36 @@ def _moved(event: CitationEvent | SupportEvent, by: int) -> CitationEvent | Supp
 
 
 def _moved_ending(done: DoneEvent, by: int) -> DoneEvent:
-    citations, support = ([_moved(one, by) for one in found] for found in (done.citations, done.support))
+    citations, support = ([_moved(event, by) for event in events] for events in (done.citations, done.support))
     return done.model_copy(update={"citations": citations, "support": support})
 
 
 def _together(endings: Sequence[DoneEvent], answer: str, watch: Stopwatch) -> DoneEvent:
     """One ending: answered where a part was, refused only where all were."""
-    said = {one.status for one in endings}
+    statuses = {ending.status for ending in endings}
     status: Literal["answered", "quoted", "refused"] = (
-        "answered" if "answered" in said else "quoted" if "quoted" in said else "refused"
+        "answered" if "answered" in statuses else "quoted" if "quoted" in statuses else "refused"
     )
-    kinds = {one.answer_kind for one in endings if one.status != "refused"}
+    kinds = {ending.answer_kind for ending in endings if ending.status != "refused"}
     kind: AnswerKind | None = (
         "unanswerable" if status == "refused" else kinds.pop() if len(kinds) == 1 else "abstractive"
     )
-    steps = {name: sum(one.seconds.get(name, 0.0) for one in endings) for one in endings for name in one.seconds}
-    chances = [one.answerable for one in endings if one.answerable is not None]
+    steps = {
+        name: sum(ending.seconds.get(name, 0.0) for ending in endings) for ending in endings for name in ending.seconds
+    }
+    chances = [ending.answerable for ending in endings if ending.answerable is not None]
     return endings[0].model_copy(
         update={
             "status": status,
             "answer": answer,
-            "finish_reason": "length" if any(one.finish_reason == "length" for one in endings) else "stop",
-            "citations": [cited for one in endings for cited in one.citations],
-            "support": [judged for one in endings for judged in one.support],
-            "dropped_citations": sum(one.dropped_citations for one in endings),
-            "prompt_tokens": sum(one.prompt_tokens for one in endings),
-            "completion_tokens": sum(one.completion_tokens for one in endings),
+            "finish_reason": "length" if any(ending.finish_reason == "length" for ending in endings) else "stop",
+            "citations": [cited for ending in endings for cited in ending.citations],
+            "support": [judged for ending in endings for judged in ending.support],
+            "dropped_citations": sum(ending.dropped_citations for ending in endings),
+            "prompt_tokens": sum(ending.prompt_tokens for ending in endings),
+            "completion_tokens": sum(ending.completion_tokens for ending in endings),
             "seconds": {**steps, **watch.all()},
-            "warning": " ".join(dict.fromkeys(one.warning for one in endings if one.warning)),
+            "warning": " ".join(dict.fromkeys(ending.warning for ending in endings if ending.warning)),
             "answerable": min(chances, default=None),
             "answer_kind": kind,
         }

@@ -243,7 +243,7 @@ class Turn:
             if unanswerable or not (nearest or choices):
                 reply.notice = unsupported_language_notice(request.question, settings.index)
             return Selection(passages, reranked, unanswerable, choices, nearest, None, cut=False)
-        shown = excerpts(plan.matching, passages, reply.reader.scorer, budget)
+        shortened = excerpts(plan.matching, passages, reply.reader.scorer, budget)
         prompt = build_prompt(
             request.question,
             request.conversation,
@@ -251,11 +251,11 @@ class Turn:
             settings.llm,
             meaning=plan.meaning,
             about=[term.text for term in plan.rewrite.expansion],
-            excerpts=shown,
+            excerpts=shortened,
             style=models.style,
         )
         # A model that reads less than everything is slow: readers see the nearest sentences before it has read them.
-        cut = any(shown.get(passage.n) != passage.text for passage in passages)
+        cut = any(shortened.get(passage.n) != passage.text for passage in passages)
         return Selection(passages, reranked, False, [], reply.nearest(plan, passages) if cut else None, prompt, cut=cut)
 
     def error(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:

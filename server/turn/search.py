@@ -174,7 +174,9 @@ class TurnSearch:
             step.tell(
                 {"question": question, "history": conversation.messages},
                 {
-                    **{one.name: getattr(rewrite, one.name) for one in fields(rewrite) if one.name != "seconds"},
+                    **{
+                        field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"
+                    },
                     "legs": [leg.text for leg in plan.legs.queries],
                 },
                 {"rewriter": plan.rewriter, "decision": plan.decision, "legs": len(plan.legs.queries)},
@@ -190,7 +192,7 @@ class TurnSearch:
         # At least as many as the cross-encoder reads.
         wanted = max(k, retrieval.rerank_top) if reranks else k
         with watch.begin("search") as step:
-            found = searched.search(
+            hits = searched.search(
                 plan.legs.queries,
                 k=wanted,
                 where=where or None,
@@ -205,18 +207,18 @@ class TurnSearch:
                     "rrf_k": retrieval.rrf_k,
                     "where": where,
                 },
-                _traced(found),
-                {"hits": len(found), "version": searched.version},
+                _traced(hits),
+                {"hits": len(hits), "version": searched.version},
             )
-        if not reranks or not found or self.reranker is None:
-            return found, False
-        asked = self.reading(plan, self.reranker)
+        if not reranks or not hits or self.reranker is None:
+            return hits, False
+        inputs = self.reading(plan, self.reranker)
         with watch.begin("rerank") as step:
-            ordered = self._reranked(hits=found, **asked)
-            step.tell(asked, _traced(ordered or found), {"hits": len(found)})
+            ordered = self._reranked(hits=hits, **inputs)
+            step.tell(inputs, _traced(ordered or hits), {"hits": len(hits)})
             if ordered is None:
                 step.fail("rerank_timeout", "The cross-encoder took too long: the list keeps its own order.")
-        return ordered or found, ordered is not None
+        return ordered or hits, ordered is not None
 
     def reading(self, plan: SearchPlan, reranker: Reranker) -> dict[str, Any]:
         """Return the input of the cross-encoder besides the hits: the question and its context."""
@@ -235,17 +237,17 @@ class TurnSearch:
         if self.reranker is None or self.settings.retrieval.rerank == "never":
             return [None] * len(texts)
         hits = [Hit(Passage(str(n), "", "", text, "sentence", 0, len(text)), 0.0) for n, text in enumerate(texts)]
-        found = self._reranked(question=question, hits=hits, top=len(hits), context=context) or hits
-        said = {hit.passage.id: hit.relevance for hit in found}
-        return [said[hit.passage.id] for hit in hits]
+        hits_read = self._reranked(question=question, hits=hits, top=len(hits), context=context) or hits
+        relevances = {hit.passage.id: hit.relevance for hit in hits_read}
+        return [relevances[hit.passage.id] for hit in hits]
 
-    def _reranked(self, **asked: Any) -> list[Hit] | None:
+    def _reranked(self, **inputs: Any) -> list[Hit] | None:
         """Rerank a list with the cross-encoder; None where it does not come to an end in time."""
         if self.reranker is None:
             return None
         seconds = self.settings.retrieval.rerank_seconds
         try:
-            return within(max(seconds, READING_SECONDS), partial(self.reranker.rerank, seconds=seconds, **asked))
+            return within(max(seconds, READING_SECONDS), partial(self.reranker.rerank, seconds=seconds, **inputs))
         except TimeoutError:
             log.warning("The cross-encoder %s took too long: the list keeps its own order.", self.reranker.name)
             return None
@@ -255,8 +257,8 @@ class TurnSearch:
         conversations."""
         if self.reranker is None or self.settings.retrieval.rerank == "never":
             return False
-        known = bool(plan.legs.rerank_question) or self.reranker.reads_conversations
-        return known or self.settings.retrieval.rerank == "always"
+        readable = bool(plan.legs.rerank_question) or self.reranker.reads_conversations
+        return readable or self.settings.retrieval.rerank == "always"
 
     async def search(
         self,

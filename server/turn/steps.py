@@ -90,5 +90,5 @@ class Stopwatch:
     def all(self) -> dict[str, float]:
         """Seconds by step, `first_token` once there was one, and `total` up to now."""
         ended = {name: step.seconds for name, step in self._steps.items() if step.seconds is not None}
-        shown = {} if self._first_token is None else {"first_token": self._first_token}
-        return {**ended, **shown, "total": time.perf_counter() - self._began}
+        seconds = {} if self._first_token is None else {"first_token": self._first_token}
+        return {**ended, **seconds, "total": time.perf_counter() - self._began}

@@ -81,27 +81,27 @@ class SupportScorer:
         self._numbers = {
             passage.n: numbers(" ".join((passage.title, *passage.heading, passage.text))) for passage in evidence
         }
-        every = [one for sentences in self._sentences.values() for one in sentences]
-        self._frequency = Counter(stem for one in every for stem in one.stems)
+        every = [sentence for sentences in self._sentences.values() for sentence in sentences]
+        self._frequency = Counter(stem for sentence in every for stem in sentence.stems)
         self._count = len(every)
 
     def best(self, statement: str, cited: Iterable[int]) -> Support | None:
         """The sentence of the cited passages that supports `statement` best; None where nothing is cited."""
-        found = [self._in_passage(statement, n) for n in dict.fromkeys(cited) if n in self._evidence]
-        return max(found, key=lambda support: support.score, default=None)
+        supports = [self._in_passage(statement, n) for n in dict.fromkeys(cited) if n in self._evidence]
+        return max(supports, key=lambda support: support.score, default=None)
 
     def score(self, statement: str, cited: Iterable[int]) -> float:
         """How well the cited passages support `statement`, one alone or the best two together, from 0 to 1."""
-        known = [n for n in dict.fromkeys(cited) if n in self._evidence]
-        best = self.best(statement, known)
+        valid = [n for n in dict.fromkeys(cited) if n in self._evidence]
+        best = self.best(statement, valid)
         if best is None:
             return 0.0
-        if len(known) < 2:
+        if len(valid) < 2:
             return best.score
         wanted = frozenset(stems(statement, self._language))
-        first, second = sorted((self._window(statement, n) for n in known), key=lambda window: -window.score)[:2]
+        first, second = sorted((self._window(statement, n) for n in valid), key=lambda window: -window.score)[:2]
         joint = max(first.score, _NEIGHBOUR * self._overlap(wanted, first.stems | second.stems))
-        lost = numbers(statement) - set().union(*(self._numbers[n] for n in known))
+        lost = numbers(statement) - set().union(*(self._numbers[n] for n in valid))
         flipped = bool(negations(statement)) != (first.negated or second.negated)
         return max(best.score, _penalised(joint, lost=bool(lost), flipped=flipped))
 
@@ -119,12 +119,12 @@ class SupportScorer:
         """
         passage, wanted = self._evidence[n], frozenset(stems(question, self._language))
         above = frozenset(stems(" ".join((passage.title, *passage.heading)), self._language))
-        found = []
+        supports = []
         for sentence in self._sentences[n]:
             own = self._overlap(wanted, sentence.stems)
             score = (own + self._overlap(wanted, sentence.stems | above)) / 2
-            found.append(self._at(sentence, passage, round(score, 3)))
-        return found
+            supports.append(self._at(sentence, passage, round(score, 3)))
+        return supports
 
     def _in_passage(self, statement: str, n: int) -> Support:
         passage, window = self._evidence[n], self._window(statement, n)
@@ -228,14 +228,14 @@ class StatementTracker:
             self._places.append(self._shown)
             self._shown += 1
 
-    def marker(self, n: int, shown: str) -> None:
+    def marker(self, n: int, text: str) -> None:
         """A citation marker has been shown."""
         self._markers.append((len(self._text), n))
-        self._shown += len(shown)
+        self._shown += len(text)
 
-    def inserted(self, shown: str) -> None:
+    def inserted(self, text: str) -> None:
         """Something not written by the model has been shown behind the statement given last."""
-        self._shown += len(shown)
+        self._shown += len(text)
 
     def code(self, text: str) -> Iterator[Statement]:
         """Part of a code block has been shown: it ends the sentence before it and states nothing."""
@@ -250,10 +250,10 @@ class StatementTracker:
     def _end_line(self) -> Iterator[Statement]:
         """A new line begins: a marker before its first word is the new line's, not the old one's."""
         line = self._text.rindex("\n")
-        kept = [(0, n) for at, n in self._markers if at > line]
+        markers = [(0, n) for at, n in self._markers if at > line]
         self._markers = [(at, n) for at, n in self._markers if at <= line]
         yield from self.finish()
-        self._markers = kept
+        self._markers = markers
         self._line += 1
 
     def _may_end(self) -> bool:

@@ -70,9 +70,9 @@ def smalltalk_reply(text: str) -> str:
     """
     if len(text) > _LONGEST or "?" in text or "？" in text:
         return ""
-    said = [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
-    words = frozenset(said)
-    if not said or len(said) > _MOST_WORDS:
+    said_words = [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
+    words = frozenset(said_words)
+    if not said_words or len(said_words) > _MOST_WORDS:
         return ""
     thanks = _THANKS | _BYE | _PRAISE
     if not words <= thanks | _HELLO | _BESIDE:
@@ -86,26 +86,28 @@ def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool 
     With `nearest` it announces the sentences that come nearest, which are to follow. `about` is said between.
     """
     names = list(dict.fromkeys(" ".join(title.split()) for title in titles))
-    shown = ", ".join(names[:3])
+    listed = ", ".join(names[:3])
     did = gettext(
         "I searched for “%(words)s” and read %(passages)s, from %(documents)s",
         words=" ".join(searched.split()),
         passages=ngettext("%(count)s passage", "%(count)s passages", read, count=read),
-        documents=gettext("%(names)s and others", names=shown) if len(names) > 3 else shown,
+        documents=gettext("%(names)s and others", names=listed) if len(names) > 3 else listed,
     )
-    said = " ".join(filter(None, (gettext(_REFUSES), about, did)))
-    return said + gettext(_NEAREST if nearest else _NONE)
+    message = " ".join(filter(None, (gettext(_REFUSES), about, did)))
+    return message + gettext(_NEAREST if nearest else _NONE)
 
 
 def history_for_model(messages: Iterable[Message]) -> Conversation:
     """The messages as the history that later turns read: without the server's own words, and without courtesies."""
-    said = (message if message.role == "user" else Message("assistant", _without(message.text)) for message in messages)
-    kept = [message for message in said if message.text.strip()]
-    following = [*(message.role for message in kept[1:]), "user"]
+    cleaned = (
+        message if message.role == "user" else Message("assistant", _without(message.text)) for message in messages
+    )
+    nonempty = [message for message in cleaned if message.text.strip()]
+    following = [*(message.role for message in nonempty[1:]), "user"]
     return Conversation(
         tuple(
             message
-            for message, then in zip(kept, following, strict=False)
+            for message, then in zip(nonempty, following, strict=False)
             if not (message.role == then == "user" and smalltalk_reply(message.text))
         )
     )
@@ -113,8 +115,8 @@ def history_for_model(messages: Iterable[Message]) -> Conversation:
 
 def _without(text: str) -> str:
     parts = text.split("\n\n")
-    kept = [part for part in parts if not _is_own(part.strip())]
-    return text if len(kept) == len(parts) else "\n\n".join(kept).strip()
+    paragraphs = [part for part in parts if not _is_own(part.strip())]
+    return text if len(paragraphs) == len(parts) else "\n\n".join(paragraphs).strip()
 
 
 def _is_own(paragraph: str) -> bool:
@@ -147,13 +149,13 @@ def understood(index: IndexSettings) -> tuple[str, ...]:
 
 def unsupported_language_notice(question: str, index: IndexSettings) -> str:
     """Says of a question in another language which ones the search understands; empty of any other. Blocks."""
-    known = understood(index)
-    if not known:
+    languages = understood(index)
+    if not languages:
         return ""
     language = language_of(question)
-    if not language or language in known:
+    if not language or language in languages:
         return ""
-    names = [gettext(NAMES.get(code, code)) for code in known]
+    names = [gettext(NAMES.get(code, code)) for code in languages]
     listed = names[0]
     if len(names) > 1:
         listed = gettext("%(names)s and %(last)s", names=", ".join(names[:-1]), last=names[-1])

@@ -71,11 +71,11 @@ def pair_reason(question: str, answer: str, propositions: Sequence[str]) -> str:
         return "about the material"
     if reference(question):
         return "not stand-alone"
-    said = " ".join(propositions)
-    if numbers(answer) - numbers(f"{said} {question}"):
+    facts = " ".join(propositions)
+    if numbers(answer) - numbers(f"{facts} {question}"):
         return "number not covered"
-    content, known = set(stems(answer)), set(stems(f"{said} {question}"))
-    if len(content & known) < MIN_COVERED * len(content) or (negations(answer) and not _may_deny(answer, said)):
+    content, known_stems = set(stems(answer)), set(stems(f"{facts} {question}"))
+    if len(content & known_stems) < MIN_COVERED * len(content) or (negations(answer) and not _may_deny(answer, facts)):
         return "answer not covered"
     return "answer leaked" if leaks(question, answer) else ""
 
@@ -101,12 +101,12 @@ def form_reason(wording: str, rewrite: str, history: str) -> str:
         return "form"
     if numbers(wording) - numbers(rewrite) or bool(negations(wording)) != bool(negations(rewrite)):
         return "changed meaning"
-    typed, full, said = set(stems(wording)), set(stems(rewrite)), set(stems(history))
+    typed, full, history_stems = set(stems(wording)), set(stems(rewrite)), set(stems(history))
     # People add words of their own when they follow up; what shares nothing with question and talk asks another thing.
-    strangers = typed - full - said
-    if len(strangers) > max(_STRANGERS, _OWN_WORDS * len(typed)) or (typed and not typed & (full | said)):
+    strangers = typed - full - history_stems
+    if len(strangers) > max(_STRANGERS, _OWN_WORDS * len(typed)) or (typed and not typed & (full | history_stems)):
         return "changed meaning"
-    if len(full - typed - said) > _STRANGERS:
+    if len(full - typed - history_stems) > _STRANGERS:
         return "not resolvable"
     if not reference(wording) and not full - typed:
         return "independent of history"
@@ -144,10 +144,10 @@ def _well_formed(question: str, least: int = _MIN_WORDS) -> bool:
     return least <= count <= _MAX_QUESTION_WORDS and not _MARKUP.search(question)
 
 
-def _may_deny(answer: str, said: str) -> bool:
+def _may_deny(answer: str, facts: str) -> bool:
     """Whether an answer's “no” has one in the propositions; a leading No may follow from a limit they state."""
     rest = _YES_NO.sub("", answer, count=1)
-    return not negations(rest) or negations(said) > 0
+    return not negations(rest) or negations(facts) > 0
 
 
 PLAIN = 0.85
@@ -193,11 +193,11 @@ def assemble(
     """
     turns: list[DialogMessage] = []
     rejected: list[Rejected] = []
-    said: list[str] = []
+    answers: list[str] = []
     alone, regrounded = False, 0
     for number, (pair, grounding) in enumerate(zip(draft.pairs, groundings, strict=True)):
         facts, reason = _grounded(material, pair, grounding)
-        if not reason and words(pair.answer) in [words(answer) for answer in said[1::2]]:
+        if not reason and words(pair.answer) in [words(answer) for answer in answers[1::2]]:
             reason = "answer repeated"
         if not reason and seen.near_duplicate(pair.question):
             reason = "near-duplicate"
@@ -206,12 +206,12 @@ def assemble(
             alone = True
             continue
         regrounded += facts != [material.propositions[fact] for fact in grounding.facts]
-        wording = pair.question if alone or not said or wordings is None else wordings[number]
-        if said and (why := _wording_reason(wording, pair, draft, said)):
+        wording = pair.question if alone or not answers or wordings is None else wordings[number]
+        if answers and (why := _wording_reason(wording, pair, draft, answers)):
             rejected.append(_rejected("wording", why, material, pair, wording))
             wording = pair.question
         alone = False
-        said += [wording, pair.answer]
+        answers += [wording, pair.answer]
         documents = tuple(dict.fromkeys(name for fact in facts for name in fact.documents))
         turns += [
             DialogMessage(
@@ -242,11 +242,11 @@ def assemble(
     return Assembled(dialog, tuple(rejected), regrounded)
 
 
-def _wording_reason(wording: str, pair: Pair, draft: Draft, said: Sequence[str]) -> str:
+def _wording_reason(wording: str, pair: Pair, draft: Draft, answers: Sequence[str]) -> str:
     """Why a wording is given up; empty where it is in order."""
     if any(words(wording) == words(other.question) != words(pair.question) for other in draft.pairs):
         return "another question"
-    return form_reason(wording, pair.question, "\n".join(said)) or (
+    return form_reason(wording, pair.question, "\n".join(answers)) or (
         "answer leaked" if leaks(wording, pair.answer) else ""
     )
 

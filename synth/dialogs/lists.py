@@ -101,20 +101,20 @@ def sides(sizes: Mapping[str, int], seed: int) -> dict[str, str]:
         return dict.fromkeys(sizes, "train")
     order = sorted(sizes, key=lambda name: hashlib.blake2b(f"{seed}\x00{name}".encode()).digest())
     total = sum(sizes.values())
-    found: dict[str, str] = {}
+    sides: dict[str, str] = {}
     for side, later in (("test", 2), ("dev", 1)):
-        taken = 0
+        assigned = 0
         # The sides that come later need a document each.
         while len(order) > later:
             # Half a document too many is better than half a one too few.
-            if taken and taken + sizes[order[-1]] / 2 > SHARES[side] * total:
+            if assigned and assigned + sizes[order[-1]] / 2 > SHARES[side] * total:
                 break
-            taken += sizes[order[-1]]
-            found[order.pop()] = side
-            if taken >= SHARES[side] * total:
+            assigned += sizes[order[-1]]
+            sides[order.pop()] = side
+            if assigned >= SHARES[side] * total:
                 break
-    found.update(dict.fromkeys(order, "train"))
-    return {name: found[name] for name in sizes}
+    sides.update(dict.fromkeys(order, "train"))
+    return {name: sides[name] for name in sizes}
 
 
 def make_lists(propositions: Sequence[Proposition], size: int, seed: int) -> tuple[list[PropositionList], int]:
@@ -180,7 +180,7 @@ def write_beir(folder: Folder, propositions: Sequence[Proposition], dialogs: Map
 
 def _query(question: tuple[str, DialogMessage, tuple[DialogMessage, ...]], field: str) -> dict[str, Any]:
     identifier, turn, before = question
-    history = [{"role": one.role, "text": one.text} for one in before]
+    history = [{"role": message.role, "text": message.text} for message in before]
     metadata = {
         "typed": turn.text,
         "rewrite": turn.rewrite,

@@ -155,34 +155,34 @@ def _read_draft(data: Any, facts: int) -> Draft:
     pairs = data.get("pairs")
     if not isinstance(pairs, list):
         raise InvalidAnswer('It needs a list "pairs".')
-    found: list[Pair] = []
+    drafts: list[Pair] = []
     for entry in pairs[:_MOST_PAIRS]:
         if not isinstance(entry, dict):
             raise InvalidAnswer('Every entry of "pairs" must be an object with "question", "answer" and "facts".')
         question, answer = _text(entry, "question", _QUESTION_CHARS), _text(entry, "answer", _ANSWER_CHARS)
         if question and answer:
-            found.append(Pair(question, answer, _numbers(entry.get("facts"), facts)))
-    if not found:
+            drafts.append(Pair(question, answer, _numbers(entry.get("facts"), facts)))
+    if not drafts:
         raise InvalidAnswer('There is no pair with a "question" and an "answer".')
-    return Draft(tuple(found), _exchange(data.get("greeting")), _exchange(data.get("thanks")))
+    return Draft(tuple(drafts), _exchange(data.get("greeting")), _exchange(data.get("thanks")))
 
 
 def _read_questions(data: Any, count: int) -> tuple[str, ...]:
-    found = data.get("questions")
-    if not isinstance(found, list) or not all(isinstance(question, str) for question in found):
+    questions = data.get("questions")
+    if not isinstance(questions, list) or not all(isinstance(question, str) for question in questions):
         raise InvalidAnswer('It needs a list "questions" of strings.')
-    if len(found) != count:
-        raise InvalidAnswer(f'"questions" has {len(found)} entries where there are {count} questions.')
-    return tuple(_line(question)[:_QUESTION_CHARS] for question in found)
+    if len(questions) != count:
+        raise InvalidAnswer(f'"questions" has {len(questions)} entries where there are {count} questions.')
+    return tuple(_line(question)[:_QUESTION_CHARS] for question in questions)
 
 
 def _read_groundings(data: Any, count: int, facts: int) -> tuple[Grounding, ...]:
-    found = data.get("pairs")
-    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+    groundings = data.get("pairs")
+    if not isinstance(groundings, list) or not all(isinstance(entry, dict) for entry in groundings):
         raise InvalidAnswer('It needs a list "pairs" of objects with "facts" and "accepted".')
-    if len(found) != count:
-        raise InvalidAnswer(f'"pairs" has {len(found)} entries where there are {count} pairs.')
-    return tuple(Grounding(_numbers(entry.get("facts"), facts), entry.get("accepted") is True) for entry in found)
+    if len(groundings) != count:
+        raise InvalidAnswer(f'"pairs" has {len(groundings)} entries where there are {count} pairs.')
+    return tuple(Grounding(_numbers(entry.get("facts"), facts), entry.get("accepted") is True) for entry in groundings)
 
 
 def _without_last_pair(data: Any) -> Any:
@@ -191,25 +191,25 @@ def _without_last_pair(data: Any) -> Any:
     return {**data, "pairs": pairs[:-1], "thanks": None} if isinstance(pairs, list) else data
 
 
-def _numbers(found: Any, most: int) -> tuple[int, ...]:
+def _numbers(value: Any, most: int) -> tuple[int, ...]:
     """Numbers from 1 to `most` as numbers from 0, each once; anything else is left out."""
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         return ()
-    whole = [number for number in found if isinstance(number, int) and not isinstance(number, bool)]
+    whole = [number for number in value if isinstance(number, int) and not isinstance(number, bool)]
     return tuple(dict.fromkeys(number - 1 for number in whole if 1 <= number <= most))
 
 
-def _exchange(found: Any) -> tuple[str, str] | None:
-    if not isinstance(found, dict):
+def _exchange(value: Any) -> tuple[str, str] | None:
+    if not isinstance(value, dict):
         return None
-    user, assistant = _text(found, "user", _SMALL_TALK_CHARS), _text(found, "assistant", _SMALL_TALK_CHARS)
+    user, assistant = _text(value, "user", _SMALL_TALK_CHARS), _text(value, "assistant", _SMALL_TALK_CHARS)
     return (user, assistant) if user and assistant else None
 
 
 def _text(entry: dict[str, Any], name: str, longest: int) -> str:
     """A field as one escaped line; empty where it is no string or too long to be what it should."""
-    found = entry.get(name)
-    line = _line(found) if isinstance(found, str) else ""
+    value = entry.get(name)
+    line = _line(value) if isinstance(value, str) else ""
     return line if len(line) <= longest else ""
 
 

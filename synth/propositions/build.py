@@ -129,8 +129,8 @@ class WindowAligner:
                 start, end = piece.start + sentence.start, piece.start + sentence.end
                 if words := frozenset(stems(text[start:end])):
                     self._spans.append(Span(start, end, words, frozenset(numbers(text[start:end]))))
-        known = (window.document.title, *(part for piece in window.pieces for part in piece.heading))
-        self._known = frozenset(stems(" ".join(known)))
+        headings = (window.document.title, *(part for piece in window.pieces for part in piece.heading))
+        self._known = frozenset(stems(" ".join(headings)))
         self._vectors = encoder.encode([text[span.start : span.end] for span in self._spans])
 
     def align(self, propositions: Sequence[str]) -> list[Aligned | None]:
@@ -141,38 +141,38 @@ class WindowAligner:
         return [self._one(text, vector) for text, vector in zip(propositions, vectors, strict=True)]
 
     def _one(self, text: str, vector: Vectors) -> Aligned | None:
-        said = frozenset(stems(text))
-        if not said:
+        text_stems = frozenset(stems(text))
+        if not text_stems:
             return None
         similarity = self._vectors @ vector
-        overlaps = np.array([self._overlap(said, span.words) for span in self._spans])
+        overlaps = np.array([self._overlap(text_stems, span.words) for span in self._spans])
         first = last = int(np.argmax(_OVERLAP_WEIGHT * overlaps + (1 - _OVERLAP_WEIGHT) * similarity))
         figures = frozenset(numbers(text))
         while last - first + 1 < LONGEST_RUN:
             now = self._union(first, last)
             lacking = figures - self._figures(first, last)
             grown = [
-                (self._overlap(said, self._union(*run)) + bool(lacking - (lacking - self._figures(*run))), run)
+                (self._overlap(text_stems, self._union(*run)) + bool(lacking - (lacking - self._figures(*run))), run)
                 for run in ((first - 1, last), (first, last + 1))
                 if run[0] >= 0 and run[1] < len(self._spans)
             ]
-            if not grown or max(grown)[0] < self._overlap(said, now) + _GAIN:
+            if not grown or max(grown)[0] < self._overlap(text_stems, now) + _GAIN:
                 break
             first, last = max(grown)[1]
-        overlap = self._overlap(said, self._union(first, last))
+        overlap = self._overlap(text_stems, self._union(first, last))
         alike = float(similarity[first : last + 1].max())
         if overlap < MIN_OVERLAP or (overlap < _SURE_OVERLAP and alike < MIN_SIMILARITY):
             return None
         return Aligned(self._spans[first].start, self._spans[last].end, round(overlap, 3), round(alike, 3))
 
-    def _overlap(self, said: frozenset[str], words: frozenset[str]) -> float:
+    def _overlap(self, stems: frozenset[str], words: frozenset[str]) -> float:
         """Return the share of the proposition's words that occur in the text; words that only title and headings have
         are left out of the count."""
-        asked = said - (self._known - words)
-        if not asked:
+        wanted = stems - (self._known - words)
+        if not wanted:
             # Nothing beyond title and headings: no sentence is what it says.
             return 0.0
-        return len(asked & words) / len(asked)
+        return len(wanted & words) / len(wanted)
 
     def _union(self, first: int, last: int) -> frozenset[str]:
         return frozenset[str]().union(*(span.words for span in self._spans[first : last + 1]))
@@ -234,22 +234,22 @@ def _states(text: str) -> bool:
 
 def _names(text: str) -> set[str]:
     """Words of names and code. The first word is capital anyway and counts only if it has a capital or sign within."""
-    found: set[str] = set()
+    names: set[str] = set()
     for match in _NAME.finditer(text):
         name = match.group()
         if match.start() == 0 and not any(letter.isupper() or letter in "_`" for letter in name[1:]):
             continue
-        found.update(words(name))
-    return found
+        names.update(words(name))
+    return names
 
 
 def _denied(proposition: str, source: str) -> bool:
     """Whether the source says all of this with a “not”."""
-    said = _plain(proposition)
+    plain_stems = _plain(proposition)
     for clause in _CLAUSE.split(source):
         if clause and negations(clause):
             denied = _plain(clause)
-            if len(denied) >= _CLAUSE_WORDS and denied <= said:
+            if len(denied) >= _CLAUSE_WORDS and denied <= plain_stems:
                 return True
     return False
 
@@ -281,15 +281,15 @@ def merged(propositions: Sequence[Proposition], encoder: Encoder) -> list[Propos
                 continue
             if marks[later] == marks[earlier] and shared(contents[later], contents[earlier]) >= SHARED_WORDS:
                 stands_for[later] = earlier
-    kept: dict[int, Proposition] = {}
+    by_place: dict[int, Proposition] = {}
     for position, proposition in enumerate(propositions):
         first = stands_for[position]
         if first == position:
-            kept[position] = proposition
+            by_place[position] = proposition
         else:
-            sources = dict.fromkeys((*kept[first].sources, *proposition.sources))
-            kept[first] = kept[first].model_copy(update={"sources": tuple(sources)})
-    return list(kept.values())
+            sources = dict.fromkeys((*by_place[first].sources, *proposition.sources))
+            by_place[first] = by_place[first].model_copy(update={"sources": tuple(sources)})
+    return list(by_place.values())
 
 
 def _marks(text: str) -> tuple[frozenset[str], frozenset[str], bool]:
@@ -297,11 +297,11 @@ def _marks(text: str) -> tuple[frozenset[str], frozenset[str], bool]:
     return frozenset(numbers(text)), names, negations(text) > 0
 
 
-def shared(one: frozenset[str], other: frozenset[str]) -> float:
+def shared(first: frozenset[str], other: frozenset[str]) -> float:
     """Share of words two sentences have in common; 0 where each has one that the other lacks: another subject."""
-    if not (one <= other or other <= one):
+    if not (first <= other or other <= first):
         return 0.0
-    return min(len(one), len(other)) / max(len(one), len(other)) if one and other else 0.0
+    return min(len(first), len(other)) / max(len(first), len(other)) if first and other else 0.0
 
 
 STEP = "propositions"
@@ -341,19 +341,19 @@ def extraction(window: DocumentWindow, count_tokens: Callable[[str], int]) -> Ta
 
 def read(data: Any) -> tuple[str, ...]:
     """The sentences of an answer, each one line, none twice. Raises InvalidAnswer."""
-    found = data.get("propositions")
-    if not isinstance(found, list):
+    propositions = data.get("propositions")
+    if not isinstance(propositions, list):
         raise InvalidAnswer('It needs a list "propositions".')
-    if not all(isinstance(sentence, str) for sentence in found):
+    if not all(isinstance(sentence, str) for sentence in propositions):
         raise InvalidAnswer('Every entry of "propositions" must be a string.')
-    lines = (" ".join(escape(sentence).split()) for sentence in found[:_MOST])
+    lines = (" ".join(escape(sentence).split()) for sentence in propositions[:_MOST])
     return tuple(dict.fromkeys(line for line in lines if len(line.split()) >= _SHORTEST_WORDS or _unspaced(line)))
 
 
 def without_last(data: Any) -> Any:
     """An answer that was cut: the last sentence is half of one."""
-    found = data.get("propositions")
-    return {"propositions": found[:-1]} if isinstance(found, list) else data
+    propositions = data.get("propositions")
+    return {"propositions": propositions[:-1]} if isinstance(propositions, list) else data
 
 
 def _unspaced(line: str) -> bool:
@@ -389,12 +389,12 @@ class Built:
     duplicates: int
 
 
-def build(found: Iterable[tuple[DocumentWindow, Sequence[str]]], encoder: Encoder, model: str) -> Built:
+def build(replies: Iterable[tuple[DocumentWindow, Sequence[str]]], encoder: Encoder, model: str) -> Built:
     """Propositions of windows and the sentences written about each; in the order given."""
     aligned: list[Proposition] = []
     left_out: list[LeftOut] = []
     written = 0
-    for window, texts in found:
+    for window, texts in replies:
         written += len(texts)
         if not texts:
             continue
@@ -432,5 +432,5 @@ def build(found: Iterable[tuple[DocumentWindow, Sequence[str]]], encoder: Encode
                     model=model,
                 )
             )
-    kept = merged(aligned, encoder)
-    return Built(written, kept, left_out, len(aligned) - len(kept))
+    unique = merged(aligned, encoder)
+    return Built(written, unique, left_out, len(aligned) - len(unique))

@@ -52,12 +52,12 @@ class DocumentWindow:
         """The pieces' text; one with a deeper heading than the window's begins with that heading on a line."""
         shared = len(self.heading)
         parts: list[str] = []
-        shown: tuple[str, ...] = self.heading
+        heading: tuple[str, ...] = self.heading
         for piece in self.pieces:
-            if piece.heading != shown:
+            if piece.heading != heading:
                 if below := piece.heading[shared:]:
                     parts.append(f"## {' > '.join(below)}")
-                shown = piece.heading
+                heading = piece.heading
             parts.append(self.document.text[piece.start : piece.end])
         return "\n\n".join(parts)
 
@@ -146,15 +146,15 @@ def list_items(text: str, fits: Callable[[str], bool]) -> list[tuple[int, int]]:
             stack[-2].inner.append(stack[-1])
         elif token.type == "list_item_close":
             stack.pop()
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     queue = top.inner[::-1]
     while queue:
         item = queue.pop()
         if item.inner and not fits(text[item.start : item.end]):
             queue.extend(item.inner[::-1])
         else:
-            found.append((item.start, item.end))
-    return found
+            spans.append((item.start, item.end))
+    return spans
 
 
 @dataclass(frozen=True, slots=True)

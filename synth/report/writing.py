@@ -36,11 +36,11 @@ class Material:
 def write_reports(folder: Folder, facts: RunFacts) -> None:
     """Write numbers, report and card of a run into its folder."""
     write_text(folder.facts, facts.model_dump_json(indent=2) + "\n")
-    found = material(folder, facts)
-    write_text(folder.path / "report.md", render("report.md", found))
-    write_text(folder.path / "report.html", render("report.html", found))
+    inputs = material(folder, facts)
+    write_text(folder.path / "report.md", render("report.md", inputs))
+    write_text(folder.path / "report.html", render("report.html", inputs))
     if facts.dialogs:
-        write_text(folder.card, render("card.md", found))
+        write_text(folder.card, render("card.md", inputs))
 
 
 def material(folder: Folder, facts: RunFacts) -> Material:
@@ -56,7 +56,7 @@ def material(folder: Folder, facts: RunFacts) -> Material:
     return Material(facts, drawn, _spread(rejected, REJECTED_EXAMPLES))
 
 
-def render(name: str, found: Material) -> str:
+def render(name: str, material: Material) -> str:
     """A template of this package filled with a run; HTML is escaped by the template engine, Markdown by `md`."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 
@@ -71,7 +71,7 @@ def render(name: str, found: Material) -> str:
     environment.filters["md"] = markdown
     environment.filters["duration"] = _duration
     return environment.get_template(name).render(
-        facts=found.facts, dialogs=found.dialogs, rejected=found.rejected, sides=SIDES
+        facts=material.facts, dialogs=material.dialogs, rejected=material.rejected, sides=SIDES
     )
 
 
@@ -88,12 +88,12 @@ def _duration(seconds: float) -> str:
 def _spread(rejected: Sequence[Rejected], most: int) -> list[Rejected]:
     """Some of every reason, the reasons taking turns."""
     by_reason: dict[tuple[str, str], list[Rejected]] = {}
-    for one in rejected:
-        by_reason.setdefault((one.what, one.reason), []).append(one)
-    found: list[Rejected] = []
-    while by_reason and len(found) < most:
+    for rejection in rejected:
+        by_reason.setdefault((rejection.what, rejection.reason), []).append(rejection)
+    rejecteds: list[Rejected] = []
+    while by_reason and len(rejecteds) < most:
         for key in list(by_reason):
-            found.append(by_reason[key].pop(0))
+            rejecteds.append(by_reason[key].pop(0))
             if not by_reason[key]:
                 del by_reason[key]
-    return found[:most]
+    return rejecteds[:most]

@@ -27,18 +27,18 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
         raise Unreadable(f"The answer has {len(text)} characters.")
     body = fenced[1] if (fenced := _FENCE.match(text)) else text
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except (json.JSONDecodeError, RecursionError):
-        found = _repaired(body)
-    if isinstance(found, list):
+        value = _repaired(body)
+    if isinstance(value, list):
         lists = [name for name, kind in schema.get("properties", {}).items() if kind.get("type") == "array"]
         if len(lists) == 1:
             # Text around JSON makes the repair library return a list of what it found.
-            objects = [part for part in found if isinstance(part, dict) and lists[0] in part]
-            return objects[0] if objects else {lists[0]: found}
-    if not isinstance(found, dict):
+            objects = [part for part in value if isinstance(part, dict) and lists[0] in part]
+            return objects[0] if objects else {lists[0]: value}
+    if not isinstance(value, dict):
         raise Unreadable("There is no JSON object in the answer.")
-    return found
+    return value
 
 
 def _repaired(text: str) -> Any:

@@ -43,21 +43,21 @@ class BatchAsker:
         if self._path is None:
             return
         with text_writer(self._path) as file:
-            for asked in pending:
-                file.write(json.dumps(self._request(asked), ensure_ascii=True) + "\n")
+            for task in pending:
+                file.write(json.dumps(self._request(task), ensure_ascii=True) + "\n")
         self.written = len(pending)
 
-    def _request(self, asked: Pending[Any]) -> dict[str, Any]:
+    def _request(self, task: Pending[Any]) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._sampling.model,
-            "messages": asked.messages(),
-            "max_tokens": asked.task.max_tokens,
+            "messages": task.messages(),
+            "max_tokens": task.task.max_tokens,
             "temperature": self._sampling.temperature,
             "seed": self._sampling.seed,
         }
         if self._schema:
-            body["response_format"] = asked.task.response_format()
-        return {"custom_id": f"{asked.key}-{asked.attempt}", "method": "POST", "url": URL, "body": body}
+            body["response_format"] = task.task.response_format()
+        return {"custom_id": f"{task.key}-{task.attempt}", "method": "POST", "url": URL, "body": body}
 
 
 def read_responses(path: Path, journal: Journal) -> set[str]:
@@ -174,26 +174,26 @@ class ChatAsker:
     async def _work(self, queue: deque[Pending[Any]], record: Record) -> None:
         while queue and not self._stop():
             first = queue.popleft()
-            asked: Pending[Any] | None = first
+            task: Pending[Any] | None = first
             recording = Recording(first.task.step, content=self._content)
             try:
                 with recording.root:
-                    while asked is not None and not self._stop():
-                        asked = record(asked, await self._answer(asked))
+                    while task is not None and not self._stop():
+                        task = record(task, await self._answer(task))
             finally:
                 self._keep(first, recording)
 
-    def _keep(self, asked: Pending[Any], recording: Recording) -> None:
+    def _keep(self, task: Pending[Any], recording: Recording) -> None:
         if self._traces is not None and recording.calls:
-            line = {"step": asked.task.step, "item": asked.task.item, "key": asked.key, "calls": recording.told()}
+            line = {"step": task.task.step, "item": task.task.item, "key": task.key, "calls": recording.told()}
             with self._traces.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    async def _answer(self, asked: Pending[Any]) -> ModelReply:
+    async def _answer(self, task: Pending[Any]) -> ModelReply:
         """One answer; a server that is away for a moment is asked again. Raises ModelFailed."""
         for wait in (*self._waits, None):
             try:
-                return await self._call(asked)
+                return await self._call(task)
             except transient_errors() as error:
                 if wait is None:
                     raise ModelFailed(
@@ -204,34 +204,34 @@ class ChatAsker:
             except model_errors() as error:
                 if self._schema and self._may_drop_schema and _complains_of_schema(error):
                     self._schema = False
-                    return await self._answer(asked)
-                return asked.answer(finish="error", error=_short(error))
+                    return await self._answer(task)
+                return task.answer(finish="error", error=_short(error))
         raise AssertionError("the last wait is None")
 
-    async def _call(self, asked: Pending[Any]) -> ModelReply:
+    async def _call(self, task: Pending[Any]) -> ModelReply:
         with call("ask") as this:
-            if asked.before is not None:
-                this.label(attempt=asked.attempt, before=asked.before.verdict)
-            answer = await self._asked(asked, this)
+            if task.before is not None:
+                this.label(attempt=task.attempt, before=task.before.verdict)
+            answer = await self._asked(task, this)
             this.label(finish=answer.finish, tokens_in=answer.tokens_in, tokens_out=answer.tokens_out)
             this.output(answer.text)
             return answer
 
-    async def _asked(self, asked: Pending[Any], this: Call) -> ModelReply:
+    async def _asked(self, task: Pending[Any], this: Call) -> ModelReply:
         from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
         from openai import LengthFinishReasonError
 
         kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
-        messages = [kinds[message["role"]](message["content"]) for message in asked.messages()]
+        messages = [kinds[message["role"]](message["content"]) for message in task.messages()]
         options: dict[str, Any] = {
-            "max_tokens": asked.task.max_tokens,
+            "max_tokens": task.task.max_tokens,
             "temperature": self._sampling.temperature,
             "seed": self._sampling.seed,
         }
         this.label(**options)
-        this.prompt((message["role"], message["content"]) for message in asked.messages())
+        this.prompt((message["role"], message["content"]) for message in task.messages())
         if self._schema:
-            options["response_format"] = asked.task.response_format()
+            options["response_format"] = task.task.response_format()
         began = time.monotonic()
         text, finish, refusal = "", "stop", ""
         tokens_in = tokens_out = 0
@@ -253,7 +253,7 @@ class ChatAsker:
                     tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
         if refusal:
             text, finish = refusal, "refusal"
-        return asked.answer(
+        return task.answer(
             text=text,
             finish=finish,
             tokens_in=tokens_in,

@@ -66,18 +66,18 @@ class Task(Generic[T]):
 
     def key(self, sampling: Sampling) -> str:
         """Names the question: 32 hex digits over everything that decides the answer."""
-        asked = [self.step, self.system, self.user, self.schema, self.max_tokens]
+        values = [self.step, self.system, self.user, self.schema, self.max_tokens]
         how = [sampling.model, sampling.temperature, sampling.seed]
-        text = json.dumps([asked, how], sort_keys=True, ensure_ascii=True)
+        text = json.dumps([values, how], sort_keys=True, ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def messages(self, before: Outcome[T] | None = None) -> list[Message]:
         """The conversation to send; after an answer that could not be used, with that answer and the reason."""
         messages = [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
         if before is not None:
-            said = before.answer.text[:_SHOWN] or "(nothing)"
+            reply = before.answer.text[:_SHOWN] or "(nothing)"
             again = f"That answer cannot be used: {before.error} Answer again, only with JSON of the form asked for."
-            messages += [{"role": "assistant", "content": said}, {"role": "user", "content": again}]
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": again}]
         return messages
 
     def response_format(self) -> dict[str, Any]:
@@ -295,10 +295,10 @@ class Settler:
     def settle(self, tasks: Sequence[Task[T]]) -> list[Outcome[T]]:
         """The outcome of each task, in order; failed ones too. Raises Paused while any is open, or ModelFailed."""
         self.ask(tasks)
-        found = [self.state(task) for task in tasks]
-        if left := sum(isinstance(state, Pending) for state in found):
+        outcomes = [self.state(task) for task in tasks]
+        if left := sum(isinstance(state, Pending) for state in outcomes):
             raise Paused(" + ".join(dict.fromkeys(task.step for task in tasks)), left)
-        return [state for state in found if isinstance(state, Outcome)]
+        return [state for state in outcomes if isinstance(state, Outcome)]
 
     def ask(self, tasks: Sequence[Task[T]]) -> None:
         """Ask what is pending; some of it may stay so."""
@@ -311,9 +311,9 @@ class Settler:
         tally = _Tally(steps, len(tasks), len(states) - len(pending), outcomes)
         self._report(tally.progress())
 
-        def record(asked: Pending[Any], answer: ModelReply) -> Pending[Any] | None:
+        def record(task: Pending[Any], answer: ModelReply) -> Pending[Any] | None:
             self._journal.add(answer)
-            state = self.state(asked.task)
+            state = self.state(task.task)
             tally.count(answer, state)
             self._report(tally.progress())
             return state if isinstance(state, Pending) else None

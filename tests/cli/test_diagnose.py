@@ -242,7 +242,7 @@ def test_bad_rows_are_named_by_line(tmp_path: Path) -> None:
 
 
 def test_words_of_the_question_are_no_answer() -> None:
-    assert held_in("The pool is open in summer.", "The pool is open.", known="When is the pool open?") == 0
-    assert held_in("The pool is open in summer.", "In summer it is.", known="When is the pool open?") == 1
+    assert held_in("The pool is open in summer.", "The pool is open.", context="When is the pool open?") == 0
+    assert held_in("The pool is open in summer.", "In summer it is.", context="When is the pool open?") == 1
     assert held_in("10 weeks", "9 weeks") == 0
     assert held_in("It lasts ten weeks.", "The leave lasts 10 weeks.") > 0.6

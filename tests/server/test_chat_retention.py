@@ -54,7 +54,7 @@ def keep(database: Database, turn_id: str, days: float, conversation_id: str | N
             regenerate_of=None,
             title="Why?",
             runner="me",
-            whose=MINE,
+            ownership=MINE,
         )
         turns.finish(
             connection,

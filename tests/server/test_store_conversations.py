@@ -37,7 +37,7 @@ def begin(database: Database, conversation: ConversationSummary, question: str, 
             regenerate_of=replaces,
             title=conversations.clean_title(question),
             runner="me",
-            whose=MINE,
+            ownership=MINE,
         )
     )
     return turn_id

@@ -90,7 +90,7 @@ def test_what_a_living_process_has_begun_is_left_alone(place: Path | str, tmp_pa
                 regenerate_of=None,
                 title="",
                 runner=runner,
-                whose=MINE,
+                ownership=MINE,
             )
         )
     assert database.write_blocking(mine.mark_interrupted) == 1

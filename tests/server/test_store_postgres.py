@@ -86,7 +86,7 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
                         regenerate_of=None,
                         title=key,
                         runner="r",
-                        whose=MINE,
+                        ownership=MINE,
                     ),
                     audit.append(c, AuditEntry("local", "turn.ask", key)),
                 )

@@ -45,9 +45,9 @@ def gutter_of(lines: Sequence[TextLine]) -> Strip | None:
     return _gutter(lines, *_edges(lines)) if 0 < len(lines) <= MOST_LINES else None
 
 
-def usual_gutter(found: Iterable[Strip | None]) -> Strip | None:
+def usual_gutter(strips: Iterable[Strip | None]) -> Strip | None:
     """The gutter of most pages, where it stands at one place on at least two."""
-    gutters = [gutter for gutter in found if gutter is not None]
+    gutters = [gutter for gutter in strips if gutter is not None]
     places = Counter(round((left + right) / 8) for left, right in gutters)
     for place, count in places.most_common(1):
         same = [gutter for gutter in gutters if abs(round(sum(gutter) / 8) - place) <= 1]
@@ -70,7 +70,7 @@ def columns_of(lines: Sequence[TextLine], gutter: Strip | None, usual: Strip | N
         return [Column(x0, x1, rows_of(lines))]
     crossing = sorted((line for line in lines if _crosses(line, *gutter)), key=lambda line: line.middle)
     rest = sorted((line for line in lines if not _crosses(line, *gutter)), key=lambda line: line.middle)
-    found: list[Column] = []
+    columns: list[Column] = []
     at = 0
     for n in range(len(crossing) + 1):
         until = crossing[n].middle if n < len(crossing) else float("inf")
@@ -79,13 +79,13 @@ def columns_of(lines: Sequence[TextLine], gutter: Strip | None, usual: Strip | N
             band.append(rest[at])
             at += 1
         if band:
-            found += _band(band, gutter)
+            columns += _band(band, gutter)
         if n < len(crossing):
-            if found and found[-1].x0 <= gutter[0] and found[-1].x1 >= gutter[1] and not band:
-                found[-1].rows.append([crossing[n]])
+            if columns and columns[-1].x0 <= gutter[0] and columns[-1].x1 >= gutter[1] and not band:
+                columns[-1].rows.append([crossing[n]])
             else:
-                found.append(Column(x0, x1, [[crossing[n]]]))
-    return found
+                columns.append(Column(x0, x1, [[crossing[n]]]))
+    return columns
 
 
 def _edges(lines: Sequence[TextLine]) -> Strip:
@@ -129,7 +129,7 @@ def _names(lines: Sequence[TextLine]) -> float:
     bottom = ordered[0].y1
     for n, line in enumerate(ordered[:24]):
         if n > 1 and line.y0 - bottom > height and len(ordered) - n > 2 * _LEAST_ROWS:
-            if max(one.width for one in ordered[:n]) < 0.8 * max(one.width for one in ordered[n:]):
+            if max(line.width for line in ordered[:n]) < 0.8 * max(line.width for line in ordered[n:]):
                 return (line.y0 + bottom) / 2
             return 0.0
         bottom = max(bottom, line.y1)
@@ -250,7 +250,7 @@ class Body:
 
 def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords], body: Body) -> set[int]:
     """The ids of lines that are running heads and feet."""
-    shown: Counter[tuple[bool, str]] = Counter()
+    counts: Counter[tuple[bool, str]] = Counter()
     exact: Counter[tuple[bool, str]] = Counter()
     places: Counter[tuple[bool, int]] = Counter()
     outermost: Counter[str] = Counter()
@@ -265,7 +265,7 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
             for line in some[:_OUTERMOST] if top else some[-_OUTERMOST:]:
                 outermost[_counted(line.text)] += 1
         edges.append(own)
-        shown.update({(top, text) for top, text, _ in own})
+        counts.update({(top, text) for top, text, _ in own})
         exact.update({(top, line.text) for top, _, line in own})
         places.update(
             {
@@ -278,27 +278,27 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
     least = max(2, _SHARE * len(pages))
     running: set[int] = set()
     for own, lines, page in zip(edges, every, pages, strict=True):
-        found: set[int] = set()
+        ids: set[int] = set()
         for top, text, line in own:
-            repeated = shown[top, text] >= least or (shown[top, text] >= 3 and len(text) > 12)
+            repeated = counts[top, text] >= least or (counts[top, text] >= 3 and len(text) > 12)
             # Only its numbers tell a step of a manual from the one on the next page: it is no running head.
             repeated = repeated and (
-                exact[top, line.text] * 2 > shown[top, text]
+                exact[top, line.text] * 2 > counts[top, text]
                 or bool(_PAGE.fullmatch(text))
                 or _alone(line, lines, top, 0.5)
             )
             # What stands on one page alone, such as the imprint of the first, is told elsewhere by nothing: it is kept.
             usual = len(pages) < 3 or places[top, _place(line)] * 2 > len(pages) or _page_number(line)
             if repeated or (usual and _at_margin(line, lines, page, body, top)):
-                found.add(id(line))
+                ids.add(id(line))
                 if not _page_number(line):  # what stands between it and the edge belongs to it
-                    found.update(id(one) for is_top, _, one in own if is_top == top and _further(one, line, top))
+                    ids.update(id(other) for is_top, _, other in own if is_top == top and _further(other, line, top))
         outer = sorted(lines, key=lambda line: line.middle)
         ends = [*outer[:_OUTERMOST], *outer[-_OUTERMOST:]] if len(outer) >= 2 * _OUTERMOST else outer
-        found.update(id(line) for line in ends if _counted(line.text) in often)
+        ids.update(id(line) for line in ends if _counted(line.text) in often)
         # Never most of a page: the outermost go first, from both sides.
         depths = {id(line): min(n, len(outer) - 1 - n) for n, line in enumerate(outer)}
-        running.update(sorted(found, key=depths.__getitem__)[: len(lines) // 2])
+        running.update(sorted(ids, key=depths.__getitem__)[: len(lines) // 2])
     return running
 
 

@@ -34,8 +34,8 @@ _NEAR = 40
 
 def reference_list(regions: Sequence[Region]) -> list[str]:
     """The entries in their order, at most 1,000 of 600 characters."""
-    found = [(region.page, line) for region in regions if region.kind == "reference" for line in region.lines]
-    lines = [(page, line) for page, line in found if not REFERENCES.fullmatch(line.text)]
+    pairs = [(region.page, line) for region in regions if region.kind == "reference" for line in region.lines]
+    lines = [(page, line) for page, line in pairs if not REFERENCES.fullmatch(line.text)]
     beginnings, labelled = _beginnings(lines)
     entries: list[list[TextLine]] = []
     for (_, line), begins in zip(lines, beginnings, strict=True):
@@ -45,7 +45,7 @@ def reference_list(regions: Sequence[Region]) -> list[str]:
             entries.append([])
         entries[-1].append(line)
     mending = Mending(regions)
-    return [one_line(mending.text(Region("reference", 1, one, one[0].box)), _LONGEST) for one in entries[:_MOST]]
+    return [one_line(mending.text(Region("reference", 1, lines, lines[0].box)), _LONGEST) for lines in entries[:_MOST]]
 
 
 def _beginnings(lines: Sequence[tuple[int, TextLine]]) -> tuple[list[bool], bool]:
@@ -56,14 +56,14 @@ def _beginnings(lines: Sequence[tuple[int, TextLine]]) -> tuple[list[bool], bool
         return bracketed, True
     numbered, last = list[bool](), 0
     for text in texts:
-        found = _NUMBERED.match(text)
-        numbered.append(found is not None and int(found[1]) == last + 1)
+        match = _NUMBERED.match(text)
+        numbered.append(match is not None and int(match[1]) == last + 1)
         last += numbered[-1]
     if sum(numbered) > 2:
         return numbered, True
     # Of a row that is set apart in pieces the first counts.
     beside = [abs(b.middle - a.middle) < 0.5 * b.height and b.x0 > a.x0 for (_, a), (_, b) in pairwise(lines)]
-    heads = [True, *(not one for one in beside)][: len(lines)]
+    heads = [True, *(not is_beside for is_beside in beside)][: len(lines)]
     pages = defaultdict[int, list[TextLine]](list)
     for (page, line), head in zip(lines, heads, strict=True):
         if head:
@@ -110,20 +110,20 @@ class Composed:
 
 def compose(regions: Sequence[Region], outline: Sequence[Heading]) -> Composed:
     """The document of these regions, which are in reading order."""
-    kept = [region for region in regions if region.kind not in DROPPED]
-    writer = _Composer(Mending(kept))
+    shown_regions = [region for region in regions if region.kind not in DROPPED]
+    writer = _Composer(Mending(shown_regions))
     named = {(entry.page + 1, heading_key(entry.words)): entry for entry in reversed(outline)}
     path: list[tuple[int, str]] = []
     title = ""
-    for region in kept:
+    for region in shown_regions:
         words = " ".join(region.text.split())
         level = region.level if region.kind == "title" else None
         if (
             region.kind in ("title", "text")
             and len(region.lines) <= 3
-            and (known := named.get((region.page, heading_key(words))))
+            and (heading := named.get((region.page, heading_key(words))))
         ):
-            level = known.level + 1
+            level = heading.level + 1
             if not title and region.page == 1 and region.level == 0 and region.kind == "title":
                 title = words
         elif level is not None and outline and path:
@@ -355,11 +355,11 @@ def _sections(pages: list[str], outline: Sequence[Heading]) -> Iterator[Section]
     for index, page in enumerate(pages):
         at = 0
         for level, words in on_page.get(index, []):
-            found = _find(page, words, at) if searched < _MAX_SEARCHED else None
+            span = _find(page, words, at) if searched < _MAX_SEARCHED else None
             searched += len(page) - at
-            if found is not None:
-                yield from _section(page, path, at, found[0], offset, index)
-                at = found[1]
+            if span is not None:
+                yield from _section(page, path, at, span[0], offset, index)
+                at = span[1]
             path = [*(step for step in path if step[0] < level), (level, words)]
         yield from _section(page, path, at, len(page), offset, index)
         offset += len(page) + len(_PAGE_BREAK)

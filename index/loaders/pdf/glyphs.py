@@ -65,25 +65,25 @@ class PageWords:
 def read_page(page: PdfPage, most_characters: int) -> PageWords:
     """The words, rules and pictures of a page, at most so many characters of it. Raises PdfiumError."""
     width, height = page.get_size()
-    found = PageWords(width, height)
-    shown = _shown(page)
+    page_words = PageWords(width, height)
+    visible = _shown(page)
     textpage = page.get_textpage()
     try:
         by_angle: dict[int, list[PageWord]] = {}
-        for angle, word in _words(textpage.raw, min(textpage.count_chars(), most_characters), shown):
+        for angle, word in _words(textpage.raw, min(textpage.count_chars(), most_characters), visible):
             by_angle.setdefault(angle, []).append(word)
     finally:
         textpage.close()
     # A page's text runs as most of its characters do.
     turn = -page.get_rotation() // 90 % 4
     upright = (4 - turn) % 4 if by_angle else 0
-    found.words = by_angle.pop(upright, [])
-    found.aside = [word for words in by_angle.values() for word in words]
-    if len(found.aside) > 4 * len(found.words):
-        found.words, found.aside = found.aside, found.words
+    page_words.words = by_angle.pop(upright, [])
+    page_words.aside = [word for words in by_angle.values() for word in words]
+    if len(page_words.aside) > 4 * len(page_words.words):
+        page_words.words, page_words.aside = page_words.aside, page_words.words
     for kind, box in _objects(page):
-        (found.images if kind == "image" else found.rules).append(shown(*box))
-    return found
+        (page_words.images if kind == "image" else page_words.rules).append(visible(*box))
+    return page_words
 
 
 def _shown(page: PdfPage) -> Callable[[float, float, float, float], Rectangle]:
@@ -104,7 +104,7 @@ def _shown(page: PdfPage) -> Callable[[float, float, float, float], Rectangle]:
 
 
 def _words(
-    raw: ctypes.c_void_p, count: int, shown: Callable[[float, float, float, float], Rectangle]
+    raw: ctypes.c_void_p, count: int, visible: Callable[[float, float, float, float], Rectangle]
 ) -> Iterator[tuple[int, PageWord]]:
     """Each word with its angle, in quarter turns."""
     from pypdfium2 import raw as pdfium
@@ -140,7 +140,7 @@ def _words(
             else:
                 split = False
             if blank:
-                yield angle, PageWord("".join(letters), *shown(*box), bold)
+                yield angle, PageWord("".join(letters), *visible(*box), bold)
                 letters = []
                 if not split:
                     continue
@@ -160,7 +160,7 @@ def _words(
             bold_names[key] = any(mark in lower for mark in _BOLD) or bool(flags.value & 1 << 18)
         bold = bold_names[key]
     if letters:
-        yield angle, PageWord("".join(letters), *shown(*box), bold)
+        yield angle, PageWord("".join(letters), *visible(*box), bold)
 
 
 def _objects(page: PdfPage) -> Iterator[tuple[str, Rectangle]]:
@@ -211,9 +211,9 @@ def _segments(path: ctypes.c_void_p) -> Iterator[Rectangle]:
         last = point
 
 
-def _rule(one: tuple[float, float], other: tuple[float, float]) -> Iterator[Rectangle]:
-    x0, x1 = sorted((one[0], other[0]))
-    y0, y1 = sorted((one[1], other[1]))
+def _rule(first: tuple[float, float], other: tuple[float, float]) -> Iterator[Rectangle]:
+    x0, x1 = sorted((first[0], other[0]))
+    y0, y1 = sorted((first[1], other[1]))
     if min(x1 - x0, y1 - y0) <= _THIN / 2 and max(x1 - x0, y1 - y0) >= _SHORT:
         yield x0, y0, x1, y1
 
@@ -300,8 +300,8 @@ def lines_of(words: Iterable[PageWord]) -> list[TextLine]:
             runs[-1].append(word)
         else:
             runs.append([word])
-    found = [line_of(run) for run in runs]
-    return found if len(found) > _MOST else sorted(_joined(found), key=lambda line: (line.y0, line.x0))
+    lines = [line_of(run) for run in runs]
+    return lines if len(lines) > _MOST else sorted(_joined(lines), key=lambda line: (line.y0, line.x0))
 
 
 def _follows(last: PageWord, word: PageWord) -> bool:
@@ -315,7 +315,7 @@ def _joined(lines: list[TextLine]) -> list[TextLine]:
     """Runs that the file draws apart though they stand side by side, such as a word in another font."""
     lines.sort(key=lambda line: (line.x0, line.y0))
     by_band: dict[int, list[TextLine]] = {}
-    kept: list[TextLine] = []
+    merged: list[TextLine] = []
     for line in lines:
         best = None
         for band in range(int(line.y0 // 20) - 1, int(line.y1 // 20) + 2):
@@ -325,14 +325,14 @@ def _joined(lines: list[TextLine]) -> list[TextLine]:
                 if -0.5 * height <= gap <= _NEAR * height and overlap(other.y0, other.y1, line.y0, line.y1) >= 0.6:
                     best = other
         if best is None:
-            kept.append(line)
+            merged.append(line)
             by_band.setdefault(int(line.y0 // 20), []).append(line)
             continue
         whole = line_of([*best.words, *line.words])
         best.words, best.x0, best.y0, best.x1, best.y1, best.height = (
             whole.words, whole.x0, whole.y0, whole.x1, whole.y1, whole.height,
         )  # fmt: skip
-    return kept
+    return merged
 
 
 def rows_of(lines: Sequence[TextLine]) -> list[list[TextLine]]:

@@ -75,19 +75,19 @@ class Recogniser:
             "recognition (OCR) over the file first"
         )
 
-    def read(self, page: PdfPage, found: PageWords, until: float) -> bool:
+    def read(self, page: PdfPage, words: PageWords, until: float) -> bool:
         """Put the words of a page that is a picture into `found`; whether it was read."""
         left = min(self.page_seconds, until - time.monotonic())
         if not self.program or not self.seconds or left <= 0:
             return False
         self.working()
-        scale = min(_DPI / 72, (_MOST_PIXELS / max(1.0, found.width * found.height)) ** 0.5)
+        scale = min(_DPI / 72, (_MOST_PIXELS / max(1.0, words.width * words.height)) ** 0.5)
         bitmap = page.render(scale=scale, grayscale=True, may_draw_forms=False)
         rows = bitmap.to_numpy().reshape(bitmap.height, -1)[:, : bitmap.width]
         picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + rows.tobytes()
         command = [self.program, "stdin", "stdout", "-l", self.languages, "--dpi", str(round(72 * scale)), "hocr"]
         try:
-            said = subprocess.run(
+            completed = subprocess.run(
                 command,
                 input=picture,
                 capture_output=True,
@@ -99,7 +99,7 @@ class Recogniser:
             ).stdout
         except (OSError, subprocess.SubprocessError):
             return False
-        found.words = recognised(said.decode("utf-8", "replace"), 1 / scale)
+        words.words = recognised(completed.decode("utf-8", "replace"), 1 / scale)
         return True
 
 
@@ -166,17 +166,17 @@ def load(
         recognised, references = 0, ""
         if layout == "auto":
             try:
-                found = _content(pdf, path.name, recogniser)
-                composed = compose(found.regions, found.outline)
+                content = _content(pdf, path.name, recogniser)
+                composed = compose(content.regions, content.outline)
             except (ArithmeticError, LookupError, ValueError) as error:
                 warn(f"{path.name}: its layout could not be read ({error!r}); its pages are read as they are drawn")
                 layout = "off"
             else:
                 text, sections, heading = composed.text, composed.sections, composed.title
-                recognised, references = found.recognised, "\n".join(reference_list(found.regions))
-                if found.pictures and text.strip():
-                    warn(_unread(path.name, found.pictures, pages, recogniser))
-                keep(found)
+                recognised, references = content.recognised, "\n".join(reference_list(content.regions))
+                if content.pictures and text.strip():
+                    warn(_unread(path.name, content.pictures, pages, recogniser))
+                keep(content)
         if layout == "off":
             text, sections = whole_pages(pdf, path.name, list(_outline(pdf)))
             heading = ""
@@ -298,9 +298,9 @@ def _outline(pdf: PdfDocument) -> Iterator[Heading]:
 
 
 def _unread(name: str, pictures: Sequence[int], pages: int, recogniser: Recogniser) -> str:
-    shown = ", ".join(map(str, pictures[:_SHOWN])) + (", …" if len(pictures) > _SHOWN else "")
+    listed = ", ".join(map(str, pictures[:_SHOWN])) + (", …" if len(pictures) > _SHOWN else "")
     return (
-        f"{name}: {len(pictures)} of {pages} pages are pictures without text ({shown}) and were not read; "
+        f"{name}: {len(pictures)} of {pages} pages are pictures without text ({listed}) and were not read; "
         + recogniser.lacking
     )
 

@@ -87,11 +87,11 @@ class _Grid:
 
 
 def _steps(values: Iterable[float]) -> list[float]:
-    kept: list[float] = []
+    steps: list[float] = []
     for value in sorted(values):
-        if not kept or value - kept[-1] > _MEET:
-            kept.append(value)
-    return kept
+        if not steps or value - steps[-1] > _MEET:
+            steps.append(value)
+    return steps
 
 
 def _grids(rules: Sequence[Rectangle]) -> list[_Grid]:
@@ -100,7 +100,7 @@ def _grids(rules: Sequence[Rectangle]) -> list[_Grid]:
     for rule in sorted(rules, key=lambda rule: (rule[1], rule[0])):
         touching = [group for group in groups if any(_touch(rule, other) for other in group)]
         merged = [rule, *(other for group in touching for other in group)]
-        groups = [group for group in groups if not any(group is one for one in touching)] + [merged]
+        groups = [group for group in groups if not any(group is other for other in touching)] + [merged]
     grids = []
     for group in groups:
         across = [rule for rule in group if rule[2] - rule[0] >= rule[3] - rule[1]]
@@ -111,12 +111,12 @@ def _grids(rules: Sequence[Rectangle]) -> list[_Grid]:
     return grids
 
 
-def _touch(one: Rectangle, other: Rectangle) -> bool:
+def _touch(first: Rectangle, other: Rectangle) -> bool:
     return (
-        one[0] - _MEET <= other[2]
-        and other[0] - _MEET <= one[2]
-        and one[1] - _MEET <= other[3]
-        and other[1] - _MEET <= one[3]
+        first[0] - _MEET <= other[2]
+        and other[0] - _MEET <= first[2]
+        and first[1] - _MEET <= other[3]
+        and other[1] - _MEET <= first[3]
     )
 
 
@@ -172,18 +172,18 @@ def _table(words: Sequence[PageWord], box: Rectangle, rows: list[list[TableCell]
 
 def unruled(rows: Sequence[list[TextLine]]) -> list[list[TextLine]]:
     """The rows of a column, in which those that make up a table have become one row with one line."""
-    found: list[list[TextLine]] = []
+    groups: list[list[TextLine]] = []
     at = 0
     while at < len(rows):
         until = _run(rows, at)
         table = _aligned(rows[at:until]) if until - at >= _LEAST_ROWS else None
         if table is None:
-            found.append(rows[at])
+            groups.append(rows[at])
             at += 1
         else:
-            found.append([table])
+            groups.append([table])
             at = until
-    return found
+    return groups
 
 
 def _run(rows: Sequence[list[TextLine]], first: int) -> int:
@@ -310,13 +310,13 @@ def regions_of(pages: Sequence[PageWords], named: Set[tuple[int, str]] = frozens
     every: list[list[TextLine]] = []
     tables: list[list[TextLine]] = []
     for page in pages:
-        rest, found = ruled(page.words, page.rules)
+        rest, table_lines = ruled(page.words, page.rules)
         every.append(lines_of(rest))
-        tables.append(found)
+        tables.append(table_lines)
     body = Body(every, named)
     running = running_lines(every, pages, body)
     inside = [[line for line in lines if id(line) not in running] for lines in every]
-    flow = [[*lines, *found] for lines, found in zip(inside, tables, strict=True)]
+    flow = [[*lines, *table] for lines, table in zip(inside, tables, strict=True)]
     gutters = list(map(gutter_of, flow))
     usual = usual_gutter(gutters)
     regions: list[Region] = []
@@ -427,7 +427,7 @@ def _footnotes(lines: Sequence[TextLine], page: PageWords, body: Body) -> set[in
         small.insert(0, line)
     for n, line in enumerate(small):
         if FOOTNOTE.match(line.text) and not CAPTION.match(line.text):
-            return {id(one) for one in small[n:]}
+            return {id(line) for line in small[n:]}
     return set()
 
 

@@ -57,8 +57,8 @@ class TestServer(VectorStoreContract):
 
 def stored(url: str) -> list[str]:
     """Names of the collections on the server."""
-    found = httpx.get(f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections")
-    return sorted(collection["name"] for collection in found.raise_for_status().json())
+    response = httpx.get(f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections")
+    return sorted(collection["name"] for collection in response.raise_for_status().json())
 
 
 def test_a_collection_lives_on_a_server(
@@ -75,9 +75,9 @@ def test_a_collection_lives_on_a_server(
     index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=StoreSpec("chroma", server))
     delete_documents(tmp_path, "docs", ["fax"], words, store=StoreSpec("chroma", server))
     assert collection.refresh()
-    found = [hit.passage.document_id for hit in collection.search([Query("zebra stripes", lexical=0.0)], k=100)]
-    assert found[0] == "zebra"
-    assert "fax" not in found
+    ids = [hit.passage.document_id for hit in collection.search([Query("zebra stripes", lexical=0.0)], k=100)]
+    assert ids[0] == "zebra"
+    assert "fax" not in ids
     assert len(stored(server)) == 2, "the version that serves and the one before it"
     with pytest.raises(CollectionMismatch, match="store_url"):
         Collection.open(tmp_path, "docs", words)

@@ -61,29 +61,29 @@ def place(client: httpx.Client, quote: str = QUOTE) -> dict[str, Any]:
 
 
 def test_a_quote_is_made_readable_without_a_model_and_found_again(client: httpx.Client) -> None:
-    asked = place(client)
-    first = client.post("/v1/standalone", json=asked).json()
+    body = place(client)
+    first = client.post("/v1/standalone", json=body).json()
     assert first["text"] == READABLE
     assert "".join(span["text"] for span in first["spans"] if span["kind"] != "added") == QUOTE
     assert {span["kind"] for span in first["spans"]} == {"kept", "added", "removed"}
-    assert [one["question"] for one in first["questions"]] == ["Who is speaking?", "What does SRV stand for?"]
+    assert [question["question"] for question in first["questions"]] == ["Who is speaking?", "What does SRV stand for?"]
     assert (first["cached"], first["model"], first["refused"]) == (False, "none", "")
-    taken = list[float]()
-    while not taken or (min(taken) >= 0.05 and len(taken) < 50):  # a busy machine has slower moments
+    durations = list[float]()
+    while not durations or (min(durations) >= 0.05 and len(durations) < 50):  # a busy machine has slower moments
         began = time.perf_counter()
-        again = client.post("/v1/standalone", json=asked).json()
-        taken.append(time.perf_counter() - began)
+        again = client.post("/v1/standalone", json=body).json()
+        durations.append(time.perf_counter() - began)
     assert again == {**first, "cached": True}
-    assert min(taken) < 0.05
+    assert min(durations) < 0.05
 
 
 def test_the_quote_of_a_turn_is_that_of_its_source(client: httpx.Client) -> None:
     conversation = client.post("/v1/conversations", json={}).json()["id"]
-    asked = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How is the SRV set?"})
-    turn = client.get(f"/v1/turns/{asked.headers['x-turn-id']}").json()
+    asked_turn = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How is the SRV set?"})
+    turn = client.get(f"/v1/turns/{asked_turn.headers['x-turn-id']}").json()
     cited = turn["done"]["citations"][0]
-    made = client.post("/v1/standalone", json={"turn_id": turn["id"], "n": cited["n"]}).json()
-    assert (made["document_id"], made["start"], made["end"]) == (
+    quote = client.post("/v1/standalone", json={"turn_id": turn["id"], "n": cited["n"]}).json()
+    assert (quote["document_id"], quote["start"], quote["end"]) == (
         cited["document_id"], cited["start"], cited["end"]
     )  # fmt: skip
     assert client.post("/v1/standalone", json={"turn_id": turn["id"], "n": 99}).status_code == 404
@@ -106,15 +106,15 @@ def test_what_is_no_quote_is_refused(client: httpx.Client, change: dict[str, Any
 
 
 def test_what_was_kept_goes_with_the_version_it_was_made_of(client: httpx.Client) -> None:
-    asked = place(client)
-    client.post("/v1/standalone", json=asked)
+    body = place(client)
+    client.post("/v1/standalone", json=body)
     changed = PAGE.replace("safety release valve", "steam return vent")
     job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", changed.encode())}).json()
     while client.get(f"/v1/jobs/{job['id']}").json()["state"] in ("queued", "running"):
         time.sleep(0.05)
-    made = client.post("/v1/standalone", json=asked).json()
-    assert "[steam return vent]" in made["text"]
-    assert made["cached"] is False
+    quote = client.post("/v1/standalone", json=body).json()
+    assert "[steam return vent]" in quote["text"]
+    assert quote["cached"] is False
 
 
 def test_a_model_asks_and_answers_and_a_lost_one_leaves_the_rules(settings_for: MakeSettings, serve: Serve) -> None:
@@ -127,11 +127,11 @@ def test_a_model_asks_and_answers_and_a_lost_one_leaves_the_rules(settings_for: 
     with FakeOpenAIServer(pieces=said) as llm:
         running = serve(settings_for(llm.url))
         with prepared(running) as client:
-            asked = place(client)
-            first = client.post("/v1/standalone", json=asked).json()
+            body = place(client)
+            first = client.post("/v1/standalone", json=body).json()
             assert "4 bar [It never opens below that]" in first["text"]
             count = len(llm.requests)
-            assert client.post("/v1/standalone", json=asked).json()["cached"] is True
+            assert client.post("/v1/standalone", json=body).json()["cached"] is True
             assert len(llm.requests) == count
             llm.status = 500
             other = place(client, "It never opens below that.")
@@ -163,7 +163,7 @@ def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
         running = serve(settings_for(llm.url))
         with prepared(running) as client, ThreadPoolExecutor(3) as beside:
             uploaded(running, client, bicycles())
-            asked = [
+            calls = [
                 beside.submit(client.post, "/v1/standalone", json=place(client)),
                 beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf"),
             ]
@@ -171,9 +171,9 @@ def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
             conversation = begin(client)
             with client.stream("POST", f"/v1/conversations/{conversation}/turns", json={"question": "Is it?"}) as turn:
                 assert any('"token"' in line for line in turn.iter_lines())
-                assert not any(one.done() for one in asked)
+                assert not any(call.done() for call in calls)
             written.set()
-            assert [one.result(60).status_code for one in asked] == [200, 200]
+            assert [call.result(60).status_code for call in calls] == [200, 200]
 
 
 def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
@@ -192,7 +192,7 @@ def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
                 raise
             return "said"
 
-        asked = asyncio.create_task(patience(call))
+        waiting = asyncio.create_task(patience(call))
         await asyncio.sleep(0.03)
         assert happened == []
         turn.release()
@@ -204,7 +204,7 @@ def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
         happened.append("turn over")
         second.release()
         answer.set()
-        happened.append(await asked)
+        happened.append(await waiting)
         return happened
 
     assert asyncio.run(main()) == ["begun", "broken off", "turn over", "begun", "said"]

@@ -60,36 +60,38 @@ def test_sentences_are_quoted_in_order_with_their_places_and_found_again(client:
     assert first["citance"] == CITANCE
     assert first["lead"].startswith("A boiler heats")
     assert 1 <= len(first["shown"]) <= 5
-    places = [place for one in first["shown"] for place in one["places"]]
+    places = [place for sentence in first["shown"] for place in sentence["places"]]
     assert places == sorted(places, key=lambda place: place["start"])
     quotes = [text[place["start"] : place["end"]] for place in places]
-    assert quotes == [one["text"] for one in first["shown"]]
+    assert quotes == [sentence["text"] for sentence in first["shown"]]
     assert "The safety valve opens by itself at 4 bar." in quotes
     assert not any("2019" in quote for quote in quotes), "references say nothing of what the document says"
-    taken = list[float]()
-    while not taken or (min(taken) >= 0.05 and len(taken) < 50):  # a busy machine has slower moments
+    durations = list[float]()
+    while not durations or (min(durations) >= 0.05 and len(durations) < 50):  # a busy machine has slower moments
         began = time.perf_counter()
         again = client.post("/v1/why", json=asked()).json()
-        taken.append(time.perf_counter() - began)
+        durations.append(time.perf_counter() - began)
     assert again == {**first, "cached": True}
-    assert min(taken) < 0.05
+    assert min(durations) < 0.05
 
 
 def test_a_source_that_does_not_say_so_shows_nothing(client: httpx.Client) -> None:
-    found = client.post("/v1/why", json=asked(citance="Nepali dictionaries were printed in Kathmandu.")).json()
-    assert (found["bears"], found["shown"], found["lead_first"]) == (False, [], False)
+    view = client.post("/v1/why", json=asked(citance="Nepali dictionaries were printed in Kathmandu.")).json()
+    assert (view["bears"], view["shown"], view["lead_first"]) == (False, [], False)
 
 
 def test_the_sentence_of_a_turn_is_the_one_that_cites(client: httpx.Client) -> None:
-    said = client.post("/v1/conversations", json={}).json()["id"]
-    answer = client.post(f"/v1/conversations/{said}/turns", json={"question": "When does the safety valve open?"})
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    answer = client.post(
+        f"/v1/conversations/{conversation}/turns", json={"question": "When does the safety valve open?"}
+    )
     turn = client.get(f"/v1/turns/{answer.headers['x-turn-id']}").json()
     cited = turn["done"]["citations"][0]
-    found = client.get(f"/v1/turns/{turn['id']}/citations/{cited['n']}/why").json()
-    assert found["document_id"] == cited["document_id"]
-    assert found["citance"] in turn["done"]["answer"]
-    assert not found["citance"].startswith(">")
-    assert cited["quote"] in [one["text"] for one in found["shown"]]
+    view = client.get(f"/v1/turns/{turn['id']}/citations/{cited['n']}/why").json()
+    assert view["document_id"] == cited["document_id"]
+    assert view["citance"] in turn["done"]["answer"]
+    assert not view["citance"].startswith(">")
+    assert cited["quote"] in [sentence["text"] for sentence in view["shown"]]
     assert client.get(f"/v1/turns/{turn['id']}/citations/99/why").status_code == 404
     assert client.get("/v1/turns/nothing/citations/1/why").status_code == 404
 

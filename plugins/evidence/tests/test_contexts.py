@@ -68,11 +68,11 @@ def test_similar_sentences_are_those_of_the_paragraph() -> None:
 
 
 def test_keywords_are_near_the_text_and_differ() -> None:
-    found = dict(
+    chosen = dict(
         keywords("The safety valve of the boiler opens at four bar, and the safety valve is cheap.", WordEncoder())
     )
-    assert "safety valve" in found
-    assert "the" not in found
-    assert len(found) <= 10
-    assert all(weight > 0 for weight in found.values())
+    assert "safety valve" in chosen
+    assert "the" not in chosen
+    assert len(chosen) <= 10
+    assert all(weight > 0 for weight in chosen.values())
     assert keywords("of the and", WordEncoder()) == []

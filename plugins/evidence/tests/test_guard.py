@@ -78,7 +78,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(
-    ("reason", "rewrite"), [(reason, rewrite) for reason, found in HOSTILE.items() for rewrite in found]
+    ("reason", "rewrite"), [(reason, rewrite) for reason, rewrites in HOSTILE.items() for rewrite in rewrites]
 )
 def test_a_hostile_rewrite_is_refused_with_its_reason(reason: str, rewrite: str) -> None:
     assert reason in judged(rewrite)

@@ -8,7 +8,7 @@ from testing.plugin import PluginContract
 
 
 def why(bears: bool) -> WhyView:
-    shown = (
+    view = (
         WhySentenceView(text="It opens <b>by itself</b>.", places=(WhyPlace(start=16, end=30),)),
         WhySentenceView(text="It is cheap.", places=(WhyPlace(start=31, end=40),)),
     )
@@ -20,7 +20,7 @@ def why(bears: bool) -> WhyView:
         bears=bears,
         lead="<script>alert(1)</script> A page about steam.",
         lead_first=True,
-        shown=shown if bears else (),
+        shown=view if bears else (),
     )
 
 

@@ -31,13 +31,13 @@ def test_acronyms_first_person_and_defined_terms_are_settled() -> None:
             SourcePassage("b", "Kumari is a corpus of newspaper articles. It is large."),
         ),
     )
-    found = find(quote)
-    assert [(one.question, one.passage) for one in found] == [
+    additions = find(quote)
+    assert [(addition.question, addition.passage) for addition in additions] == [
         ("Who is speaking?", ""),
         ("What does NER stand for?", "a"),
         ("What is Kumari?", "b"),
     ]
-    assert bracketed(apply(quote.snippet, insertions(quote.snippet, found))) == (
+    assert bracketed(apply(quote.snippet, insertions(quote.snippet, additions))) == (
         "We [the authors of “Entities of Nepal”] compare NER [Named entity recognition] models with the help of Kumari "
         "[a corpus of newspaper articles]."
     )

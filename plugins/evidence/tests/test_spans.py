@@ -39,9 +39,9 @@ def test_brackets_of_ours_never_make_a_link() -> None:
 
 def test_code_links_citations_and_formulas_are_left_alone() -> None:
     text = "Call `arr[0]` as in [2] or [the guide](http://x.y/z) at https://a.b/c?d=1 with $x[1]$ (Smith, 2019)."
-    found = [text[a:b] for a, b in untouchable(text)]
-    assert found == ["`arr[0]`", "[2]", "[the guide](http://x.y/z)", "https://a.b/c?d=1", "$x[1]$", "(Smith, 2019)"]
-    for part in found:
+    spans = [text[a:b] for a, b in untouchable(text)]
+    assert spans == ["`arr[0]`", "[2]", "[the guide](http://x.y/z)", "https://a.b/c?d=1", "$x[1]$", "(Smith, 2019)"]
+    for part in spans:
         at = text.index(part) + 2
         place = place_behind(text, at)
         assert place is not None

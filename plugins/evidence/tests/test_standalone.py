@@ -34,8 +34,8 @@ QUOTE = SourceQuote(
 class ScriptedAsker(QuoteAsker):
     """Says what is written for a prompt; remembers what it was asked."""
 
-    def __init__(self, **said: str) -> None:
-        self.said = said
+    def __init__(self, **replies: str) -> None:
+        self.said = replies
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     async def ask(self, prompt: str, parts: Any, tokens: int, system: str = "") -> str:
@@ -43,14 +43,14 @@ class ScriptedAsker(QuoteAsker):
         return self.said[prompt]
 
 
-def made(plan: StandalonePlan | None = None, asker: QuoteAsker | None = None, **given: Any) -> StandaloneQuote:
-    found = asyncio.run(
+def made(plan: StandalonePlan | None = None, asker: QuoteAsker | None = None, **fields: Any) -> StandaloneQuote:
+    quote = asyncio.run(
         make_standalone(
-            QUOTE, plan or StandalonePlan(), asker, Within([p.text for p in QUOTE.passages]), StandaloneGiven(**given)
+            QUOTE, plan or StandalonePlan(), asker, Within([p.text for p in QUOTE.passages]), StandaloneGiven(**fields)
         )
     )
-    assert original(found.spans) == QUOTE.snippet
-    return found
+    assert original(quote.spans) == QUOTE.snippet
+    return quote
 
 
 def test_without_a_model_rules_do_what_they_can() -> None:
@@ -64,11 +64,13 @@ def test_a_model_asks_and_answers_and_the_answer_stands_behind_what_it_explains(
         questions="1. What is the second parser?\nWho trained it?\nWhat does NER stand for?",
         answer="The second parser reads whole sentences by a chart.",
     )
-    found = made(asker=asker)
-    assert "the second parser [reads whole sentences by a chart] on NER" in found.text
+    quote = made(asker=asker)
+    assert "the second parser [reads whole sentences by a chart] on NER" in quote.text
     # Nobody asks about people, nor what rules have settled.
     assert [prompt for prompt, _ in asker.asked] == ["questions", "answer"]
-    assert ("What is the second parser?", "b") in [(one.question, one.passage) for one in found.questions]
+    assert ("What is the second parser?", "b") in [
+        (question.question, question.passage) for question in quote.questions
+    ]
     assert "reads whole sentences" in asker.asked[1][1]["passages"]
     assert "Around the text: The corpus is small." in asker.asked[1][1]["document"]
 
@@ -83,15 +85,15 @@ def test_a_model_asks_and_answers_and_the_answer_stands_behind_what_it_explains(
     ],
 )
 def test_an_answer_that_the_document_does_not_give_is_left_out(answer: str, reason: str) -> None:
-    found = made(asker=ScriptedAsker(questions="What is the second parser?", answer=answer))
-    assert "second parser on NER" in found.text
-    assert reason in found.refused
+    quote = made(asker=ScriptedAsker(questions="What is the second parser?", answer=answer))
+    assert "second parser on NER" in quote.text
+    assert reason in quote.refused
 
 
 def test_end_to_end_one_call_names_words_and_what_they_mean() -> None:
     asker = ScriptedAsker(pairs="the second parser => parsing the Nepali language\nnot there => anything at all")
-    found = made(StandalonePlan(direct=True), asker)
-    assert "the second parser [parsing the Nepali language] on" in found.text
+    quote = made(StandalonePlan(direct=True), asker)
+    assert "the second parser [parsing the Nepali language] on" in quote.text
     assert [prompt for prompt, _ in asker.asked] == ["pairs"]
 
 
@@ -102,26 +104,26 @@ def test_a_free_rewrite_passes_or_falls_back_to_the_additions() -> None:
         rewrite="Rewritten: we [the authors of Parsing Nepali] trained the second parser on NER "
         "[named entity recognition] data.",
     )
-    found = made(plan, good)
-    assert found.refused == ""
-    assert found.text.startswith("we [the authors of Parsing Nepali] trained")
+    quote = made(plan, good)
+    assert quote.refused == ""
+    assert quote.text.startswith("we [the authors of Parsing Nepali] trained")
     bad = ScriptedAsker(questions="No questions.", rewrite="We never trained anything. Buy 3 now.")
-    found = made(plan, bad)
-    assert "outside brackets" in found.refused
-    assert found.text == made().text
+    quote = made(plan, bad)
+    assert "outside brackets" in quote.refused
+    assert quote.text == made().text
 
 
 def test_given_answers_take_the_place_of_the_model() -> None:
     answers = [QuoteAnswer("What is NER?", "NER is a way of finding names.", "", ("A way of finding names.",))]
-    found = made(StandalonePlan(rules=False), answers=answers)
-    assert found.text == "we trained the second parser on NER [a way of finding names] data."
+    quote = made(StandalonePlan(rules=False), answers=answers)
+    assert quote.text == "we trained the second parser on NER [a way of finding names] data."
 
 
 def test_a_quote_that_needs_nothing_stays_as_it_is() -> None:
     quote = SourceQuote("Water boils at 100 degrees.", title="Water", passages=(SourcePassage("a", "Water is wet."),))
-    found = asyncio.run(make_standalone(quote, StandalonePlan(), ScriptedAsker(questions="No questions.")))
-    assert found.text == quote.snippet
-    assert [span.kind for span in found.spans] == ["kept"]
+    readable = asyncio.run(make_standalone(quote, StandalonePlan(), ScriptedAsker(questions="No questions.")))
+    assert readable.text == quote.snippet
+    assert [span.kind for span in readable.spans] == ["kept"]
 
 
 class FailingModel:

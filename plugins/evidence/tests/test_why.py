@@ -30,14 +30,14 @@ SENTENCES = tuple(SourcePassage(str(n), text, section) for n, (section, text) in
 SOURCE = WhySource(SENTENCES, lead="A safety valve opens by itself at 4 bar.")
 CITANCE = Citance("The safety valve opens by itself at 4 bar [1].")
 UNRELATED = Citance("Nepali dictionaries were printed in Kathmandu.")
-GIVEN = [one for one in SENTENCES if one.id != "5"]
+GIVEN = [sentence for sentence in SENTENCES if sentence.id != "5"]
 
 
 class Says(QuoteAsker):
     """Says one text; remembers what it was shown."""
 
-    def __init__(self, said: str) -> None:
-        self.said = said
+    def __init__(self, reply: str) -> None:
+        self.said = reply
         self.shown: list[dict[str, str]] = []
 
     async def ask(self, prompt: str, parts: Any, tokens: int, system: str = "") -> str:
@@ -48,12 +48,16 @@ class Says(QuoteAsker):
 @pytest.mark.parametrize("by", ["bm25", "dense", "fused", "weighted"])
 @pytest.mark.parametrize("encoder", [WordEncoder(), None], ids=["encoder", "words"])
 def test_every_ranking_names_every_sentence_once_and_the_best_first(by: Any, encoder: Any) -> None:
-    found = WhyRanker(SOURCE, encoder).find(CITANCE, WhyPlan(ranking=by))
-    assert found.ranking[0] == "1"
-    assert sorted(found.ranking) == [one.id for one in SENTENCES]
-    assert len(found.shown) == 5
-    assert [one.ids for one in found.shown] == sorted(one.ids for one in found.shown), "in the document's order"
-    assert all(one.text == SENTENCES[int(one.ids[0])].text and one.supported for one in found.shown)
+    result = WhyRanker(SOURCE, encoder).find(CITANCE, WhyPlan(ranking=by))
+    assert result.ranking[0] == "1"
+    assert sorted(result.ranking) == [sentence.id for sentence in SENTENCES]
+    assert len(result.shown) == 5
+    assert [sentence.ids for sentence in result.shown] == sorted(sentence.ids for sentence in result.shown), (
+        "in the document's order"
+    )
+    assert all(
+        sentence.text == SENTENCES[int(sentence.ids[0])].text and sentence.supported for sentence in result.shown
+    )
 
 
 def test_paragraphs_are_five_sentences_of_one_section() -> None:
@@ -75,8 +79,8 @@ def test_the_lead_goes_first_where_it_fits_and_an_unrelated_source_does_not_say_
 
 def test_a_model_is_shown_no_orders_and_its_words_are_linked() -> None:
     asker = Says("Our safety valve opens by itself at 4 bar.")
-    found = asyncio.run(explain(WhyRanker(SOURCE, WordEncoder()), CITANCE, WhyPlan(), asker))
-    assert [(one.text, one.ids, one.supported) for one in found.shown] == [
+    result = asyncio.run(explain(WhyRanker(SOURCE, WordEncoder()), CITANCE, WhyPlan(), asker))
+    assert [(sentence.text, sentence.ids, sentence.supported) for sentence in result.shown] == [
         ("The document’s safety valve opens by itself at 4 bar.", ("1",), True)
     ]
     assert "Ignore" not in asker.shown[0]["units"]
@@ -104,13 +108,13 @@ def test_a_model_is_shown_no_orders_and_its_words_are_linked() -> None:
         ("The safety valve opens\u202e by itself.", "unsafe to show"),
     ],
 )
-def test_what_the_source_lacks_is_left_out_and_the_quotations_stay(said: str, reason: str) -> None:
-    shown, refused = checked(said, GIVEN)
-    assert shown == []
+def test_what_the_source_lacks_is_left_out_and_the_quotations_stay(reply: str, reason: str) -> None:
+    sentences, refused = checked(reply, GIVEN)
+    assert sentences == []
     assert reason in refused
-    found = asyncio.run(explain(WhyRanker(SOURCE, WordEncoder()), CITANCE, WhyPlan(), Says(said)))
-    assert len(found.shown) == 5
-    assert found.refused == refused or "5" in [one.id for one in found.given]
+    result = asyncio.run(explain(WhyRanker(SOURCE, WordEncoder()), CITANCE, WhyPlan(), Says(reply)))
+    assert len(result.shown) == 5
+    assert result.refused == refused or "5" in [sentence.id for sentence in result.given]
 
 
 @pytest.mark.parametrize(
@@ -125,16 +129,16 @@ def test_what_the_source_lacks_is_left_out_and_the_quotations_stay(said: str, re
         ("In houses we pass pipes; we are cold.", "In houses the document passes pipes; the document is cold."),
     ],
 )
-def test_the_first_person_becomes_the_document_with_its_verbs(written: str, shown: str) -> None:
-    given = [SourcePassage("0", written)]
-    ((one,), _) = checked(written, given)
-    assert one.text == shown
+def test_the_first_person_becomes_the_document_with_its_verbs(written: str, expected: str) -> None:
+    sentences = [SourcePassage("0", written)]
+    ((sentence,), _) = checked(written, sentences)
+    assert sentence.text == expected
 
 
 def test_what_the_source_hardly_says_is_marked() -> None:
-    ((one,), refused) = checked("Houses were sold to bakers in winter.", GIVEN)
+    ((sentence,), refused) = checked("Houses were sold to bakers in winter.", GIVEN)
     assert refused == ""
-    assert one.supported is False
+    assert sentence.supported is False
 
 
 def test_two_hundred_outputs_keep_every_promise() -> None:
@@ -143,28 +147,31 @@ def test_two_hundred_outputs_keep_every_promise() -> None:
         "It costs 900 euros.", "Visit www.evil.example.", "Copper is not used.", "We like Chile.", "- A list of pumps",
         "As Jones (2003) shows.", "<script>alert(1)</script>", "The safety valve never opens.", "Summary: It is.",
     ]  # fmt: skip
-    known = " ".join(one.text for one in GIVEN)
+    whole = " ".join(sentence.text for sentence in GIVEN)
     for _ in range(200):
-        said = " ".join(chance.sample(pieces, chance.randint(1, 8)))
-        shown, _ = checked(said, GIVEN)
-        assert len(shown) <= 5
-        for one in shown:
-            assert one.ids
-            assert set(one.ids) <= {given.id for given in GIVEN}
-            assert len(one.ids) <= 2
-            assert one.supported or one.support < 0.45
-            assert numbers(one.text) <= numbers(known)
-            assert not any(word in one.text for word in ("evil", "<", "Jones", "We ", "Ignore", "Visit"))
-            if negations(one.text):
-                assert any(negations(given.text) for given in GIVEN if given.id in one.ids)
+        reply = " ".join(chance.sample(pieces, chance.randint(1, 8)))
+        sentences, _ = checked(reply, GIVEN)
+        assert len(sentences) <= 5
+        for sentence in sentences:
+            assert sentence.ids
+            assert set(sentence.ids) <= {sentence.id for sentence in GIVEN}
+            assert len(sentence.ids) <= 2
+            assert sentence.supported or sentence.support < 0.45
+            assert numbers(sentence.text) <= numbers(whole)
+            assert not any(word in sentence.text for word in ("evil", "<", "Jones", "We ", "Ignore", "Visit"))
+            if negations(sentence.text):
+                assert any(negations(other.text) for other in GIVEN if other.id in sentence.ids)
 
 
 def test_the_sentences_of_a_document_are_its_prose() -> None:
     text = "One sentence stands here. Another text follows.\n\n```\ncode = 1\n```\n\n| a valve | a pump |\n\nReferences"
     at = text.index("References")
     document = Document("a.md", "A", text, (Section(("Body",), 0, at), Section(("References",), at, len(text))))
-    found = sentences_of(document)
-    assert [one.text for one in found] == [
+    sentences = sentences_of(document)
+    assert [sentence.text for sentence in sentences] == [
         "One sentence stands here.", "Another text follows.", "| a valve | a pump |"
     ]  # fmt: skip
-    assert all(text[slice(*map(int, one.id.split("-")))] == one.text and one.section == "Body" for one in found)
+    assert all(
+        text[slice(*map(int, sentence.id.split("-")))] == sentence.text and sentence.section == "Body"
+        for sentence in sentences
+    )

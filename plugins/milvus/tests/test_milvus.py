@@ -90,10 +90,10 @@ def test_words_are_ranked_as_by_the_embedded_index(tmp_path: Path) -> None:
     for question in ("word1", "word3 word9 word9", "word5 unheard", *texts[:5]):
         scores = embedded.scores(question)
         for allowed in (None, mask):
-            found = terms.search(question, 25, allowed)
+            ranked = terms.search(question, 25, allowed)
             expected = embedded.search(question, 25, allowed)
-            assert scores[found] == pytest.approx(scores[expected], abs=1e-4)
-            assert allowed is None or mask[found].all()
+            assert scores[ranked] == pytest.approx(scores[expected], abs=1e-4)
+            assert allowed is None or mask[ranked].all()
     assert terms.search("unheard of", 5) == terms.search("", 5) == terms.search("word1", 0) == []
     opened.close()
 
@@ -115,8 +115,8 @@ def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
     opened = store.open(folder, ids, DIMENSION)
     mask = np.random.default_rng(4).random(len(ids)) < 0.3
     for allowed, rows in ((None, None), (mask, np.flatnonzero(mask).tolist())):
-        found = opened.search(vectors[:20], 20, allowed)
-        right = [len({*one.rows} & {*nearest(vectors, vectors[n], 20, rows)}) for n, one in enumerate(found)]
+        results = opened.search(vectors[:20], 20, allowed)
+        right = [len({*result.rows} & {*nearest(vectors, vectors[n], 20, rows)}) for n, result in enumerate(results)]
         assert sum(right) >= 0.98 * 20 * 20
     opened.close()
     store.delete(folder)
@@ -138,9 +138,9 @@ def test_a_collection_lives_in_milvus(
     index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=spec)
     delete_documents(tmp_path, "docs", ["fax"], words, store=spec)
     assert collection.refresh()
-    found = [hit.passage.document_id for hit in collection.search([Query("zebra stripes")], k=100)]
-    assert found[0] == "zebra"
-    assert "fax" not in found
+    ids = [hit.passage.document_id for hit in collection.search([Query("zebra stripes")], k=100)]
+    assert ids[0] == "zebra"
+    assert "fax" not in ids
     assert not [*tmp_path.rglob("lexical")], "no BM25 index lies beside Milvus's"
     with pytest.raises(CollectionMismatch, match="store_url"):
         Collection.open(tmp_path, "docs", words)

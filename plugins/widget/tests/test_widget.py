@@ -41,10 +41,10 @@ def web_site(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def key(running: Running, role: str) -> str:
-    made = running.service.core.database.write_blocking(
+    key = running.service.core.database.write_blocking(
         lambda connection: keys.create(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
     )
-    return str(made[1])
+    return str(key[1])
 
 
 @pytest.mark.browser
@@ -71,13 +71,13 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
         frame.locator("#question").fill(question)
         frame.locator("#question").press("Enter")
         frame.locator(f"article:nth-child({n})[data-state=answered]").wait_for()
-    shown = frame.locator("article .answer").first.inner_text()
-    assert "<img src=x" in shown, "what a model says is text"
+    answer = frame.locator("article .answer").first.inner_text()
+    assert "<img src=x" in answer, "what a model says is text"
     frame.locator("article summary").first.click()
     assert "Parental leave lasts ten weeks." in frame.locator("blockquote").first.inner_text()
     assert len(llm.requests) == 2
     assert "How long is parental leave?" in str(llm.requests[1]["messages"]), "the second question has its history"
-    inner = next(one for one in page.frames if one.url.startswith(running.url))
+    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
     assert inner.evaluate("window.owned") is None
     assert page.evaluate("window.owned") is None
 
@@ -93,7 +93,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     page.goto(f"http://127.0.0.1:{port}/reader.html")
     with page.expect_console_message(lambda message: "frame" in message.text):
         page.click("button:text('Ask us')")
-    assert not any(one.url.startswith(running.url) and one.locator("#question").count() for one in page.frames)
+    assert not any(frame.url.startswith(running.url) and frame.locator("#question").count() for frame in page.frames)
     context.close()
 
 

@@ -33,13 +33,13 @@ def limit_headers(standings: Sequence[Standing]) -> dict[str, str]:
     if not standings:
         return {}
     headers = {
-        "RateLimit-Policy": ", ".join(f'"{one.name}";q={one.limit};w={WINDOW_SECONDS}' for one in standings),
-        "RateLimit": ", ".join(f'"{one.name}";r={one.remaining};t={one.seconds}' for one in standings),
+        "RateLimit-Policy": ", ".join(f'"{status.name}";q={status.limit};w={WINDOW_SECONDS}' for status in standings),
+        "RateLimit": ", ".join(f'"{status.name}";r={status.remaining};t={status.seconds}' for status in standings),
     }
-    for one in standings:
-        headers[f"X-RateLimit-Limit-{one.name.title()}"] = str(one.limit)
-        headers[f"X-RateLimit-Remaining-{one.name.title()}"] = str(one.remaining)
-        headers[f"X-RateLimit-Reset-{one.name.title()}"] = f"{one.seconds}s"
+    for status in standings:
+        headers[f"X-RateLimit-Limit-{status.name.title()}"] = str(status.limit)
+        headers[f"X-RateLimit-Remaining-{status.name.title()}"] = str(status.remaining)
+        headers[f"X-RateLimit-Reset-{status.name.title()}"] = f"{status.seconds}s"
     return headers
 
 
@@ -111,11 +111,11 @@ class KeyGuard:
             if scope["type"] == "http":
                 answer = await self._sign_in.answer(Request(scope, receive))
             if answer is None and scope["path"] != "/health":
-                found = await self._principal(scope)
-                if isinstance(found, Principal):
-                    state["principal"] = replace(found, origin=client_address(scope))
+                outcome = await self._principal(scope)
+                if isinstance(outcome, Principal):
+                    state["principal"] = replace(outcome, origin=client_address(scope))
                 elif not is_open:
-                    answer = found
+                    answer = outcome
         except StoreError as error:
             log.error("whether a request is allowed cannot be looked up: %s", error)
             if not is_open:
@@ -149,8 +149,8 @@ class KeyGuard:
                 self._database.write_later(lambda connection: keys.note_use(connection, key.id))
             return key.principal
         session = HTTPConnection(scope).cookies.get(COOKIE)
-        found = await self._database.read(sessions.find, session) if session else None
-        return found if found and self._counts(found) else _refusal(scope)
+        principal = await self._database.read(sessions.find, session) if session else None
+        return principal if principal and self._counts(principal) else _refusal(scope)
 
     def _counts(self, principal: Principal) -> bool:
         """Whether a session's principal may still come in: not one of a provider that the settings name no more."""

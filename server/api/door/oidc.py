@@ -106,8 +106,8 @@ class OidcProvider:
         with self._explained():
             client = await self._ready()
             begun = await client.create_authorization_url(redirect_uri)
-            kept = {name: begun[name] for name in ("state", "nonce", "code_verifier")}
-            return begun["url"], PendingSignIn(**kept, redirect_uri=redirect_uri, following=following)
+            values = {name: begun[name] for name in ("state", "nonce", "code_verifier")}
+            return begun["url"], PendingSignIn(**values, redirect_uri=redirect_uri, following=following)
 
     async def finish(self, pending: PendingSignIn | None, answer: Mapping[str, str]) -> tuple[Principal, str]:
         """Return the person that the provider's answer names, and the ID token. Raises SignInFailed."""
@@ -146,10 +146,10 @@ class OidcProvider:
                 client = await self._ready()
                 if "end_session_endpoint" not in client.server_metadata:
                     return None
-                made = await client.create_logout_url(
+                address = await client.create_logout_url(
                     post_logout_redirect_uri=back, id_token_hint=id_token, client_id=self._settings.client_id
                 )
-                return str(made["url"])
+                return str(address["url"])
         except SignInFailed:
             return None
 
@@ -165,8 +165,10 @@ class OidcProvider:
         name = next((name for name in names if isinstance(name, str) and name), claims["sub"])
         groups = None
         if rules.groups_claim:
-            said = claims.get(rules.groups_claim)
-            groups = [group for group in (said if isinstance(said, list) else [said]) if isinstance(group, str)]
+            claimed = claims.get(rules.groups_claim)
+            groups = [
+                group for group in (claimed if isinstance(claimed, list) else [claimed]) if isinstance(group, str)
+            ]
         try:
             return person(self._id(claims["sub"]), name, groups, rules)
         except NotAdmitted as refused:
@@ -231,21 +233,21 @@ class OidcProvider:
         async with httpx2.AsyncClient(timeout=PROVIDER_SECONDS, verify=self._context) as http:
             answer = await http.get(issuer.rstrip("/") + "/.well-known/openid-configuration")
         answer.raise_for_status()
-        said = answer.json()
-        if said["issuer"] != issuer:
-            raise ValueError(f"it calls itself {said['issuer']}; set oidc.issuer to exactly that if it is right")
-        metadata = {name: said[name] for name in _ENDPOINTS if said.get(name)}
+        document = answer.json()
+        if document["issuer"] != issuer:
+            raise ValueError(f"it calls itself {document['issuer']}; set oidc.issuer to exactly that if it is right")
+        metadata = {name: document[name] for name in _ENDPOINTS if document.get(name)}
         for name in _ENDPOINTS[:3]:
-            metadata.setdefault(name, said[name])
+            metadata.setdefault(name, document[name])
         for name, address in metadata.items():
             _demand_safe(address, f"its {name}", like=issuer)
-        algorithms = ALGORITHMS.intersection(said.get("id_token_signing_alg_values_supported", ["RS256"]))
+        algorithms = ALGORITHMS.intersection(document.get("id_token_signing_alg_values_supported", ["RS256"]))
         return {
             **metadata,
             "issuer": issuer,
             "id_token_signing_alg_values_supported": sorted(algorithms) or ["RS256"],
-            "names_itself": said.get("authorization_response_iss_parameter_supported") is True,
-            "methods": said.get("token_endpoint_auth_methods_supported"),
+            "names_itself": document.get("authorization_response_iss_parameter_supported") is True,
+            "methods": document.get("token_endpoint_auth_methods_supported"),
         }
 
     @contextmanager

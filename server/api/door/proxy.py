@@ -48,8 +48,8 @@ class ProxyHeaders:
                 await self._forwarded(scope, receive, send)  # type: ignore[arg-type]  # uvicorn has names of its own
                 scope["client"] = (client_address(scope) or proxy, 0)
                 if host := _values(scope, b"x-forwarded-host"):
-                    kept = [(name, value) for name, value in scope["headers"] if name != b"host"]
-                    scope["headers"] = [*kept, (b"host", host[-1].rpartition(",")[2].strip().encode("latin-1"))]
+                    headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+                    scope["headers"] = [*headers, (b"host", host[-1].rpartition(",")[2].strip().encode("latin-1"))]
                 if self._settings.user_header:
                     self._sign_in(scope)
             scope["headers"] = [
@@ -61,22 +61,22 @@ class ProxyHeaders:
 
     def _sign_in(self, scope: Scope) -> None:
         rules = self._settings
-        said = _values(scope, rules.user_header.lower().encode())
-        if not any(said):
+        users = _values(scope, rules.user_header.lower().encode())
+        if not any(users):
             return
-        found: Principal | NotAdmitted
+        outcome: Principal | NotAdmitted
         try:
-            if len(said) > 1:
+            if len(users) > 1:
                 raise NotAdmitted(f"The proxy sent {rules.user_header} twice, and perhaps only one of them is its own.")
             groups = None
             if rules.groups_header:
                 lists = _values(scope, rules.groups_header.lower().encode())
                 groups = [group for listed in lists for group in re.split("[,|]", listed)]
             name = " ".join(_values(scope, rules.name_header.lower().encode())) if rules.name_header else ""
-            found = person(f"proxy:{said[0]}", name or said[0], groups, rules)
+            outcome = person(f"proxy:{users[0]}", name or users[0], groups, rules)
         except NotAdmitted as refused:
-            found = refused
-        scope.setdefault("state", {})["forwarded"] = found
+            outcome = refused
+        scope.setdefault("state", {})["forwarded"] = outcome
 
 
 def client_address(scope: Scope) -> str:
@@ -92,11 +92,11 @@ def client_address(scope: Scope) -> str:
 
 def _values(scope: Scope, name: bytes) -> list[str]:
     """Return the values of a header, in UTF-8 or, as HTTP once had it, Latin-1."""
-    said = []
+    values = []
     for header, value in scope["headers"]:
         if header == name:
             try:
-                said.append(value.decode("utf-8").strip())
+                values.append(value.decode("utf-8").strip())
             except UnicodeDecodeError:
-                said.append(value.decode("latin-1").strip())
-    return said
+                values.append(value.decode("latin-1").strip())
+    return values

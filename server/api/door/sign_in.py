@@ -42,12 +42,12 @@ def sign_in_page(following: str, provider: str = "", problem: str = "", status: 
         address = f"/login/oidc?next={quote(following, safe='/')}"
         label = html.escape(gettext("Sign in with %(name)s", name=provider))
         parts.append(f'<p><a class="button" href="{address}">{label}</a></p>')
-    made = html.escape(gettext("Keys are made with %(command)s on the server."))
+    hint = html.escape(gettext("Keys are made with %(command)s on the server."))
     parts.append(
         _FORM.format(
             key=html.escape(gettext("API key")),
             open=html.escape(gettext("Open")),
-            made=made % {"command": "<code>anaphora keys create NAME</code>"},
+            made=hint % {"command": "<code>anaphora keys create NAME</code>"},
             following=html.escape(following),
             focus="" if provider else " autofocus",
         )
@@ -64,8 +64,8 @@ def leading_on_page(following: str) -> Response:
     """
     address = html.escape(quote(local_path(following), safe="/?&=%#:@,;+~!$'()*"))
     head = f'<meta http-equiv="refresh" content="0;url={address}">'
-    said = html.escape(gettext("Signed in.")), html.escape(gettext("Go on"))
-    return _page(f'<p>{said[0]} <a href="{address}">{said[1]}</a></p>', head=head)
+    texts = html.escape(gettext("Signed in.")), html.escape(gettext("Go on"))
+    return _page(f'<p>{texts[0]} <a href="{address}">{texts[1]}</a></p>', head=head)
 
 
 def local_path(path: str) -> str:
@@ -177,10 +177,10 @@ class SignIn:
         """A new session; one that the browser had ends, so that nobody can lay one under a person's sign-in."""
         if before := request.cookies.get(COOKIE):
             await self._database.write(sessions.end, before)
-        made = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
+        record = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
 
         def write(connection: Connection) -> str:
-            audit.append(connection, made)
+            audit.append(connection, record)
             return sessions.begin(connection, principal, seconds, key_id, id_token)
 
         session = await self._database.write(write)
@@ -203,8 +203,8 @@ class SignIn:
         return response
 
     def _too_many(self, following: str, wait: int) -> Response:
-        said = gettext("Too many wrong tries. Try again in %(seconds)s s.", seconds=wait)
-        return self._problem(said, following, 429, wait)
+        message = gettext("Too many wrong tries. Try again in %(seconds)s s.", seconds=wait)
+        return self._problem(message, following, 429, wait)
 
     def _problem(self, problem: str, following: str, status: int, wait: int = 0) -> Response:
         return sign_in_page(following, self._label, problem, status, wait)

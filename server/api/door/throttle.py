@@ -62,9 +62,9 @@ class LoginThrottle:
 
     def right(self, address: str, secret: str) -> None:
         """Remember that a secret was right at this address."""
-        known = _digest(address, secret)
-        self._known[known] = None
-        self._known.move_to_end(known)
+        digest = _digest(address, secret)
+        self._known[digest] = None
+        self._known.move_to_end(digest)
         if len(self._known) > KNOWN:
             self._known.popitem(last=False)
 
@@ -82,7 +82,7 @@ def _longest(limiter: RateLimiter, items: list[RateLimitItem], *who: str) -> int
     """Seconds until none of these limits is used up."""
     stats = [limiter.get_window_stats(item, *who) for item in items]
     now = time.time()
-    return max((max(1, math.ceil(one.reset_time - now)) for one in stats if one.remaining <= 0), default=0)
+    return max((max(1, math.ceil(stat.reset_time - now)) for stat in stats if stat.remaining <= 0), default=0)
 
 
 def _network(address: str) -> str:

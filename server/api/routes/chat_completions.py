@@ -162,15 +162,15 @@ def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
 
     Raises InvalidRequest where the last message that counts is not the user's.
     """
-    said = [Message(_ROLES[message.role], message.text) for message in request.messages if message.role in _ROLES]
-    said = [turn for turn in said if turn.text.strip()]
-    if not said or said[-1].role != "user":
+    history = [Message(_ROLES[message.role], message.text) for message in request.messages if message.role in _ROLES]
+    history = [turn for turn in history if turn.text.strip()]
+    if not history or history[-1].role != "user":
         raise InvalidRequest("The last message must be a question of role `user`.", param="messages")
     return TurnRequest(
         **dict(request.anaphora or Options()),
-        question=said[-1].text,
+        question=history[-1].text,
         collection=request.model,
-        history=tuple(said[:-1][-history_turns:] if history_turns else ()),
+        history=tuple(history[:-1][-history_turns:] if history_turns else ()),
         answer_tokens=request.max_completion_tokens or request.max_tokens,
     )
 

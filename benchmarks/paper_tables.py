@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.reports.runs import EvaluationRun, Metric, read_run, slug
+from evaluation.reports.run_folder import EvaluationRun, Metric, read_run, slug
 from evaluation.reports.tables import HEADINGS, table
 from evaluation.sets.base import json_rows
 

@@ -22,7 +22,7 @@ from text.progress import track_progress
 if TYPE_CHECKING:
     from evaluation.adaptation.workflow import AdaptationResult
     from rewriter.protocol import Rewriter
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from server.settings import Settings
     from server.turn.search import TurnSearch
     from synth import Folder
@@ -138,7 +138,7 @@ class _Tools:
     @cached_property
     def _models(self) -> Models:
         from cli.shared.resources import fetch_models
-        from server.chat.models import Models
+        from server.chat.loaded_models import Models
 
         fetch_models(self._settings, self._state)
         return Models(self._settings)

@@ -67,7 +67,7 @@ def ask(
         from server.chat import open_service
 
         async with open_service(settings) as opened:
-            service = opened.seen_by(at_terminal())
+            service = opened.as_principal(at_terminal())
             chat = Chat(service, state, filters)
             return await (chat.once(once, json_lines=json_lines) if once is not None else chat.talk())
 

@@ -15,7 +15,7 @@ import typer
 
 from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from server.store import Database
@@ -57,7 +57,7 @@ def show(
     for row in reversed(rows):
         when = datetime.fromtimestamp(row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         texts = (row.principal, row.action, row.about, row.collection, row.origin, row.outcome)
-        table.add_row(str(row.n), when, *(Text(showable_line(text)) for text in texts))
+        table.add_row(str(row.n), when, *(Text(sanitize_line(text)) for text in texts))
     state_of(context).out.print(table)
 
 
@@ -155,7 +155,7 @@ def _lines(rows: Iterator[AuditRecord], style: str) -> Iterator[str]:
 
 def _csv(values: Iterable[object]) -> str:
     """One line, in which no text is what a spreadsheet would calculate."""
-    cells = [json.dumps(value) if isinstance(value, dict) else showable_line(str(value)) for value in values]
+    cells = [json.dumps(value) if isinstance(value, dict) else sanitize_line(str(value)) for value in values]
     line = io.StringIO()
     csv.writer(line).writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
     return line.getvalue()

@@ -69,8 +69,8 @@ def restore(
 def move(context: typer.Context) -> None:
     """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
     from server.audit_log import write_down
-    from server.store.errors import StoreError
     from server.store.home import copy_database, hold_home
+    from server.store.records import StoreError
 
     state = state_of(context)
     settings = state.settings()

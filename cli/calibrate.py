@@ -32,7 +32,7 @@ def calibrate(
     from evaluation.calibration import Calibration, fragment, frontier, judged
     from evaluation.metrics.ranking import read_qrels
     from evaluation.reports.page import write_scatter
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from text.files import text_writer
     from text.modules import need_extra
 

@@ -58,7 +58,7 @@ def delete(
 
     async def run() -> None:
         async with open_service(settings, warm=False) as opened:
-            service = opened.seen_by(at_terminal())
+            service = opened.as_principal(at_terminal())
             collection = next((info for info in await service.collections() if info.name == name), None)
             if not yes and (collection is not None or (settings.home / "collections" / name).is_dir()):
                 what = f"{name} with {collection.documents} documents" if collection else f"what is left of {name}"
@@ -118,6 +118,6 @@ def with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any,
 
     async def run() -> T:
         async with open_service(state.settings(), warm=False) as service:
-            return await work(service.seen_by(at_terminal()))
+            return await work(service.as_principal(at_terminal()))
 
     return asyncio.run(run())

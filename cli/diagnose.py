@@ -22,7 +22,7 @@ from text.progress import track_progress
 if TYPE_CHECKING:
     from evaluation.answering import AnsweredTurn
     from evaluation.diagnosis.gold import GoldIndex
-    from evaluation.reports.runs import EvaluationRun
+    from evaluation.reports.run_folder import EvaluationRun
     from evaluation.sets.dialogs import JudgedQuestion
     from server.chat import ChatService
     from server.settings import Settings
@@ -99,7 +99,7 @@ async def _run(
         places = GoldIndex(collection)
         at_once = 1 if answering == "none" else min(settings.llm.parallel, settings.server.concurrent_turns)
         with track_progress(out), ExitStack() as stack:
-            turns = ServiceTurns(opened.seen_by(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
+            turns = ServiceTurns(opened.as_principal(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
             stack.callback(turns.close)
             asked_turns = await ask_all(golds, turns, writer, plan, at_once, bar)
             judge = None

@@ -90,7 +90,7 @@ def find(
 @contextmanager
 def _opened(settings: Settings, state: State) -> Iterator[tuple[Database, Encoder]]:
     from cli.shared.resources import fetch_models, open_database
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
 
     fetch_models(settings, state, reranker=False)
     with open_database(settings) as database:
@@ -118,9 +118,9 @@ def _tell(state: State, settings: Settings, report: ErasureReport) -> None:
 
 
 def _list(state: State, home: Path, remnants: Sequence[Remnant]) -> None:
-    from text.sanitize import showable_line
+    from text.sanitize import sanitize_line
 
     for remnant in remnants:
-        line = showable_line(remnant.text)
+        line = sanitize_line(remnant.text)
         excerpt = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
         state.out.print(f"{remnant.path.relative_to(home)}: {excerpt}", markup=False, highlight=False)

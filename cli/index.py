@@ -19,7 +19,7 @@ from cli.shared.console import bars
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
 from cli.shared.state import InputError, State, state_of
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def index(
     """Index files and folders into a collection; what did not change is left as it is."""
     from cli.shared.resources import existing, fetch_models
     from index.workers import RayWorkers
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
 
     state = state_of(context)
     settings = state.settings(overriding(collection=collection))
@@ -259,7 +259,7 @@ def tell(state: State, collection: str, report: IndexReport) -> None:
         table = open_table("file", "status", "why")
         for file in troubled[:SHOWN_FAILURES]:
             style = "red" if file.status == "failed" else "yellow"
-            table.add_row(showable_line(file.document_id), Text(file.status, style=style), showable_line(file.message))
+            table.add_row(sanitize_line(file.document_id), Text(file.status, style=style), sanitize_line(file.message))
         state.out.print(table)
         if len(troubled) > SHOWN_FAILURES:
             state.out.print(f"and {len(troubled) - SHOWN_FAILURES} more")

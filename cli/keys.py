@@ -25,7 +25,7 @@ _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "y": 365}
 @app.command()
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
+    name: Annotated[str, typer.Argument(help="Ownership key it is, or what for.")],
     role: Annotated[
         Literal["reader", "agent", "operator"] | None,
         typer.Option(

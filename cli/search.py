@@ -56,7 +56,7 @@ def search(
     from cli.shared.console import progress
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from evaluation.batches.rewrites import search_all
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from server.turn.search import TurnSearch
 
     fetch_models(settings, state, llm=settings.rewriter.kind == "prompted" and written is None)
@@ -104,12 +104,12 @@ async def _serve(settings: Settings) -> None:
     from server.store import keys
 
     async with open_service(settings) as opened:
-        secret, service = os.environ.get("ANAPHORA_KEY", ""), opened.seen_by(at_terminal())
+        secret, service = os.environ.get("ANAPHORA_KEY", ""), opened.as_principal(at_terminal())
         if secret:
             key = await opened.core.database.read(keys.check, secret)
             if key is None:
                 raise InputError("ANAPHORA_KEY is no key of this home, or has expired; `anaphora keys` lists them.")
-            service = opened.seen_by(key.principal)
+            service = opened.as_principal(key.principal)
         server = make_server(lambda _: service)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())

@@ -13,7 +13,7 @@ import typer
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     import socket
@@ -84,7 +84,7 @@ def _tell_nearby(settings: Settings, state: State) -> None:
     model = registered_models().get(settings.llm.model)
     if model is not None and not model.fetched(settings.home):
         for seen in nearby_servers(settings.llm):
-            state.err.print(showable_line(str(seen)), soft_wrap=True)
+            state.err.print(sanitize_line(str(seen)), soft_wrap=True)
 
 
 async def _serve(
@@ -94,11 +94,11 @@ async def _serve(
     from server.api.running import Server
     from server.audit_log import at_terminal
     from server.chat import open_service
-    from server.sources import keep_fresh
+    from server.source_watch import keep_fresh
     from ui import mount
 
     async with open_service(settings) as opened:
-        service = opened.seen_by(at_terminal())
+        service = opened.as_principal(at_terminal())
         await service.account("serve.start", detail={"settings": chosen})
         app = create_app(service, settings)
         mount(app, service)
@@ -190,7 +190,7 @@ def tell(state: State, job: Job) -> None:
     """Report the outcome for the files; if indexing failed, the previous version keeps serving."""
     failed = [file for file in job.files if file.status == "failed"]
     for file in failed[:SHOWN_FAILURES]:
-        state.err.print(showable_line(f"{file.document_id}: {file.message}"), style="red")
+        state.err.print(sanitize_line(f"{file.document_id}: {file.message}"), style="red")
     if len(failed) > SHOWN_FAILURES:
         state.err.print(f"and {len(failed) - SHOWN_FAILURES} more")
     if job.state != "done":

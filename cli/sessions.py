@@ -39,7 +39,7 @@ def list_sessions(context: typer.Context) -> None:
 
 
 @app.command()
-def end(context: typer.Context, who: Annotated[str, typer.Argument(help="Whose, as listed: key:ID, oidc:…")]) -> None:
+def end(context: typer.Context, who: Annotated[str, typer.Argument(help="Person, as listed: key:ID, oidc:…")]) -> None:
     """Sign somebody out everywhere, in a running server too. It does not keep them from signing in again."""
     from server.audit_log import at_terminal, entry
     from server.store import audit, sessions

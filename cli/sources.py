@@ -12,7 +12,7 @@ import typer
 from cli.collections import with_service
 from cli.shared.error_handler import ExitCode
 from cli.shared.state import InputError, State, state_of
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from server.chat import ChatService, Job, SourceSummary
@@ -33,7 +33,7 @@ def list_all(context: typer.Context) -> None:
     state = state_of(context)
     table = open_table("name", "collection", "kind", "documents", "failed", "last run", "next", right=("documents",))
     for listed in with_service(state, lambda service: service.sources()):
-        source, problem = listed.source, showable_line(listed.last.problem) if listed.last else "never read"
+        source, problem = listed.source, sanitize_line(listed.last.problem) if listed.last else "never read"
         last, due = (
             time.strftime("%Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
             for moment in (listed.last.began if listed.last else 0, listed.due)
@@ -123,10 +123,10 @@ def _run(state: State, begin: Callable[[ChatService], Awaitable[Job | SourceSumm
     if job is None:
         return
     for file in job.files[:SHOWN]:
-        state.out.print(showable_line(f"{file.status}: {file.document_id} {file.message}"), highlight=False)
+        state.out.print(sanitize_line(f"{file.status}: {file.document_id} {file.message}"), highlight=False)
     counts = Counter(file.status for file in job.files)
     numbers = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing changed"
     state.out.print(f"{job.collection}: {numbers}.")
     if job.state != "done" or counts["failed"]:
-        state.err.print(showable_line(f"It ended as {job.state}. {job.message}"), style="red")
+        state.err.print(sanitize_line(f"It ended as {job.state}. {job.message}"), style="red")
         raise typer.Exit(ExitCode.BAD_INPUT)

@@ -90,7 +90,7 @@ def make(
     price_out: Annotated[float, typer.Option(min=0, help="Price of a million answer tokens.")] = 0,
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from cli.shared.language_model import left_out, open_settler
+    from cli.shared.language_model import left_out, open_task_runner
     from cli.shared.resources import existing
     from synth import (
         BatchAsker,
@@ -98,8 +98,8 @@ def make(
         Journal,
         Paused,
         Sampling,
-        Settler,
         SynthPlan,
+        TaskRunner,
         read_responses,
         read_sources,
         synthesise,
@@ -130,11 +130,11 @@ def make(
             answered = read_responses(batch_in, journal) if batch_in is not None else set()
             sampling = Sampling(name, temperature, seed)
             batches = BatchAsker(batch_out, sampling, schema=structured != "text")
-            settler = Settler(journal, sampling, batches, attempts=attempts)
+            runner = TaskRunner(journal, sampling, batches, attempts=attempts)
         else:
             deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-            settler = stack.enter_context(
-                open_settler(
+            runner = stack.enter_context(
+                open_task_runner(
                     settings,
                     state,
                     folder,
@@ -150,7 +150,7 @@ def make(
             synthesise(
                 documents,
                 plan,
-                settler,
+                runner,
                 encoder,
                 folder,
                 dialogs=until == "dialogs",
@@ -163,7 +163,7 @@ def make(
             elif batches is not None:
                 then = "Name a file for their requests with --batch-out."
             state.err.print(f"{paused} {then}")
-    if batches is not None and (strange := answered - settler.judged):
+    if batches is not None and (strange := answered - runner.judged):
         state.err.print(
             f"{len(strange)} responses answer nothing this run asks; they were made with other documents, "
             "prompts or options.",
@@ -189,7 +189,7 @@ def report(
 def open_encoder(settings: Settings, state: State) -> Encoder:
     """The embedding model of the settings, fetched first where it is missing."""
     from cli.shared.resources import fetch_models
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
 
     fetch_models(settings, state, reranker=False)
     return Models(settings).encoder()

@@ -14,7 +14,7 @@ import typer
 
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
-from text.sanitize import showable, showable_line
+from text.sanitize import sanitize_line, sanitize_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,7 +58,7 @@ def list_traces(
     for summary in summaries:
         when = datetime.fromtimestamp(summary.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
         table.add_row(
-            summary.turn_id, when, summary.status, f"{summary.seconds:.2f}", Text(showable_line(summary.question)[:80])
+            summary.turn_id, when, summary.status, f"{summary.seconds:.2f}", Text(sanitize_line(summary.question)[:80])
         )
     state.out.print(table) if summaries else state.err.print("No turn has left a trace yet.")
 
@@ -78,7 +78,7 @@ def show(context: typer.Context, turn: TurnId, as_json: AsJson = False) -> None:
     for call in calls(trace):
         depth[call["id"]] = level = depth.get(call["parent"], 0) + 1
         failed = f"  {call['error']} {call['message']}" if call["error"] else ""
-        state.out.print(f"{'  ' * level}{call['name']}  {call['seconds']:.3f} s{showable_line(failed)}", style="bold")
+        state.out.print(f"{'  ' * level}{call['name']}  {call['seconds']:.3f} s{sanitize_line(failed)}", style="bold")
         for name in ("inputs", "output", "values"):
             if call[name]:
                 state.out.print(f"{'  ' * level}  {name}: {_brief(call[name])}")
@@ -159,8 +159,8 @@ def replay(
     played = _served(state, _overrides(sets or (), model), play)
     _tell(state, differences(played.record, played.trace), as_json)
     if not as_json:
-        state.out.print("\nthen: " + showable(played.record.answer), style="dim")
-        state.out.print("now:  " + showable(played.trace.answer))
+        state.out.print("\nthen: " + sanitize_text(played.record.answer), style="dim")
+        state.out.print("now:  " + sanitize_text(played.trace.answer))
     if keep is not None:
         played.keep(keep, gold)
         state.err.print(f"Kept as a case in {keep}.")
@@ -182,7 +182,7 @@ async def _service(state: State, overrides: Mapping[str, Any]) -> AsyncIterator[
     from server.chat import open_service
 
     async with open_service(state.settings(overrides), warm=False) as opened:
-        yield opened.seen_by(at_terminal())
+        yield opened.as_principal(at_terminal())
 
 
 def _trace(state: State, turn: str) -> Trace:
@@ -247,5 +247,5 @@ def _tell(state: State, differences: list[CallDifference], as_json: bool) -> Non
 
 
 def _brief(value: object) -> str:
-    text = showable_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    text = sanitize_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"

@@ -6,9 +6,9 @@ from evaluation.errors import EvaluationError as EvaluationError
 from evaluation.metrics.ranking import per_question as per_question
 from evaluation.metrics.significance import estimate as estimate
 from evaluation.metrics.significance import randomisation as randomisation
-from evaluation.reports.runs import EvaluationRun as EvaluationRun
-from evaluation.reports.runs import create_run as create_run
-from evaluation.reports.runs import read_run as read_run
+from evaluation.reports.run_folder import EvaluationRun as EvaluationRun
+from evaluation.reports.run_folder import create_run as create_run
+from evaluation.reports.run_folder import read_run as read_run
 from evaluation.reports.tables import compare as compare
 from evaluation.retrieval import Bench as Bench
 from evaluation.retrieval import evaluate_set as evaluate_set

@@ -17,7 +17,7 @@ from evaluation import scoring
 from evaluation.answering import AnsweredTurn
 from evaluation.metrics.overlap import corpus_bleu, rouge, sentence_bleu, token_f1
 from evaluation.metrics.significance import Estimate, estimate_of
-from evaluation.reports.runs import Latency, RunWriter, Scores
+from evaluation.reports.run_folder import Latency, RunWriter, Scores
 from evaluation.scoring import percentiles
 from evaluation.sets.base import EvalSet, Question
 from server.turn.events import Evidence

@@ -22,7 +22,7 @@ from evaluation.metrics.overlap import area, calibration_error
 from evaluation.metrics.significance import Estimate
 from evaluation.reports import page
 from evaluation.reports.page import Line
-from evaluation.reports.runs import RunWriter, slug
+from evaluation.reports.run_folder import RunWriter, slug
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets.base import json_rows
 from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, language_of_hits, signals

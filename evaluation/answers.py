@@ -19,7 +19,7 @@ from server.turn.models import TurnModels, answer_style
 from server.turn.run import TurnEngine
 
 if TYPE_CHECKING:
-    from evaluation.reports.runs import RunWriter
+    from evaluation.reports.run_folder import RunWriter
     from evaluation.sets.base import EvalSet
     from rewriter.prompts import Prompt
     from rewriter.protocol import Rewriter

@@ -152,10 +152,10 @@ class GatedRewriter:
             rewrite = self._known[conversation, question] = self._rewriter.rewrite(conversation, question)
         else:
             time.sleep(rewrite.seconds)
-        needed = rewrite.needs_history
+        needed = rewrite.history_probability
         if self.threshold is None or needed is None or needed >= self.threshold:
             return rewrite
-        return Rewrite(question, "keep", confidence=1 - needed, seconds=rewrite.seconds, needs_history=needed)
+        return Rewrite(question, "keep", confidence=1 - needed, seconds=rewrite.seconds, history_probability=needed)
 
 
 def fragment(settings: Settings, setting: CalibrationSetting) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from evaluation.batches.rewrites import QueryLine, RewriteRecord, finished
 from evaluation.embeddings import CachedEncoder
 from evaluation.errors import MissingSet
-from evaluation.reports.runs import Latency, RunWriter, read_scores
+from evaluation.reports.run_folder import Latency, RunWriter, read_scores
 from evaluation.scoring import metrics, percentiles
 from evaluation.sets.base import EvalSet, Question
 from evaluation.sets.quotes import placed
@@ -232,7 +232,7 @@ def evaluate_set(
 
 def index_set(chosen: EvalSet, bench: Bench) -> str:
     """Index the corpus of a set, if it is not yet; the collection's name."""
-    from evaluation.reports.runs import slug
+    from evaluation.reports.run_folder import slug
     from index.indexer import index_paths
 
     name = slug(chosen.name)[:60]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from evaluation.metrics.significance import Estimate, estimate, estimates, holm, randomisation
-from evaluation.reports.runs import Metric, Scores, Test
+from evaluation.reports.run_folder import Metric, Scores, Test
 from evaluation.sets.base import Question, slices
 
 SMALLEST_PART = 5

@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from evaluation import scoring
 from evaluation.errors import EvaluationError
 from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
-from evaluation.reports.runs import RunWriter
+from evaluation.reports.run_folder import RunWriter
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from index.documents import Document
 from index.query import Hit, Query, Where

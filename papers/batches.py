@@ -69,7 +69,7 @@ def make_batch(
 def _encoder(state: State, settings: Settings, asked: bool) -> Encoder | None:
     from cli.shared.resources import fetch_models
     from index.errors import ModelUnavailable
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from server.registry import RegistryError
 
     try:

@@ -1,5 +1,3 @@
-from rewriter.errors import RewriterError as RewriterError
-from rewriter.errors import RunError as RunError
 from rewriter.load import Serving as Serving
 from rewriter.load import load_rewriter as load_rewriter
 from rewriter.prompted import PromptedRewriter as PromptedRewriter
@@ -10,5 +8,7 @@ from rewriter.protocol import Message as Message
 from rewriter.protocol import PassThroughRewriter as PassThroughRewriter
 from rewriter.protocol import Rewrite as Rewrite
 from rewriter.protocol import Rewriter as Rewriter
+from rewriter.protocol import RewriterError as RewriterError
+from rewriter.protocol import RunError as RunError
 from rewriter.training import read_recipe as read_recipe
 from rewriter.training import train as train

@@ -18,8 +18,7 @@ from typing import IO, Any, cast
 
 import regex
 
-from rewriter.errors import ExampleError
-from rewriter.protocol import Conversation, Message, Role
+from rewriter.protocol import Conversation, ExampleError, Message, Role
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "agent": "assistant", "system": "assistant"}

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from rewriter.errors import RunError
+from rewriter.protocol import RunError
 from text.files import write_json
 from text.modules import PluginError, load_plugin, plugins
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from rewriter.errors import RunError, TrainingError
+from rewriter.protocol import RunError, TrainingError
 from text.files import replacing
 from text.modules import need_extra
 

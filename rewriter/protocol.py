@@ -5,6 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+
+class RewriterError(Exception):
+    """Base of every error this room raises; the message says what happened, where, and what to do."""
+
+
+class ExampleError(RewriterError):
+    """A row of training or evaluation data cannot be read."""
+
+
+class RecipeError(RewriterError):
+    """A recipe, a mixture of data or an option makes no sense."""
+
+
+class RunError(RewriterError):
+    """A folder is not a finished run, or its files are damaged or do not fit together."""
+
+
+class TrainingError(RewriterError):
+    """A training run could not go on: out of memory, out of data, or numbers that left their range."""
+
+
 Role: TypeAlias = Literal["user", "assistant"]
 
 
@@ -57,7 +78,7 @@ class Rewrite:
     `text` is always usable as a query. `confidence` is the rewriter's belief in its decision (0 to
     1), None where it has none to give. `alternatives` are further stand-alone forms, best first.
     `reason` explains a refusal or failure to a person. `seconds` is wall time. `expansion` holds the
-    terms that decision `expand` appended, in the order of the conversation. `needs_history` is the
+    terms that decision `expand` appended, in the order of the conversation. `history_probability` is the
     calibrated probability that the question cannot be understood alone, None from a rewriter without one.
     """
 
@@ -68,7 +89,7 @@ class Rewrite:
     seconds: float = 0.0
     reason: str = ""
     expansion: tuple[Term, ...] = ()
-    needs_history: float | None = None
+    history_probability: float | None = None
 
 
 @runtime_checkable

@@ -16,9 +16,9 @@ from typing import Any
 
 from filelock import FileLock
 
-from rewriter.errors import RunError
 from rewriter.gate import RewriteGate
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter
+from rewriter.protocol import RunError
 from text.files import write_json
 from text.names import NAME_RULE, is_name
 

@@ -171,8 +171,8 @@ def check_models(settings: Settings) -> Iterator[Finding]:
 
 def check_rewriter(settings: Settings) -> Iterator[Finding]:
     """The rewriter that serves has the files it was made with."""
-    from rewriter.errors import RunError
     from rewriter.load import describe, verify
+    from rewriter.protocol import RunError
     from server.rewriters import chosen_folder
 
     if settings.rewriter.kind != "auto":
@@ -194,7 +194,7 @@ def check_collections(settings: Settings, describe: Callable[[BaseException], st
     from index.collection import list_collections
     from index.query import Query
     from server.chat.collections import Collections
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from server.chat.probes import SEARCH_FAILURES
     from server.registry import registered_models
 
@@ -268,7 +268,7 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
         return
     import asyncio
 
-    from server.api.door.oidc import OidcProvider, SignInFailed
+    from server.api.security.oidc import OidcProvider, SignInFailed
 
     try:
         asyncio.run(OidcProvider(settings.oidc).check())

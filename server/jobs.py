@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from index.errors import IndexingCancelled, IndexingError
-from server.access import Principal, Whose
+from server.access import Ownership, Principal
 from server.store import Database, Runner, StoreError, jobs
 from server.store.records import FileResult, Job, JobKind
 from server.store.runners import CUT_SHORT
@@ -78,7 +78,7 @@ class JobRunner:
         self._threads: set[threading.Thread] = set()
         self._closing = False
 
-    def submit(self, kind: JobKind, collection: str, work: Work, ownership: Whose) -> Job:
+    def submit(self, kind: JobKind, collection: str, work: Work, ownership: Ownership) -> Job:
         """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)

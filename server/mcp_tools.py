@@ -146,11 +146,11 @@ def _passage(passage: Evidence, url: str = "") -> dict[str, Any]:
     }
 
 
-Acting = Callable[["ServerRequestContext[Any, Any]"], ChatService]
+ServiceBase = Callable[["ServerRequestContext[Any, Any]"], ChatService]
 """The service as whoever sent a request may use it."""
 
 
-def make_server(acting: Acting) -> Server[Any]:
+def make_server(acting: ServiceBase) -> Server[Any]:
     """The MCP server, for any transport."""
     import mcp_types as types
     from mcp.server import Server

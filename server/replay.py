@@ -37,7 +37,7 @@ class ReplayError(Exception):
     """A record from which a turn cannot be played again, or a change that cannot be made."""
 
 
-def step_of(trace: Trace, name: str, inputs: object = None) -> TraceStep | None:
+def find_step(trace: Trace, name: str, inputs: object = None) -> TraceStep | None:
     """The first step of that name, or the one that was given just that."""
     return next((step for step in steps_of(trace.steps, name) if inputs is None or plain(inputs) == step.inputs), None)
 
@@ -96,7 +96,7 @@ class _RecordedRewriter:
 
     def __init__(self, trace: Trace, another: str) -> None:
         self._trace, self._another = trace, another
-        step = step_of(trace, "rewrite")
+        step = find_step(trace, "rewrite")
         self.name = str(step.attributes["rewriter"]) if step else "none"
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
@@ -111,13 +111,13 @@ class _RecordedRewriter:
             tuple(outputs["alternatives"]),
             reason=outputs["reason"],
             expansion=tuple(Term(**term) for term in outputs["expansion"]),
-            needs_history=outputs["needs_history"],
+            history_probability=outputs["history_probability"],
         )
 
     def _step(self, conversation: Conversation, question: str) -> TraceStep:
         """Return the recorded rewrite of this question; parts of one are rewritten too."""
         inputs = {"question": question, "history": conversation.messages}
-        step = step_of(self._trace, "rewrite", inputs) or step_of(self._trace, "rewrite")
+        step = find_step(self._trace, "rewrite", inputs) or find_step(self._trace, "rewrite")
         assert step is not None
         return step
 
@@ -133,7 +133,7 @@ class RecordedSearch:
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:
         inputs = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
-        if (step := step_of(self._trace, "search", inputs)) is not None:
+        if (step := find_step(self._trace, "search", inputs)) is not None:
             hits = self._recorded(passages_of(step))
             if hits is not None:
                 current().label(replayed="record")
@@ -184,7 +184,7 @@ class _RecordedReranker:
         context: QuestionContext | None = None,
     ) -> list[Hit]:
         inputs = {"question": question, "weight": weight, "top": top, "context": context}
-        step, ids = step_of(self._stands.trace, "rerank", inputs), [hit.passage.id for hit in hits]
+        step, ids = find_step(self._stands.trace, "rerank", inputs), [hit.passage.id for hit in hits]
         searches = steps_of(self._stands.trace.steps, "search")
         read = any([passage["id"] for passage in passages_of(search)] == ids for search in searches)
         if step is not None and read:
@@ -264,7 +264,7 @@ def demand_record(trace: Trace) -> None:
     """Raise ReplayError where the turn cannot be played from its trace."""
     if not trace.question:
         raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
-    rewrite = step_of(trace, "rewrite")
+    rewrite = find_step(trace, "rewrite")
     if rewrite is None or not all(isinstance(message, dict) for message in history_of(rewrite)):
         raise ReplayError(f"The trace of turn {trace.turn_id} was kept by an older version; ask its question again.")
 
@@ -290,7 +290,7 @@ async def replay(
     )
     engine.trace, engine.changes = trace, changes
     request: Mapping[str, Any] = trace.request
-    history = history_of(step_of(trace, "rewrite"))
+    history = history_of(find_step(trace, "rewrite"))
     events = list[Event]()
     turn = TurnInput(
         question=trace.question,
@@ -361,7 +361,7 @@ class _ReplaySearch(TurnSearch):
         self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
     ) -> tuple[list[Hit], bool]:
         hits, reranked = TurnSearch.hits(self, searched, plan, watch, k=k, where=where)
-        recorded, changes = step_of(self.trace, "evidence"), self.changes
+        recorded, changes = find_step(self.trace, "evidence"), self.changes
         evidence = [passage["passage_id"] for passage in passages_of(recorded)] if recorded else []
         for number in changes.drop:
             if not 1 <= number <= len(evidence):
@@ -380,9 +380,9 @@ class _ReplaySearch(TurnSearch):
     def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
         inputs = {"question": question, "texts": texts}
         # Older traces know of no context.
-        step = step_of(self.trace, "read", {**inputs, "context": context})
+        step = find_step(self.trace, "read", {**inputs, "context": context})
         if step is None and context is None:
-            step = step_of(self.trace, "read", inputs)
+            step = find_step(self.trace, "read", inputs)
         if step is None:
             return TurnSearch.read(self, question, texts, context)
         with current().begin("read", step.source) as this:

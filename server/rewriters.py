@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from index.errors import ModelUnavailable
-from rewriter.errors import RunError
 from rewriter.load import RERANKERS, REWRITERS, Serving, describe, load_rewriter, packaged_folder, verify
-from rewriter.protocol import PassThroughRewriter
+from rewriter.protocol import PassThroughRewriter, RunError
 from rewriter.runs import promoted_folder, promotion_stamp
 from server.settings import Settings
 
@@ -129,7 +128,7 @@ def fingerprint(settings: Settings) -> str:
     return f"{described['family']}:{digest.hexdigest()[:12]}"
 
 
-class RewriterKeeper:
+class RewriterManager:
     """The rewriter of a running service: opened when first asked for, and again when another is promoted.
 
     One that cannot be opened leaves the one before it at work, else none, and `problem` says why. Safe to call
@@ -144,7 +143,7 @@ class RewriterKeeper:
         self.problem = ""
 
     @property
-    def at_hand(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether `rewriter` would return at once."""
         return self._settings.rewriter.kind != "auto" or self._state == self._wanted()
 

@@ -12,7 +12,7 @@ from synth.propositions.build import read_propositions as read_propositions
 from synth.running import Journal as Journal
 from synth.running import Paused as Paused
 from synth.running import Sampling as Sampling
-from synth.running import Settler as Settler
+from synth.running import TaskRunner as TaskRunner
 from synth.running.live import BatchAsker as BatchAsker
 from synth.running.live import ChatAsker as ChatAsker
 from synth.running.live import read_responses as read_responses

@@ -1,6 +1,6 @@
 """The run: documents → windows → propositions → dialogs → files.
 
-Each step is a list of tasks that the settler brings to an outcome; everything after is computed from the outcomes, so a
+Each step is a list of tasks that the runner brings to an outcome; everything after is computed from the outcomes, so a
 run that is cut anywhere goes on from its journal. The task runner sends the requests.
 """
 
@@ -26,7 +26,7 @@ from synth.propositions.build import STEP as PROPOSITIONS
 from synth.propositions.build import Built, build, extraction, write_rows
 from synth.propositions.windows import WINDOW_TOKENS, DocumentWindow, windows
 from synth.report.writing import write_reports
-from synth.running import Outcome, Settler, Task
+from synth.running import Outcome, Task, TaskRunner
 from text.files import write_text
 
 
@@ -64,7 +64,7 @@ def read_sources(
 def synthesise(
     documents: Sequence[Document],
     plan: SynthPlan,
-    settler: Settler,
+    runner: TaskRunner,
     encoder: Encoder,
     folder: Folder,
     *,
@@ -75,11 +75,11 @@ def synthesise(
 
     Raises Paused while a step is open, or ModelFailed.
     """
-    built, facts = make_propositions(documents, plan, settler, encoder, folder)
+    built, facts = make_propositions(documents, plan, runner, encoder, folder)
     callback(facts)
     write_reports(folder, facts)
     if dialogs:
-        facts = make_dialogs(built, plan, settler, encoder, folder, facts)
+        facts = make_dialogs(built, plan, runner, encoder, folder, facts)
         callback(facts)
         write_reports(folder, facts)
     return facts
@@ -96,7 +96,7 @@ def windows_of(documents: Sequence[Document], plan: SynthPlan, encoder: Encoder)
 
 
 def make_propositions(
-    documents: Sequence[Document], plan: SynthPlan, settler: Settler, encoder: Encoder, folder: Folder
+    documents: Sequence[Document], plan: SynthPlan, runner: TaskRunner, encoder: Encoder, folder: Folder
 ) -> tuple[Built, RunFacts]:
     """Ask for propositions and write `propositions.jsonl` and what was left out.
 
@@ -106,35 +106,35 @@ def make_propositions(
     windows = windows_of(documents, plan, encoder)
     tasks = [extraction(window, encoder.count_tokens) for window in windows]
     if plan.only_answered:
-        answered = [isinstance(settler.state(task), Outcome) for task in tasks]
+        answered = [isinstance(runner.state(task), Outcome) for task in tasks]
         windows, tasks = list(compress(windows, answered)), list(compress(tasks, answered))
         names = {window.document.id for window in windows}
         documents = [document for document in documents if document.id in names]
         write_documents(folder.documents, documents)
-    outcomes = settler.settle(tasks)
+    outcomes = runner.settle(tasks)
     built = build(
         ((window, outcome.value or ()) for window, outcome in zip(windows, outcomes, strict=True)),
         encoder,
-        settler.sampling.model,
+        runner.sampling.model,
     )
     write_rows(folder.propositions, built.kept)
     write_rows(folder.left_out, built.left_out)
     facts = RunFacts(
-        model=settler.sampling.model,
-        temperature=settler.sampling.temperature,
+        model=runner.sampling.model,
+        temperature=runner.sampling.temperature,
         seed=plan.seed,
         list_size=plan.list_size,
         window_tokens=plan.window_tokens,
         documents=len(documents),
         windows=len(windows),
-        steps={PROPOSITIONS: _facts_of(settler, tasks, outcomes, PROPOSITIONS)},
+        steps={PROPOSITIONS: _facts_of(runner, tasks, outcomes, PROPOSITIONS)},
         **proposition_facts(built),
     )
     return built, facts
 
 
 def make_dialogs(
-    built: Built, plan: SynthPlan, settler: Settler, encoder: Encoder, folder: Folder, facts: RunFacts
+    built: Built, plan: SynthPlan, runner: TaskRunner, encoder: Encoder, folder: Folder, facts: RunFacts
 ) -> RunFacts:
     """Ask for dialogs over the propositions, and write them, their rejections, BEIR files and numbers.
 
@@ -145,13 +145,13 @@ def make_dialogs(
     """
     lists, unused = make_lists(built.kept, plan.list_size, plan.seed)
     writing_tasks = [writing(material, encoder.count_tokens) for material in lists]
-    drafts = settler.settle(writing_tasks)
+    drafts = runner.settle(writing_tasks)
     written = [(material, draft.value) for material, draft in zip(lists, drafts, strict=True) if draft.value]
     # Neither needs the other's answers: a batch of one carries both.
     wording_tasks = [contextualising(material, draft, encoder.count_tokens) for material, draft in written]
     ground_tasks = [grounding(material, draft) for material, draft in written]
     both: list[Task[Any]] = [*wording_tasks, *ground_tasks]
-    settled = settler.settle(both)
+    settled = runner.settle(both)
     wordings, groundings = settled[: len(written)], settled[len(written) :]
 
     seen = SeenQuestions(encoder)
@@ -161,7 +161,7 @@ def make_dialogs(
     for (material, draft), wording, ground in zip(written, wordings, groundings, strict=True):
         if ground.value is None:
             continue
-        assembled = assemble(material, draft, wording.value, ground.value, seen, settler.sampling.model, plan.seed)
+        assembled = assemble(material, draft, wording.value, ground.value, seen, runner.sampling.model, plan.seed)
         rejected += assembled.rejected
         regrounded += assembled.regrounded
         if assembled.dialog is not None:
@@ -172,9 +172,9 @@ def make_dialogs(
     write_beir(folder, built.kept, dialogs)
     pairs = sum(len(draft.pairs) for _, draft in written)
     steps = {
-        DIALOG: _facts_of(settler, writing_tasks, drafts, DIALOG),
-        CONTEXTUALISE: _facts_of(settler, wording_tasks, wordings, CONTEXTUALISE),
-        GROUND: _facts_of(settler, ground_tasks, groundings, GROUND),
+        DIALOG: _facts_of(runner, writing_tasks, drafts, DIALOG),
+        CONTEXTUALISE: _facts_of(runner, wording_tasks, wordings, CONTEXTUALISE),
+        GROUND: _facts_of(runner, ground_tasks, groundings, GROUND),
     }
     return RunFacts(
         **{
@@ -186,6 +186,8 @@ def make_dialogs(
     )
 
 
-def _facts_of(settler: Settler, tasks: Sequence[Task[Any]], outcomes: Sequence[Outcome[Any]], prompt: str) -> StepFacts:
-    answers = [answer for task in tasks for answer in settler.answers(task)]
+def _facts_of(
+    runner: TaskRunner, tasks: Sequence[Task[Any]], outcomes: Sequence[Outcome[Any]], prompt: str
+) -> StepFacts:
+    answers = [answer for task in tasks for answer in runner.answers(task)]
     return step_facts(outcomes, answers, chat_prompt(prompt).version)

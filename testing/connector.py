@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from index.errors import IndexingCancelled, SourceError
-from index.sources import Connector, Mirror, Source, SyncReport
+from index.sources import Connector, Source, SourceMirror, SyncReport
 
 
 class Place(Protocol):
@@ -38,14 +38,14 @@ class ConnectorContract:
         raise NotImplementedError("give the place to be read")
 
     @pytest.fixture
-    def mirror(self, place: Place, tmp_path: Path) -> Mirror:
-        mirror = Mirror(tmp_path / "sources", place.source.name)
+    def mirror(self, place: Place, tmp_path: Path) -> SourceMirror:
+        mirror = SourceMirror(tmp_path / "sources", place.source.name)
         mirror.write(place.source)
         place.put("one.md", "# One\n\nThe first document.\n")
         place.put("guide/two.md", "# Two\n\nThe second document.\n")
         return mirror
 
-    def run(self, place: Place, mirror: Mirror, *, dry_run: bool = False, max_bytes: int = 1 << 20) -> SyncReport:
+    def run(self, place: Place, mirror: SourceMirror, *, dry_run: bool = False, max_bytes: int = 1 << 20) -> SyncReport:
         """One run, and what the mirror holds is what it says it holds."""
         connector = place.connector(mirror.cache, max_bytes)
         try:
@@ -55,7 +55,7 @@ class ConnectorContract:
         finally:
             connector.close()
 
-    def texts(self, mirror: Mirror) -> dict[str, str]:
+    def texts(self, mirror: SourceMirror) -> dict[str, str]:
         """The mirrored texts by the last part of their keys."""
         documents = {key: document for key, document in mirror.state.documents.items() if document.path}
         texts = {
@@ -66,7 +66,7 @@ class ConnectorContract:
         assert below == {mirror.files / document.path for document in documents.values()}
         return {name: text for name, text in texts.items() if name.endswith(".md")}
 
-    def test_everything_is_read_once_and_then_only_what_changed(self, place: Place, mirror: Mirror) -> None:
+    def test_everything_is_read_once_and_then_only_what_changed(self, place: Place, mirror: SourceMirror) -> None:
         assert self.run(place, mirror).counts["new"] >= 2
         assert "The second document" in self.texts(mirror)["two.md"]
         assert set(self.run(place, mirror).counts) == {"unchanged"}
@@ -79,13 +79,13 @@ class ConnectorContract:
         assert "two.md" not in outcomes
         assert "Another text" in self.texts(mirror)["one.md"]
 
-    def test_what_is_deleted_there_is_deleted_here(self, place: Place, mirror: Mirror) -> None:
+    def test_what_is_deleted_there_is_deleted_here(self, place: Place, mirror: SourceMirror) -> None:
         self.run(place, mirror)
         place.delete("one.md")
         assert self.run(place, mirror).counts["deleted"] == 1
         assert set(self.texts(mirror)) == {"two.md"}
 
-    def test_a_dry_run_says_what_would_be_done_and_does_nothing(self, place: Place, mirror: Mirror) -> None:
+    def test_a_dry_run_says_what_would_be_done_and_does_nothing(self, place: Place, mirror: SourceMirror) -> None:
         assert self.run(place, mirror, dry_run=True).counts["new"] >= 2
         assert not mirror.state.documents
         self.run(place, mirror)
@@ -97,7 +97,9 @@ class ConnectorContract:
         assert (outcomes["one.md"], outcomes["two.md"]) == ("deleted", "changed")
         assert "The second document" in self.texts(mirror)["two.md"]
 
-    def test_a_source_that_fails_or_is_empty_all_at_once_deletes_nothing(self, place: Place, mirror: Mirror) -> None:
+    def test_a_source_that_fails_or_is_empty_all_at_once_deletes_nothing(
+        self, place: Place, mirror: SourceMirror
+    ) -> None:
         self.run(place, mirror)
         place.delete("one.md")
         place.delete("guide/two.md")
@@ -107,7 +109,7 @@ class ConnectorContract:
         assert "deleted" not in report.counts
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 
-    def test_what_is_too_large_is_told_and_the_rest_is_read(self, place: Place, mirror: Mirror) -> None:
+    def test_what_is_too_large_is_told_and_the_rest_is_read(self, place: Place, mirror: SourceMirror) -> None:
         place.put("large.md", "word " * 40_000)
         report = self.run(place, mirror, max_bytes=100_000)
         assert [change.key.rpartition("/")[2] for change in report.changes if change.outcome == "failed"] == [
@@ -115,7 +117,7 @@ class ConnectorContract:
         ]
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 
-    def test_a_run_that_is_stopped_keeps_what_was_there(self, place: Place, mirror: Mirror) -> None:
+    def test_a_run_that_is_stopped_keeps_what_was_there(self, place: Place, mirror: SourceMirror) -> None:
         self.run(place, mirror)
         place.put("one.md", "# One\n\nAnother text.\n")
 
@@ -128,6 +130,6 @@ class ConnectorContract:
         connector.close()
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 
-    def test_one_run_at_a_time(self, place: Place, mirror: Mirror) -> None:
+    def test_one_run_at_a_time(self, place: Place, mirror: SourceMirror) -> None:
         with mirror.hold(), pytest.raises(SourceError, match="another process"), mirror.hold():
             pass

@@ -25,7 +25,7 @@ EXPORTS = {
     },
     "synth": {
         "BatchAsker", "ChatAsker", "Dialog", "DialogMessage", "Folder", "Journal", "Paused", "Proposition", "RunFacts",
-        "Sampling", "Settler", "SynthError", "SynthPlan", "read_dialogs", "read_propositions", "read_responses",
+        "Sampling", "TaskRunner", "SynthError", "SynthPlan", "read_dialogs", "read_propositions", "read_responses",
         "read_sources", "synthesise",
     },
     "rewriter": {
@@ -35,7 +35,7 @@ EXPORTS = {
     "server": {"AnaphoraClient", "ApiError", "ChatError", "ChatService", "Settings", "create_app", "open_service"},
     "ui": {"mount"},
     "text": {
-        "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "showable", "stems",
+        "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "sanitize_text", "stems",
         "text_writer", "tokenize", "write_json", "write_text",
     },
 }  # fmt: skip

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Declare
-from rewriter.errors import RunError
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, Message, RunError
 from server.engines import EngineError, open_engine
 from server.installation import check_llm
 from server.rewriters import open_rewriter

@@ -79,8 +79,8 @@ def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatc
     from papers.orconvqa.bertscore import BertScore
     from papers.orconvqa.relevance import QRelScore
     from rewriter.conditional.serving import open_engine
-    from rewriter.errors import RunError
     from rewriter.load import Serving
+    from rewriter.protocol import RunError
 
     monkeypatch.setitem(sys.modules, missing, None)
     unexported: Any = SimpleNamespace(exports=())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from testing.encoder import WordEncoder
 
 
-def step_of(messages: Sequence[BaseMessage]) -> str:
+def find_step(messages: Sequence[BaseMessage]) -> str:
     """Which prompt a request was made from."""
     from synth.prompts import NAMES, chat_prompt
 
@@ -95,7 +95,7 @@ SHORTER = {
 
 def sensible(messages: list[BaseMessage]) -> str:
     """What a good model would answer about the town."""
-    step, material = step_of(messages), str(messages[1].content)
+    step, material = find_step(messages), str(messages[1].content)
     if step == "propositions":
         return json.dumps({"propositions": next(found for text, found in PROPOSITIONS.items() if text in material)})
     if step == "dialog":

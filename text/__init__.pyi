@@ -5,7 +5,7 @@ from text.files import write_text as write_text
 from text.modules import MissingExtra as MissingExtra
 from text.modules import PluginError as PluginError
 from text.names import is_name as is_name
-from text.sanitize import showable as showable
+from text.sanitize import sanitize_text as sanitize_text
 from text.sentences import Sentence as Sentence
 from text.sentences import sentence_spans as sentence_spans
 from text.words import stems as stems

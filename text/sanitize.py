@@ -30,14 +30,14 @@ _UNSEEN = re.compile(f"[{_CONTROLS}{_REORDERING}{_SURROGATES}{_INVISIBLE}]")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
-def showable(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """`text` without what is unsafe to show."""
     return _UNSAFE.sub("", text)
 
 
-def showable_line(text: str) -> str:
-    """`showable` text on one line, each run of white space one blank."""
-    return " ".join(showable(text).split())
+def sanitize_line(text: str) -> str:
+    """`sanitize_text` text on one line, each run of white space one blank."""
+    return " ".join(sanitize_text(text).split())
 
 
 def without_credentials(text: str) -> str:

@@ -20,7 +20,7 @@ from server.plugins import page_calls, parts
 from text.translation import LANGUAGES, speak, spoken, wanted, words
 from ui.calls import Answer, LiveTurns, answered
 from ui.chat import Picture, ask
-from ui.conversations import add_shared
+from ui.conversation_list import add_shared
 from ui.gate import PageGate
 from ui.templates import FOLDER, render, static
 from ui.traces import add_traces
@@ -40,7 +40,7 @@ def build(service: ChatService) -> gr.Blocks:
     async def answer(event: gr.EventData, request: gr.Request) -> AsyncIterator[Picture]:
         who = _principal(request)
         _speak(request)
-        async for picture in ask(service.seen_by(who), live, _tab(request), event._data):
+        async for picture in ask(service.as_principal(who), live, _tab(request), event._data):
             yield picture
             # What comes next may run in another context.
             _speak(request)
@@ -60,7 +60,7 @@ def build(service: ChatService) -> gr.Blocks:
 
         async def called(data: object, request: gr.Request) -> Answer:
             _speak(request)
-            return await answered(service.seen_by(_principal(request)), name, data, admit=name not in _POLLED)
+            return await answered(service.as_principal(_principal(request)), name, data, admit=name not in _POLLED)
 
         called.__name__ = name
         return called

@@ -29,8 +29,8 @@ from server.chat import (
 )
 from server.plugins import page_calls
 from text.translation import gettext
-from ui.conversations import conversations_html, jobs_html
-from ui.sources import read
+from ui.conversation_list import conversations_html, jobs_html
+from ui.source_panel import read
 from ui.templates import render
 from ui.turns import TurnView
 
@@ -39,7 +39,7 @@ PACE = 0.05
 
 
 Tab: TypeAlias = tuple[str, str]
-"""Whose tab it is, and what it is called."""
+"""Ownership tab it is, and what it is called."""
 
 
 class LiveTurns:

@@ -29,7 +29,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
     @router.get("/traces/{turn_id}", include_in_schema=False)
     async def explorer(turn_id: str, request: Request) -> HTMLResponse:
         principal: Principal = request.scope["state"]["principal"]
-        acting = service.seen_by(principal)
+        acting = service.as_principal(principal)
         trace, other = await acting.trace(turn_id), request.query_params.get("with")
         return _page(acting, trace, await acting.trace(other) if other else None)
 
@@ -47,7 +47,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
     ) -> HTMLResponse:
         """The turn beside itself as it would be with one step changed; nothing of that is stored but the case that
         `keep` names a file for. Weights come in fields that are called as they are, `typed.lexical`."""
-        acting = service.seen_by(request.scope["state"]["principal"])
+        acting = service.as_principal(request.scope["state"]["principal"])
         await acting.admit()
         sent = {name: str(value) for name, value in (await request.form()).items()}
         changes = ReplayChanges(

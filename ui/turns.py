@@ -31,7 +31,7 @@ from server.chat import (
 from text.translation import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import render_markdown
-from ui.sources import leg_name, sources_html
+from ui.source_panel import leg_name, sources_html
 from ui.templates import render
 
 _MARKER = re.compile(r"\[(\d{1,3})\]")

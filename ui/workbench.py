@@ -57,7 +57,7 @@ def add_workbench(app: FastAPI, service: ChatService) -> None:
 
 def _page(service: ChatService, tab: Tab) -> Callable[[Request], Awaitable[HTMLResponse]]:
     async def shown(request: Request) -> HTMLResponse:
-        acting = service.seen_by(request.scope["state"]["principal"])
+        acting = service.as_principal(request.scope["state"]["principal"])
         acting.demand(tab.needs)
         return page(
             f"workbench_{tab.name}.html",
@@ -80,7 +80,7 @@ def add_reports(app: FastAPI, service: ChatService) -> None:
 
     @router.get("/workbench/reports/{group}/{name}")
     async def report(group: RunGroup, name: str, request: Request, before: str = "") -> HTMLResponse:
-        acting = service.seen_by(request.scope["state"]["principal"])
+        acting = service.as_principal(request.scope["state"]["principal"])
         folder = await acting.run_folder(group, name)
         compared = await acting.run_folder(group, before) if before else None
         page = await asyncio.to_thread(_report, folder, compared)
@@ -92,7 +92,7 @@ def add_reports(app: FastAPI, service: ChatService) -> None:
 def _report(folder: Path, before: Path | None) -> str:
     from evaluation.errors import EvaluationError
     from evaluation.reports.page import html
-    from evaluation.reports.runs import read_run
+    from evaluation.reports.run_folder import read_run
     from evaluation.reports.tables import compare
     from text.modules import MissingExtra
 

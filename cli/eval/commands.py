@@ -60,7 +60,7 @@ def answerability(
     from evaluation import answerability as fitting
     from evaluation.reports import page as report
     from evaluation.reports import tables
-    from evaluation.reports.runs import create_run
+    from evaluation.reports.run_folder import create_run
     from evaluation.sets import load_sets
     from server.turn.decision import models as packaged
 
@@ -217,7 +217,7 @@ def retrieval(
     """
     from evaluation.errors import EvaluationError
     from evaluation.reports import tables
-    from evaluation.reports.runs import read_run
+    from evaluation.reports.run_folder import read_run
     from evaluation.retrieval import evaluate_sets
     from evaluation.sets import beir, load_sets
     from evaluation.systems import DEFAULT_SYSTEMS, parse
@@ -266,7 +266,7 @@ def compare(
     from evaluation.errors import BelowThreshold, EvaluationError
     from evaluation.reports import page as reports
     from evaluation.reports import tables
-    from evaluation.reports.runs import read_run
+    from evaluation.reports.run_folder import read_run
     from evaluation.reports.tables import compare as compared
 
     state = state_of(context)
@@ -311,7 +311,7 @@ def report(
 ) -> None:
     """Write a run as one HTML page with plots, which opens without internet."""
     from evaluation.reports import page as reports
-    from evaluation.reports.runs import read_run
+    from evaluation.reports.run_folder import read_run
 
     path = out or run / "report.html"
     write_file(path, reports.html(read_run(run)))

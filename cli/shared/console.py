@@ -2,7 +2,7 @@
 
 Names of files, titles, passages, answers and messages of errors are strangers' texts. They are shown as they stand,
 never read as markup, and without the characters that terminals obey; a command need not think of it. One line for
-one thing is the command's own matter (`text.sanitize.showable_line`).
+one thing is the command's own matter (`text.sanitize.sanitize_line`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from text.progress import progress_reporter
-from text.sanitize import is_showable, showable
+from text.sanitize import is_showable, sanitize_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class SafeConsole(Console):
             if segment.is_control or is_showable(segment.text):
                 yield segment
             else:
-                yield Segment(showable(segment.text), segment.style)
+                yield Segment(sanitize_text(segment.text), segment.style)
 
 
 def open_console(*, stderr: bool) -> SafeConsole:

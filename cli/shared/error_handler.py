@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cli.shared.state import State
-from text.sanitize import showable, showable_line
+from text.sanitize import sanitize_line, sanitize_text
 
 
 class ExitCode(IntEnum):
@@ -52,24 +52,24 @@ KNOWN_ERRORS = {
     "index.errors.StoreUnavailable": ExitCode.SETTINGS,
     "index.errors.ModelUnavailable": ExitCode.MODEL,
     "index.errors.IndexingError": ExitCode.BAD_INPUT,
-    "server.registry.errors.UnknownModel": ExitCode.BAD_INPUT,
-    "server.registry.errors.DiskFull": ExitCode.STORAGE,
-    "server.registry.errors.RegistryError": ExitCode.MODEL,
+    "server.registry.catalogue.UnknownModel": ExitCode.BAD_INPUT,
+    "server.registry.catalogue.DiskFull": ExitCode.STORAGE,
+    "server.registry.catalogue.RegistryError": ExitCode.MODEL,
     "server.engines.base.EngineError": ExitCode.LLM,
     "server.turn.steps.TurnFailed": ExitCode.BUSY,
     "synth.errors.RunBusy": ExitCode.BUSY,
     "synth.errors.ModelFailed": ExitCode.LLM,
     "synth.errors.SynthError": ExitCode.BAD_INPUT,
-    "server.store.errors.HomeBusy": ExitCode.BUSY,
-    "server.store.errors.StoreError": ExitCode.STORAGE,
+    "server.store.records.HomeBusy": ExitCode.BUSY,
+    "server.store.records.StoreError": ExitCode.STORAGE,
     "server.api.running.AddressInUse": ExitCode.BUSY,
     "server.api.running.KeyNeeded": ExitCode.SETTINGS,
     "evaluation.errors.BelowThreshold": ExitCode.GATE,
     "evaluation.errors.MissingSet": ExitCode.NOT_FOUND,
     "evaluation.errors.RewriterUnusable": ExitCode.LLM,
     "evaluation.errors.EvaluationError": ExitCode.BAD_INPUT,
-    "rewriter.errors.RunError": ExitCode.MODEL,
-    "rewriter.errors.RewriterError": ExitCode.BAD_INPUT,
+    "rewriter.protocol.RunError": ExitCode.MODEL,
+    "rewriter.protocol.RewriterError": ExitCode.BAD_INPUT,
     "server.chat.error_mapping.NotFound": ExitCode.NOT_FOUND,
     "server.chat.error_mapping.Conflict": ExitCode.BUSY,
     "server.chat.error_mapping.TooManyRequests": ExitCode.BUSY,
@@ -112,7 +112,7 @@ class SafeFormatter(logging.Formatter):
     """A line of the log, or a traceback, without what could steer the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return showable(super().format(record))
+        return sanitize_text(super().format(record))
 
 
 class ErrorHandlerGroup(TyperGroup):
@@ -131,5 +131,5 @@ class ErrorHandlerGroup(TyperGroup):
             if state.debug:
                 state.err.print("".join(traceback.format_exception(error)), end="", soft_wrap=True)
             state.err.print("[bold red]error:[/]", end=" ", markup=True)
-            state.err.print(showable_line(describe(error)), soft_wrap=True)
+            state.err.print(sanitize_line(describe(error)), soft_wrap=True)
             raise typer.Exit(exit_code(error)) from None

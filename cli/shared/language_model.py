@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cli.shared.console import bars
 from cli.shared.state import State
 from text.progress import progress_reporter
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.settings import Settings
     from synth import Folder
-    from synth.running import Settler, TaskProgress
+    from synth.running import TaskProgress, TaskRunner
     from synth.running.live import ChatAsker, Structured
     from synth.running.tasks import Pending, Record
 
@@ -52,7 +52,7 @@ def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel |
 
 
 @contextmanager
-def open_settler(
+def open_task_runner(
     settings: Settings,
     state: State,
     folder: Folder,
@@ -63,7 +63,7 @@ def open_settler(
     structured: Structured = "auto",
     attempts: int = 3,
     stop: Callable[[], bool] | None = None,
-) -> Iterator[Settler]:
+) -> Iterator[TaskRunner]:
     """Has the settings' language model answer for the run in `folder`, and shows how far it is.
 
     The engine starts with the first question and ends with the context. Raises SettingsError where the settings name
@@ -71,7 +71,7 @@ def open_settler(
     """
     from cli.shared.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
-    from synth.running import Journal, Sampling, Settler
+    from synth.running import Journal, Sampling, TaskRunner
 
     llm = settings.llm
     # Whole answers are waited for here, and several requests share the local engine.
@@ -111,7 +111,7 @@ def open_settler(
 
             journal = stack.enter_context(Journal(folder.journal))
             report = stack.enter_context(progress(state))
-            yield Settler(journal, sampling, _WhenAsked(start), attempts=attempts, report=report)
+            yield TaskRunner(journal, sampling, _WhenAsked(start), attempts=attempts, report=report)
     finally:
         engine.stop()
 
@@ -136,9 +136,9 @@ def have_written(
     documents = read_sources(
         paths, settings.index.include, settings.index.exclude, lambda name, why: left_out(state, name, why)
     )
-    with open_settler(settings, state, folder) as settler:
+    with open_task_runner(settings, state, folder) as runner:
         try:
-            facts = synthesise(documents, SynthPlan(), settler, encoder, folder, dialogs=dialogs)
+            facts = synthesise(documents, SynthPlan(), runner, encoder, folder, dialogs=dialogs)
         except Paused as paused:
             raise InputError(f"{paused} Run the same command again to go on.") from None
     state.err.print(f"{facts.propositions:,} propositions from {len(documents):,} documents.")
@@ -146,7 +146,7 @@ def have_written(
 
 def left_out(state: State, name: str, why: str) -> None:
     """Print that a file is not read."""
-    state.err.print(showable_line(f"left out {name}: {why}"), style="yellow")
+    state.err.print(sanitize_line(f"left out {name}: {why}"), style="yellow")
 
 
 class _WhenAsked:

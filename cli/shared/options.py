@@ -14,7 +14,7 @@ import typer
 from cli.shared.state import InputError, State
 
 if TYPE_CHECKING:
-    from evaluation.reports.runs import RunWriter
+    from evaluation.reports.run_folder import RunWriter
     from evaluation.retrieval import Bench
     from rewriter.protocol import Rewriter
     from server.settings import Settings
@@ -76,7 +76,7 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     from cli.shared.resources import fetch_models
     from evaluation.embeddings import CachedEncoder, cached_reranker
     from evaluation.retrieval import Bench
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from text.modules import need_extra
 
     need_extra("eval", "Measuring", "ir_measures", "nltk", "rouge_score", "sacrebleu")
@@ -130,7 +130,7 @@ def measured_run(
 ) -> Iterator[RunWriter]:
     """A run to write into. When all is measured it is finished and shown, and its gates are checked."""
     from evaluation.reports import tables
-    from evaluation.reports.runs import check, create_run, parse_gate
+    from evaluation.reports.run_folder import check, create_run, parse_gate
     from text.progress import track_progress
 
     gates = [parse_gate(gate) for gate in fail_under or ()]

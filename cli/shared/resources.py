@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cli.shared.state import State
     from index.collection import Collection
     from rewriter.protocol import Rewriter
-    from server.chat.models import Models
+    from server.chat.loaded_models import Models
     from server.settings import LLMSettings, Settings
     from server.store import Database
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,7 @@ QUOTE_STYLE = "black on yellow"
 
 def place(title: str, heading: Iterable[str], page: int | None) -> str:
     """Where a passage stands: title, heading path, page."""
-    path = " › ".join(showable_line(part) for part in (title, *heading) if part.strip())
+    path = " › ".join(sanitize_line(part) for part in (title, *heading) if part.strip())
     return f"{path}, page {page}" if page is not None else path
 
 
@@ -73,10 +73,10 @@ class Transcript:
                     self._waiting.update(f"reading {len(event.passages)} passages")
             case "nearest":
                 if self._waiting is not None:
-                    self._waiting.update(Text(f"reading; nearest: “{_shorten(showable_line(event.quotes[0].quote))}”"))
+                    self._waiting.update(Text(f"reading; nearest: “{_shorten(sanitize_line(event.quotes[0].quote))}”"))
             case "step":
                 if self._waiting is not None:
-                    self._waiting.update(f"{showable_line(event.text)} ({event.done} of {event.of})")
+                    self._waiting.update(f"{sanitize_line(event.text)} ({event.done} of {event.of})")
             case "token":
                 self._token(event.text)
             case "citation":
@@ -109,9 +109,9 @@ class Transcript:
                 continue
             label = Text(f"[{n}] ", style=NUMBER_STYLE)
             label.append(place(passage.title, passage.heading, passage.page), style="bold" if citation else "dim")
-            label.append(f"  {showable_line((citation and citation.url) or passage.source)}", style="dim")
+            label.append(f"  {sanitize_line((citation and citation.url) or passage.source)}", style="dim")
             self.console.print(label)
-            text = showable_line(citation.quote if citation else passage.text)
+            text = sanitize_line(citation.quote if citation else passage.text)
             self.console.print(Text(f"    {_shorten(text)}", style="italic" if citation else "dim"))
 
     def open(self, n: int, document: DocumentText) -> None:
@@ -121,7 +121,7 @@ class Transcript:
 
         passage = self.evidence[n]
         self.console.print(Rule(Text(f"[{n}] {place(passage.title, passage.heading, passage.page)}", style="bold")))
-        self.console.print(Text(showable_line(passage.source), style="dim"))
+        self.console.print(Text(sanitize_line(passage.source), style="dim"))
         start, end = passage.start, passage.end
         for section in document.sections:
             if section.start <= passage.start < section.end:
@@ -140,12 +140,12 @@ class Transcript:
         ]
         if event.text != event.question or others:
             line = Text("searched for: ", style="dim")
-            line.append(showable_line(event.text), style="dim italic")
+            line.append(sanitize_line(event.text), style="dim italic")
             if others:
                 line.append(f"  (with {', '.join(others)})", style="dim")
             self.console.print(line)
         if event.decision in ("refused", "failed") and event.reason:
-            self.console.print(Text(f"question kept as typed: {showable_line(event.reason)}", style="dim"))
+            self.console.print(Text(f"question kept as typed: {sanitize_line(event.reason)}", style="dim"))
 
     def _token(self, text: str) -> None:
         from rich.text import Text
@@ -169,10 +169,10 @@ class Transcript:
         if event.alternatives:
             self.console.print("(asked back: name one of these, or say more)", style="yellow")
         if event.warning:
-            self.console.print(Text(showable_line(event.warning), style="yellow"))
+            self.console.print(Text(sanitize_line(event.warning), style="yellow"))
         for sentence in event.support:
             if not sentence.supported:
-                sentence_text = showable_line(event.answer[sentence.answer_start : sentence.answer_end])
+                sentence_text = sanitize_line(event.answer[sentence.answer_start : sentence.answer_end])
                 self.console.print(Text(f"not supported by what it cites: {_shorten(sentence_text)}", style="yellow"))
         if event.dropped_citations:
             self.console.print(
@@ -187,7 +187,7 @@ class Transcript:
         self.turn_id = event.turn_id
         if self._answering:
             self.console.print()
-        self.console.print(Text(f"error: {showable_line(event.message)}", style="bold red"))
+        self.console.print(Text(f"error: {sanitize_line(event.message)}", style="bold red"))
 
 
 def _shorten(text: str) -> str:

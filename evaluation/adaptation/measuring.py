@@ -207,7 +207,7 @@ def curve(
         question = held_out.text
         rewrite_made = always.rewrite(held_out.conversation, question)
         p = chance(rewrite_made)
-        left = Rewrite(question, "keep", confidence=1 - p, needs_history=p)
+        left = Rewrite(question, "keep", confidence=1 - p, history_probability=p)
         chances.append(p)
         both = [_precision(search, collection, held_out, rewrite) for rewrite in (rewrite_made, left)]
         rewritten.append(both[0])
@@ -253,8 +253,8 @@ def best(points: Sequence[ThresholdPoint], own: float) -> ThresholdPoint:
 
 def chance(rewrite: Rewrite) -> float:
     """The calibrated probability that the question needs its conversation, as far as the rewriter has one."""
-    if rewrite.needs_history is not None:
-        return rewrite.needs_history
+    if rewrite.history_probability is not None:
+        return rewrite.history_probability
     if rewrite.confidence is None:
         return 1.0 if rewrite.decision in ("rewrite", "expand") else 0.0
     return 1 - rewrite.confidence if rewrite.decision == "keep" else rewrite.confidence

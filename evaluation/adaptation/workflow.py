@@ -27,8 +27,8 @@ from evaluation.adaptation.questions import (
     write_pairs,
 )
 from evaluation.errors import EvaluationError
-from rewriter.errors import RecipeError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
+from rewriter.protocol import RecipeError
 from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_threshold
 from synth import Folder
 from text.files import write_json

@@ -314,7 +314,7 @@ def parse_record(line: str) -> RewriteRecord:
         rewriter=str(row.get("rewriter", "")),
         input=str(row.get("input", "")),
         expansion=tuple(Term(str(term.get("text", "")), _number(term, "score") or 0.0) for term in expansion),
-        needs_history=_number(row, "needs_history"),
+        history_probability=_number(row, "history_probability"),
     )
 
 

@@ -25,7 +25,7 @@ from evaluation.diagnosis.gold import GoldIndex
 from evaluation.diagnosis.verdicts import OracleTurns, attributed, own_text, verdict
 from evaluation.errors import EvaluationError
 from evaluation.reports.page import STAGES, cut, html, markdown
-from evaluation.reports.runs import EvaluationRun, RunWriter
+from evaluation.reports.run_folder import EvaluationRun, RunWriter
 from evaluation.sets.base import EvalSet
 from evaluation.sets.dialogs import JudgedQuestion
 from text.files import write_json

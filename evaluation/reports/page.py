@@ -19,7 +19,7 @@ import regex
 from markupsafe import Markup
 
 from evaluation.reports import page
-from evaluation.reports.runs import EvaluationRun, Metric
+from evaluation.reports.run_folder import EvaluationRun, Metric
 from evaluation.reports.tables import (
     HEADINGS,
     Comparison,
@@ -34,7 +34,7 @@ from evaluation.reports.tables import (
 )
 from evaluation.sets.base import DEPTHS
 from text.modules import need_extra
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -240,7 +240,7 @@ def headline(run: EvaluationRun, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def escaped(text: str) -> str:
     """A text on one line of Markdown that is nothing but text there."""
-    return _MARKUP.sub(lambda at: f"&#{ord(at[0])};", showable_line(" ".join(text.split())))
+    return _MARKUP.sub(lambda at: f"&#{ord(at[0])};", sanitize_line(" ".join(text.split())))
 
 
 PLOTTED = ("AP", "R@5", "R@20", "nDCG@5")

@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.errors import EvaluationError
 from evaluation.metrics.ranking import read_run as read_ranking
 from evaluation.metrics.significance import estimate, holm, randomisation
-from evaluation.reports.runs import EvaluationRun, Metric, scores_path, slug
+from evaluation.reports.run_folder import EvaluationRun, Metric, scores_path, slug
 from evaluation.sets.base import GROUPINGS, json_rows
 
 SHOWN = {

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from index.errors import SourceError
-from index.sources.guard import Guard
 from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
 from index.sources.source import Source
+from index.sources.ssrf_guard import Guard
 
 
 class FolderConnector:

@@ -17,10 +17,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from index.errors import SourceError
-from index.sources.guard import Guard
 from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
 from index.sources.source import Source
-from text.sanitize import showable_line, without_credentials
+from index.sources.ssrf_guard import Guard
+from text.sanitize import sanitize_line, without_credentials
 
 _HEAD = "refs/anaphora/head"
 _SECONDS = 900.0
@@ -99,7 +99,7 @@ class GitConnector:
                     if time.monotonic() > until:
                         raise SourceError(f"git {arguments[0]} takes more than {_SECONDS:g} seconds") from None
         if process.returncode:
-            words = showable_line(without_credentials(complaint.decode("utf-8", "replace")))[:500]
+            words = sanitize_line(without_credentials(complaint.decode("utf-8", "replace")))[:500]
             raise SourceError(f"git {arguments[0]} failed for {self._source.location}: {words}")
         return output
 

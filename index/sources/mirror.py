@@ -80,7 +80,7 @@ class MirrorState(_MirrorRecord):
     due: float = 0.0
 
 
-class Mirror:
+class SourceMirror:
     """The mirror of one source. Reading it needs no lock; `hold` it to change it."""
 
     def __init__(self, root: Path, name: str) -> None:
@@ -193,7 +193,7 @@ class Mirror:
 class _MirrorRun:
     """One run: takes what the source says, and keeps count."""
 
-    def __init__(self, mirror: Mirror, dry_run: bool) -> None:
+    def __init__(self, mirror: SourceMirror, dry_run: bool) -> None:
         self.documents = dict(mirror.state.documents)
         self.met: set[str] = set()
         self.changes: list[Change] = []
@@ -267,11 +267,11 @@ class _MirrorRun:
             self.changes.append(Change(key=key, outcome=outcome, message=message))
 
 
-def mirrors(root: Path, collection: str = "") -> list[Mirror]:
+def mirrors(root: Path, collection: str = "") -> list[SourceMirror]:
     """The mirrors of one collection, or of all, by name; those whose description is damaged are none."""
     mirrors = []
     for path in sorted(root.glob("*/source.json")):
-        mirror = Mirror(root, path.parent.name)
+        mirror = SourceMirror(root, path.parent.name)
         with suppress(SourceError):
             if mirror.source.collection == collection or not collection:
                 mirrors.append(mirror)

@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from index.errors import SourceError
-from index.sources.guard import Fetched, Fetcher, Guard
 from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
 from index.sources.source import Source
+from index.sources.ssrf_guard import Fetched, Fetcher, Guard
 from index.sources.web import parse_tree
 
 

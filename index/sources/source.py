@@ -119,7 +119,7 @@ def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str
 
     Raises SourceError, for a source that documents are pushed to as well.
     """
-    from index.sources.guard import Guard
+    from index.sources.ssrf_guard import Guard
 
     if source.kind == "push":
         raise SourceError(f"{source.name} is not read from anywhere: documents are pushed to it")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from index.errors import SourceError
-from index.sources.guard import AGENT, Fetched, Fetcher, Guard
 from index.sources.protocol import Item, Known, Pause
 from index.sources.source import Source
+from index.sources.ssrf_guard import AGENT, Fetched, Fetcher, Guard
 from text.sanitize import is_showable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from evaluation.judge import judged_as, rubric
 from evaluation.metrics.overlap import area, rouge_scorer
 from evaluation.metrics.ranking import per_question
 from evaluation.metrics.significance import estimate, estimate_of
-from evaluation.reports.runs import RunWriter
+from evaluation.reports.run_folder import RunWriter
 from index.fusion import fuse
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
@@ -38,7 +38,7 @@ from plugins.evidence.explain import (
     WhySource,
     WhyUnits,
 )
-from plugins.evidence.guard import EvidenceTexts
+from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import SourcePassage
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import regex
 
 from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import SENTENCES, Citance, WhyFound, WhyPlan, WhyRanker, WhySentence
-from plugins.evidence.guard import EvidenceTexts, has_instruction, sentence_refused
+from plugins.evidence.rewrite_checks import EvidenceTexts, has_instruction, sentence_refused
 from plugins.evidence.source import SourcePassage, clipped
 from text.sentences import sentence_spans
 from text.words import stems

@@ -19,7 +19,7 @@ from evaluation.errors import EvaluationError
 from evaluation.judge import judged_as, rubric
 from evaluation.metrics.overlap import token_f1
 from evaluation.metrics.significance import estimate, fisher, holm
-from evaluation.reports.runs import Latency, RunWriter, Scores, Test
+from evaluation.reports.run_folder import Latency, RunWriter, Scores, Test
 from evaluation.sets.base import Question
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something

@@ -16,7 +16,7 @@ import regex
 
 from evaluation import scoring
 from evaluation.metrics.significance import estimate, estimate_of
-from evaluation.reports.runs import RunWriter
+from evaluation.reports.run_folder import RunWriter
 from papers.decomposition.forcing import ForcingAsker
 from papers.decontextualization.snippets import SET, Snippet
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari

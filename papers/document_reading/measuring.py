@@ -22,7 +22,7 @@ from evaluation import scoring
 from evaluation.embeddings import pair_scores
 from evaluation.metrics.overlap import shared_words
 from evaluation.metrics.significance import estimate
-from evaluation.reports.runs import RunWriter
+from evaluation.reports.run_folder import RunWriter
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, ReaderAnswer

@@ -36,7 +36,7 @@ def qasper(
     split: Annotated[
         str, typer.Option(help="`sample`: whole papers; `train`: evidence alone, where recall means nothing.")
     ] = "sample",
-    arms: Annotated[str, typer.Option(help="Whose first paragraphs are read, by commas.")] = "bm25,reranked",
+    arms: Annotated[str, typer.Option(help="Ownership first paragraphs are read, by commas.")] = "bm25,reranked",
     passages: Annotated[str, typer.Option(help="How many paragraphs are read, by commas.")] = "3,5,10",
     trained: Annotated[
         str, typer.Option(help="A run of `anaphora train`, of a cross-encoder or a reader, to compare.")

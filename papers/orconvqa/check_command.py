@@ -37,7 +37,7 @@ def check(
             texts = folder_texts(docs)
         else:
             from cli.shared.resources import fetch_models, open_collection
-            from server.chat.models import Models
+            from server.chat.loaded_models import Models
 
             settings = state.settings(overriding(collection=collection))
             fetch_models(settings, state, reranker=False)

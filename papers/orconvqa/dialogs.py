@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evaluation import scoring
 from evaluation.metrics.significance import Estimate
-from evaluation.reports.runs import RunWriter
+from evaluation.reports.run_folder import RunWriter
 from evaluation.sets import dialogs as rows
 from evaluation.sets.base import json_rows, present, text
 from evaluation.sets.dialogs import JudgedQuestion

@@ -9,7 +9,7 @@ from evaluation import scoring
 from evaluation.errors import MissingSet
 from evaluation.metrics import overlap as measures
 from evaluation.metrics.significance import Estimate, estimate_of
-from evaluation.reports.runs import Latency, RunWriter
+from evaluation.reports.run_folder import Latency, RunWriter
 from evaluation.scoring import percentiles
 from evaluation.sets import public
 from evaluation.sets.base import Question, present

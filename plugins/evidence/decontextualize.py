@@ -16,7 +16,7 @@ from typing import Literal
 import regex
 
 from plugins.evidence.asking import QuoteAsker, prompts_version
-from plugins.evidence.guard import (
+from plugins.evidence.rewrite_checks import (
     FLOAT_REFERENCE,
     LONGEST,
     MARKER,

@@ -19,7 +19,7 @@ import regex
 
 from index.fusion import fuse
 from index.lexical import K1
-from plugins.evidence.guard import EvidenceTexts
+from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import SourcePassage, Within, clipped
 from server.chat.document_texts import NAME, NAMES, YEAR
 from server.turn.support import SUPPORTED

@@ -12,7 +12,7 @@ from plugins.evidence.service import EvidenceService
 from plugins.evidence.views import StandaloneView, WhyView
 from server.chat import ChatService
 from text.sanitize import masked
-from ui.sources import QuotePlace, document_link
+from ui.source_panel import QuotePlace, document_link
 from ui.templates import render
 
 Answer: TypeAlias = dict[str, Any]

@@ -27,10 +27,10 @@ from plugins.evidence.decontextualize import (
 from plugins.evidence.explain import Citance, WhyFound, WhyPlan, WhyRanker, WhySource, without_markers
 from plugins.evidence.source import SourceQuote, Within, lead, paragraph, quote_of, sentences_of
 from plugins.evidence.views import StandaloneQuestion, StandaloneView, WhyPlace, WhySentenceView, WhyView
-from server.chat.acting import Acting, acting
+from server.chat.authorization import ServiceBase, requires
 from server.chat.collections import checked_name
-from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, NotFound, Unavailable, clean, in_thread
-from server.chat.models import salted
+from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, NotFound, Unavailable, clean, run_blocking
+from server.chat.loaded_models import salted
 from server.chat.turns import CHARS_PER_TOKEN
 from server.store import standalone
 from server.store.records import View
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 V = TypeVar("V", bound=View)
 
 
-class OnDemand(Acting):
+class OnDemand(ServiceBase):
     """The part of the service that is asked beside the turns."""
 
     async def _source(self, turn_id: str, n: int) -> tuple[StoredTurn, Evidence]:
@@ -78,17 +78,17 @@ class OnDemand(Acting):
         core, llm = self.core, self.core.settings.llm
         name = checked_name(collection) if collection else await self.default_collection()
         ownership = await self.existing(name)
-        opened = await in_thread(lambda: core.opened.get(name))
+        opened = await run_blocking(lambda: core.opened.get(name))
         version = opened.version
         text = json.dumps((ownership.group, name, version, document_id, *parts, llm.model, llm.remote_name))
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if (cached := await self._read(standalone.find, key)) is not None:
             return view.model_validate_json(cached).model_copy(update={"cached": True})
         if asks:
-            await core.limits.demand_tokens(self.principal)
+            await core.limits.require_tokens(self.principal)
         self.note(did, document_id, collection=name, group=ownership.group)
         result, whole = await make(opened, ownership.group)
-        if whole and (await in_thread(lambda: core.opened.get(name))).version == version:
+        if whole and (await run_blocking(lambda: core.opened.get(name))).version == version:
             row = name, version, document_id, self.principal.id, result.model_dump_json()
             await self._write(standalone.keep, key, *row)
         return result
@@ -120,7 +120,7 @@ class OnDemand(Acting):
 class StandaloneMixin(OnDemand):
     """Quotes that stand alone."""
 
-    @acting("ask")
+    @requires("ask")
     async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
         """Return the quote of a turn's source `n`, decontextualized: the sentence that is cited first, or the passage.
         Raises NotFound."""
@@ -129,7 +129,7 @@ class StandaloneMixin(OnDemand):
         start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
         return await self.standalone(turn.collection, passage.document_id, start, end, method)
 
-    @acting("ask")
+    @requires("ask")
     async def standalone(
         self, collection: str, document_id: str, start: int, end: int, method: StandaloneMethod = "insert"
     ) -> StandaloneView:
@@ -149,7 +149,7 @@ class StandaloneMixin(OnDemand):
         plan = StandalonePlan(method)
 
         async def make(opened: Collection, group: str) -> tuple[StandaloneView, bool]:
-            quote, within = await in_thread(lambda: self._standalone_quote(opened, document_id, start, end))
+            quote, within = await run_blocking(lambda: self._standalone_quote(opened, document_id, start, end))
             whole = True
             async with self._asking(group) as asker:
                 try:
@@ -204,14 +204,14 @@ or two."""
 class WhyMixin(OnDemand):
     """Why a source is cited."""
 
-    @acting("ask")
+    @requires("ask")
     async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
         """Return the sentences of source `n` that support the citing sentence of the answer: the last one that begins
         before offset `at`, else the first. Raises NotFound."""
         turn, passage = await self._source(turn_id, n)
         return await self.why(turn.collection, passage.document_id, _citance(turn, n, at))
 
-    @acting("ask")
+    @requires("ask")
     async def why_linked(self, collection: str, document_id: str, text: str, at: int) -> WhyView:
         """Return the sentences of a document that support the sentence at offset `at` of a text that links to it.
         Raises as `why`."""
@@ -219,7 +219,7 @@ class WhyMixin(OnDemand):
         citance = Citance(text[start:end].strip()[:CITANCE_CHARS], text[:start], text[end:], text)
         return await self.why(collection, document_id, citance)
 
-    @acting("ask")
+    @requires("ask")
     async def why(self, collection: str, document_id: str, citance: Citance) -> WhyView:
         """Return the sentences of a document that bear on a sentence that cites it. Raises NotFound, InvalidRequest."""
         document_id = clean(document_id, MAX_ID_CHARS, "document_id")
@@ -234,12 +234,12 @@ class WhyMixin(OnDemand):
         settings, plan = self.core.settings, WhyPlan()
 
         async def make(opened: Collection, group: str) -> tuple[WhyView, bool]:
-            source, result = await in_thread(lambda: self._found(opened, document_id, citance, plan))
+            source, result = await run_blocking(lambda: self._found(opened, document_id, citance, plan))
             view = WhyView(
                 document_id=document_id,
                 collection=opened.name,
                 title=source.title,
-                # Whose sentence it was is nobody's business who is not told it.
+                # Ownership sentence it was is nobody's business who is not told it.
                 citance="",
                 bears=result.bears,
                 lead=source.lead,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.conditional.form import QUESTION, REWRITE, SPECIAL_TOKENS, Architecture, Form
-from rewriter.errors import RecipeError, TrainingError
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
+from rewriter.protocol import RecipeError, TrainingError
 from text.modules import need_extra
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rewriter.conditional.form import Form
-from rewriter.errors import RunError
+from rewriter.protocol import RunError
 
 if TYPE_CHECKING:
     import torch

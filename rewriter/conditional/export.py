@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.conditional.bases import UNKNOWN
 from rewriter.conditional.form import EXPORT, WEIGHTS
-from rewriter.errors import TrainingError
 from rewriter.onnx_weights import TOKENIZER
+from rewriter.protocol import TrainingError
 
 if TYPE_CHECKING:
     from rewriter.conditional.form import Form

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rewriter import guard
-from rewriter.errors import RunError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter, packaged_folder
-from rewriter.protocol import Rewrite, Rewriter
+from rewriter.protocol import Rewrite, Rewriter, RunError
 
 if TYPE_CHECKING:
     import torch

@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rewriter.errors import RunError
 from rewriter.gate import RewriteGate
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
-from rewriter.protocol import Conversation
+from rewriter.protocol import Conversation, RunError
 from text.asking import BETWEEN
 from text.sanitize import escape
 

@@ -21,10 +21,9 @@ from rewriter.conditional import form as run_folder
 from rewriter.conditional.engine import ConditionalEngine, Stop
 from rewriter.conditional.features import hint, open_words
 from rewriter.conditional.form import Form
-from rewriter.errors import RewriterError, RunError
 from rewriter.gate import RewriteGate
 from rewriter.load import verify
-from rewriter.protocol import Conversation, Rewrite, Rewriter
+from rewriter.protocol import Conversation, Rewrite, Rewriter, RewriterError, RunError
 from text.modules import need_extra
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ class ConditionalRewriter:
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """Decide and phrase; never raises. `confidence` is the gate's belief in its decision."""
         if not conversation or not question.strip():
-            return Rewrite(question, "keep", confidence=1.0, needs_history=0.0)
+            return Rewrite(question, "keep", confidence=1.0, history_probability=0.0)
         started = time.perf_counter()
         hinted = self._words.rewrite(conversation, question) if self._words else None
         if hinted is not None and hinted.decision != "expand":
@@ -204,9 +203,9 @@ class ConditionalRewriter:
         self._batcher.close()
 
     def _judged(self, conversation: Conversation, question: str, proposal: Proposal, hinted: Rewrite | None) -> Rewrite:
-        p = proposal.probability if hinted is None or hinted.needs_history is None else hinted.needs_history
+        p = proposal.probability if hinted is None or hinted.history_probability is None else hinted.history_probability
         if hinted is None and p < self.gate.threshold:
-            return Rewrite(question, "keep", confidence=1 - p, needs_history=p)
+            return Rewrite(question, "keep", confidence=1 - p, history_probability=p)
         reason = "The model wrote nothing."
         passed = list[str]()
         for text in proposal.texts:
@@ -216,8 +215,8 @@ class ConditionalRewriter:
             elif not passed:
                 reason = refused
         if not passed:
-            return Rewrite(question, "refused", confidence=p, reason=reason, needs_history=p)
-        result = Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), needs_history=p)
+            return Rewrite(question, "refused", confidence=p, reason=reason, history_probability=p)
+        result = Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), history_probability=p)
         return replace(result, expansion=hinted.expansion) if hinted else result
 
     def propose(self, sources: Sequence[list[int]], stop: Stop) -> list[Proposal]:

@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
-from rewriter.errors import TrainingError
 from rewriter.load import RERANKERS
+from rewriter.protocol import TrainingError
 from rewriter.reranking.training import ONNX
 from text.files import write_json
 from text.modules import need_extra

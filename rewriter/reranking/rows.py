@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rewriter.errors import ExampleError
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, ExampleError, Message
 from rewriter.training.recipe import ModelPart
 from text.asking import AskingLengths, QuestionContext, asking
 

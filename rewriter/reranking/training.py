@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rewriter.errors import TrainingError
 from rewriter.load import RERANKERS
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
+from rewriter.protocol import TrainingError
 from rewriter.reranking.rows import PairReader, RankedGroup, RerankerModelPart, RerankExample, RerankFeatures, read_rows
 from rewriter.training.recipe import Recipe, Stage, Texts
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from rewriter.errors import TrainingError
 from rewriter.onnx_weights import write_int8
+from rewriter.protocol import TrainingError
 from rewriter.terms.reading import TYPES
 from rewriter.terms.scoring import INPUTS, OUTPUTS
 
@@ -36,7 +36,7 @@ def batch(items: Sequence[Labelled]) -> dict[str, Tensor]:
         "first": _padded([[word.first for word in row] for row in words]),
         "last": _padded([[word.last for word in row] for row in words]),
         "word_labels": _padded([item.wanted for item in items]).float(),
-        "gate_labels": torch.tensor([item.needs_history for item in items]).float(),
+        "gate_labels": torch.tensor([item.history_probability for item in items]).float(),
     }
 
 

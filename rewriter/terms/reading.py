@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from rewriter.errors import RunError
 from rewriter.onnx_weights import read_tokenizer
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, Message, RunError
 from text.words import FUNCTION_WORDS, stem, stems
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from rewriter.errors import TrainingError
 from rewriter.load import packaged_folder
 from rewriter.onnx_weights import multiplied_out
+from rewriter.protocol import TrainingError
 from rewriter.terms.scoring import MODEL
 from rewriter.training.recipe import ModelPart
 

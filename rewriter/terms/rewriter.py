@@ -10,11 +10,10 @@ from typing import Any
 
 import regex
 
-from rewriter.errors import RunError
 from rewriter.gate import RewriteGate, probability
 from rewriter.load import DESCRIPTION, Serving, verify
 from rewriter.onnx_weights import TOKENIZER
-from rewriter.protocol import Conversation, Rewrite, Term
+from rewriter.protocol import Conversation, Rewrite, RunError, Term
 from rewriter.terms.reading import ConversationReader, Reading, Word
 from rewriter.terms.scoring import MODEL, TermScorer
 
@@ -93,7 +92,7 @@ class TermRewriter:
     """Expands a question by words of its history that it leaves out; writes no sentence.
 
     A word is appended from probability `threshold` on, where the gate opens.
-    `needs_history` of its rewrites is calibrated. Below the gate's threshold a question is kept, with the
+    `history_probability` of its rewrites is calibrated. Below the gate's threshold a question is kept, with the
     gate's certainty as confidence. Raises RunError where the folder's files are missing or damaged.
     """
 
@@ -113,7 +112,7 @@ class TermRewriter:
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """The question with the terms it leaves out; never raises."""
         if not conversation:
-            return Rewrite(question, "keep", confidence=1.0, needs_history=0.0)
+            return Rewrite(question, "keep", confidence=1.0, history_probability=0.0)
         started = time.perf_counter()
         reading = self._reader.read(conversation, question)
         try:
@@ -125,7 +124,7 @@ class TermRewriter:
         if needs >= self._gate.threshold:
             chances = [probability(logit) for logit in scores.words]
             terms = choose(conversation, reading, chances, self._threshold)
-        result = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, needs_history=needs)
+        result = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, history_probability=needs)
         if not terms:
             return result
         text = " ".join([question, *(term.text for term in terms)])

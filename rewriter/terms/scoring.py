@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rewriter.errors import RunError
+from rewriter.protocol import RunError
 from rewriter.terms.reading import TYPES, Reading
 
 MODEL = "model.onnx"

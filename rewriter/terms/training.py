@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from rewriter.errors import RecipeError, TrainingError
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate, fit
 from rewriter.load import REWRITERS
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer
-from rewriter.protocol import Message
+from rewriter.protocol import Message, RecipeError, TrainingError
 from rewriter.terms.reading import ConversationReader, Reading
 from rewriter.terms.restoring import WEIGHTS, TermModelPart, restore, two_heads
 from rewriter.terms.scoring import MODEL, TermScorer
@@ -74,7 +73,7 @@ def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
         np.array(terms, np.float64),
         np.array(wanted, np.bool_),
         np.array(gates, np.float64),
-        np.array([item.needs_history for item in items], np.bool_),
+        np.array([item.history_probability for item in items], np.bool_),
     )
 
 
@@ -99,7 +98,7 @@ class Labelled:
 
     reading: Reading
     wanted: tuple[bool, ...]
-    needs_history: bool
+    history_probability: bool
     rewrite: str = ""
 
 

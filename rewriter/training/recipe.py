@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from rewriter.errors import RecipeError
 from rewriter.load import RunKind
+from rewriter.protocol import RecipeError
 
 PACKAGE = "rewriter.recipes"
 FAMILIES = {

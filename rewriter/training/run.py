@@ -23,9 +23,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from rewriter.errors import RecipeError, TrainingError
 from rewriter.load import FORMAT, REWRITERS, RunKind, describe, write_description
 from rewriter.onnx_weights import TOKENIZER
+from rewriter.protocol import RecipeError, TrainingError
 from rewriter.training.card import hardware, write_card
 from rewriter.training.recipe import Recipe, Trainable, family
 from rewriter.training.stages import Machine, Mixture, run_stage

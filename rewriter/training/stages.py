@@ -16,8 +16,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rewriter.errors import ExampleError, RecipeError, TrainingError
 from rewriter.load import sha256
+from rewriter.protocol import ExampleError, RecipeError, TrainingError
 from rewriter.training.recipe import DataPart, Features, Recipe, Trainable, TrainingExample, family
 from text.progress import progress_reporter
 

@@ -4,7 +4,7 @@ How a person or program proves who it is, is the door's business (`server.api`).
 """
 
 from server.access.policy import Action as Action
-from server.access.policy import Whose as Whose
+from server.access.policy import Ownership as Ownership
 from server.access.principals import DEFAULT_GROUP as DEFAULT_GROUP
 from server.access.principals import DIAGNOSIS as DIAGNOSIS
 from server.access.principals import EVERY_GROUP as EVERY_GROUP

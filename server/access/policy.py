@@ -1,6 +1,6 @@
 """The one place that decides: which role an action needs, which rows a principal sees, and by which group.
 
-The service asks before it does anything (`server.chat.acting`); the store gives a principal what it
+The service asks before it does anything (`server.chat.authorization`); the store gives a principal what it
 may see (`server.store.schema.visible`). Nothing else compares roles, groups or owners.
 """
 
@@ -82,7 +82,7 @@ def own_group(principal: Principal) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class Ownership:
     """Ownership of a row: a principal's id, and the group it belongs to."""
 
     owner: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from text.names import is_name
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from server.access.settings import PeopleSettings
@@ -68,7 +68,7 @@ LOCAL = Principal("local", "this machine", "operator", frozenset({EVERY_GROUP}))
 """Who acts where no key is needed, and in terminal commands."""
 
 DIAGNOSIS = replace(LOCAL, id="local:diagnosis", name="anaphora diagnose")
-"""Whose turns are asked for a diagnosis, and so are nobody's questions."""
+"""Ownership turns are asked for a diagnosis, and so are nobody's questions."""
 
 NOBODY = Principal("nobody", "nobody", "reader", frozenset())
 """Who acts where a key is needed and none was given: nothing is granted to it."""
@@ -103,4 +103,4 @@ def person(id: str, name: str, groups: Iterable[str] | None, rules: PeopleSettin
         raise NotAdmitted("This account is in no group that may come in here. Ask whoever runs this server.")
     roles = [role for group, role in rules.roles.items() if group.removeprefix("/") in names]
     role = max([rules.default_role, *roles], key=ROLES.index)
-    return Principal(id, showable_line(name)[:PERSON_CHARS] or id, role, member)
+    return Principal(id, sanitize_line(name)[:PERSON_CHARS] or id, role, member)

@@ -17,13 +17,13 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api import errors
-from server.api.door import RequestLimit, door
+from server.api import error_responses
 from server.api.mcp_endpoint import PATH as MCP_PATH
 from server.api.mcp_endpoint import McpEndpoint
 from server.api.mounted import MountedErrors
 from server.api.routes import ROUTERS, health
 from server.api.routes.chat_completions import router as chat_completions
+from server.api.security import RequestLimit, door
 from server.chat import ChatService
 from server.metrics import Metrics
 from server.plugins import parts
@@ -82,9 +82,9 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         redoc_url=None,
         **more,
     )
-    errors.install(app)
+    error_responses.install(app)
     for router in (chat_completions, *ROUTERS, *parts("routers")):
-        app.include_router(router, responses=errors.ERRORS)
+        app.include_router(router, responses=error_responses.ERRORS)
     app.include_router(health.router)
     _describe(app, with_keys=with_keys)
     return app

@@ -15,7 +15,7 @@ from text.names import NAME_CHARS, NAME_PATTERN
 async def _service(request: Request) -> ChatService:
     """The service as whoever sent the request may use it: the only one there is for a route."""
     # A plain function would be called in a thread, for every request.
-    return cast("ChatService", request.app.state.service).seen_by(request.scope["state"]["principal"])
+    return cast("ChatService", request.app.state.service).as_principal(request.scope["state"]["principal"])
 
 
 Service = Annotated[ChatService, Depends(_service)]

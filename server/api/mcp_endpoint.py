@@ -61,4 +61,4 @@ class McpEndpoint:
 
     def _acting(self, context: Any) -> ChatService:
         # A request that came without one would be a mistake of ours, and fails.
-        return self._service.seen_by(context.request.scope["state"]["principal"])
+        return self._service.as_principal(context.request.scope["state"]["principal"])

@@ -9,8 +9,8 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.door.origins import is_api
-from server.api.errors import error_response
+from server.api.error_responses import error_response
+from server.api.security.origins import is_api
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlalchemy import Connection
 
-from rewriter.errors import RunError
+from rewriter.protocol import RunError
 from server import runs
 from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
 from server.audit_log import entry
-from server.chat.acting import Acting, acting
+from server.chat.authorization import ServiceBase, requires
 from server.chat.collections import checked_name
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
@@ -29,7 +29,7 @@ from server.chat.error_mapping import (
     NotFound,
     clean,
     found_or_missing,
-    in_thread,
+    run_blocking,
     store_errors,
 )
 from server.chat.types import KeySummary, NewKey, StageTimes, Statistics, UnansweredQuestions
@@ -59,16 +59,16 @@ def foreign_group(group: str) -> Forbidden:
     return Forbidden(f"You are not in the group {group[:80]!r}.")
 
 
-class GrantMixin(Acting):
+class GrantMixin(ServiceBase):
     """Keys and grants."""
 
-    @acting("keys")
+    @requires("keys")
     async def keys(self) -> list[KeySummary]:
         """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
         listed = await self._read(keys.listing)
         return [KeySummary.of(key) for key in listed if policy.may_give(self.principal, key.role, key.groups)]
 
-    @acting("keys")
+    @requires("keys")
     async def create_key(
         self, name: str, role: Role = "reader", groups: Sequence[str] = (DEFAULT_GROUP,), days: float | None = None
     ) -> NewKey:
@@ -97,7 +97,7 @@ class GrantMixin(Acting):
         api_key, secret = await self._write(make)
         return NewKey(**KeySummary.of(api_key).model_dump(), key=secret)
 
-    @acting("keys")
+    @requires("keys")
     async def revoke_key(self, key_id: str) -> None:
         """Make a key useless from now on, with the sessions that began with it. Raises NotFound."""
         wanted = key_id.strip()[:80]
@@ -107,7 +107,7 @@ class GrantMixin(Acting):
         await self.account("key.revoke", wanted)
         await self._write(keys.revoke, wanted)
 
-    @acting("grants")
+    @requires("grants")
     async def grants(self, collection: str) -> list[str]:
         """The groups that may use a collection, as far as whoever asks is in them. Raises NotFound."""
         name = checked_name(collection)
@@ -115,7 +115,7 @@ class GrantMixin(Acting):
         granted = await self._read(grants.of, name)
         return [group for group in granted or [DEFAULT_GROUP] if self.principal.in_group(group)]
 
-    @acting("grants")
+    @requires("grants")
     async def grant(self, collection: str, group: str) -> list[str]:
         """Let a group use a collection, and give those that may. One that was granted to nobody so far belonged to
         the group `default`, which then needs a grant too. Raises NotFound, or Forbidden for a group of others."""
@@ -127,7 +127,7 @@ class GrantMixin(Acting):
         await self._write(grants.add, name, group)
         return await self.grants(name)
 
-    @acting("grants")
+    @requires("grants")
     async def revoke_grant(self, collection: str, group: str) -> None:
         """Take a collection from a group. Raises NotFound, or Conflict for its last one."""
         name = checked_name(collection)
@@ -146,10 +146,10 @@ class GrantMixin(Acting):
 MAX_ROWS = 1000
 
 
-class AuditMixin(Acting):
+class AuditMixin(ServiceBase):
     """Acts in the principal's groups; acts without a group are for operators of every one."""
 
-    @acting("audit")
+    @requires("audit")
     async def audit_rows(
         self,
         *,
@@ -176,24 +176,24 @@ class AuditMixin(Acting):
         )
 
 
-class JobMixin(Acting):
+class JobMixin(ServiceBase):
     """Jobs on the collections of whoever acts."""
 
-    @acting("jobs")
+    @requires("jobs")
     async def job(self, job_id: str) -> Job:
         """How a job stands. Raises NotFound."""
         key = clean(job_id, MAX_ID_CHARS, "job_id")
         with store_errors():
             return found_or_missing(await asyncio.to_thread(self.core.runner.find, key, self.principal), "job", key)
 
-    @acting("jobs")
+    @requires("jobs")
     async def jobs(self, collection: str | None = None) -> list[Job]:
         """Newest first."""
         name = checked_name(collection) if collection else None
         with store_errors():
             return await asyncio.to_thread(self.core.runner.listing, self.principal, name)
 
-    @acting("jobs")
+    @requires("jobs")
     async def cancel_job(self, job_id: str) -> Job:
         """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
         job = await self.job(job_id)
@@ -203,21 +203,21 @@ class JobMixin(Acting):
         return await self.job(job_id)
 
 
-class RunMixin(Acting):
+class RunMixin(ServiceBase):
     """Runs of the home, for operators of every group: they read any document, and what they make serves everybody."""
 
-    @acting("server")
+    @requires("server")
     async def runs(self) -> list[RunSummary]:
         """Return every run of the home, the newest first."""
         return await asyncio.to_thread(runs.list_runs, self.core.settings.home)
 
-    @acting("server")
+    @requires("server")
     async def run_commands(self) -> dict[RunGroup, str]:
         """Return the command that starts a run of each group in a terminal."""
         home = str(self.core.settings.home.absolute())
         return {group: command.replace("{home}", home) for group, command in COMMANDS.items()}
 
-    @acting("server")
+    @requires("server")
     async def run(self, group: RunGroup, name: str) -> RunDetail:
         """Return a run with its figures and tables. Raises NotFound."""
         run = await asyncio.to_thread(runs.read_run, self.core.settings.home, group, name)
@@ -225,13 +225,13 @@ class RunMixin(Acting):
             raise NotFound(f"There is no run {name[:80]!r} of {group}.", code="run_not_found")
         return run
 
-    @acting("server")
+    @requires("server")
     async def run_folder(self, group: RunGroup, name: str) -> Path:
         """Return the folder of a run. Raises NotFound."""
         await self.run(group, name)
         return self.core.settings.home / FOLDERS[group] / name
 
-    @acting("server")
+    @requires("server")
     async def promote_run(self, group: TrainedGroup, name: str) -> str:
         """Make a trained run serve and return the name of the one it replaces. Raises NotFound, Conflict."""
         await self.run(group, name)
@@ -241,7 +241,7 @@ class RunMixin(Acting):
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error
 
-    @acting("server")
+    @requires("server")
     async def roll_back(self, group: TrainedGroup) -> str:
         """Bring back what served before the last promotion and return its name. Raises Conflict."""
         await self.account("run.rollback", group)
@@ -259,10 +259,10 @@ ALIKE = 0.6
 SHOWN, EXAMPLES = 20, 5
 
 
-class StatisticsMixin(Acting):
+class StatisticsMixin(ServiceBase):
     """Numbers over the turns that whoever acts may see."""
 
-    @acting("review")
+    @requires("review")
     async def statistics(self, *, days: int = 30, collection: str = "") -> Statistics:
         """Return counts of the last `days`, including today.
 
@@ -276,7 +276,7 @@ class StatisticsMixin(Acting):
         refused = await self._read(statistics.refused, *arguments, CLUSTERED)
         content = self.core.settings.trace.content
         questions = [(turn, text) for turn, text in refused if text] if content else []
-        clusters = await in_thread(lambda: clustered(questions, self.core.models.encoder())) if questions else []
+        clusters = await run_blocking(lambda: clustered(questions, self.core.models.encoder())) if questions else []
         return Statistics(
             since=since,
             days=counts,

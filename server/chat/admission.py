@@ -12,7 +12,7 @@ from server.chat.error_mapping import LimitReached, QueueFull
 from server.metrics import Metrics
 
 
-class Ticket:
+class QueueSlot:
     """A place among the turns: first in the queue, then among those that run. Given back once."""
 
     def __init__(self, admission: Admission, owner: str) -> None:
@@ -38,14 +38,14 @@ class Admission:
         self._concurrent = concurrent
         self._queue_length = queue_length
         self._metrics = metrics
-        self._running: set[Ticket] = set()
-        self._waiting: deque[Ticket] = deque()
+        self._running: set[QueueSlot] = set()
+        self._waiting: deque[QueueSlot] = deque()
         self._typical_seconds = 5.0
         self.idle, self.busy = asyncio.Event(), asyncio.Event()
         """No turn runs or waits; one does. What need not be done now looks at these."""
         self.idle.set()
 
-    def enter(self, owner: str = "", at_most: int = 0) -> Ticket:
+    def enter(self, owner: str = "", at_most: int = 0) -> QueueSlot:
         """Take a place, of which one owner has so many `at_most`; 0 is no limit. Raises QueueFull, LimitReached."""
         own = sum(ticket.owner == owner for ticket in (*self._running, *self._waiting)) if at_most else 0
         if at_most and own >= at_most:
@@ -54,7 +54,7 @@ class Admission:
                 "(limits.concurrent_turns).",
                 retry_after=max(1, math.ceil(self._typical_seconds)),
             )
-        ticket = Ticket(self, owner)
+        ticket = QueueSlot(self, owner)
         if len(self._running) < self._concurrent:
             self._start(ticket)
         elif len(self._waiting) < self._queue_length:
@@ -68,12 +68,12 @@ class Admission:
         self._count()
         return ticket
 
-    def _start(self, ticket: Ticket) -> None:
+    def _start(self, ticket: QueueSlot) -> None:
         ticket.running, ticket.started = True, time.monotonic()
         self._running.add(ticket)
         ticket._turn.set_result(None)
 
-    def _release(self, ticket: Ticket) -> None:
+    def _release(self, ticket: QueueSlot) -> None:
         if ticket in self._running:
             self._running.remove(ticket)
             self._typical_seconds += 0.2 * (time.monotonic() - ticket.started - self._typical_seconds)

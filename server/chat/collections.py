@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
 from server.chat.error_mapping import InvalidRequest
-from server.chat.models import Models
+from server.chat.loaded_models import Models
 from server.chat.types import CollectionSummary
 from server.settings import Settings
 from text.names import NAME_RULE, is_name

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from sqlalchemy import Connection
 
 from server.access import Principal, policy
-from server.chat.acting import Acting, acting
+from server.chat.authorization import ServiceBase, requires
 from server.chat.collections import checked_name
 from server.chat.error_mapping import MAX_QUERY_CHARS, Forbidden, InvalidRequest, NotFound, clean, found_or_missing
 from server.chat.types import NewShare
@@ -33,7 +33,7 @@ MAX_LISTED = 200
 MAX_OFFSET = 2**31
 
 
-class ConversationMixin(Acting):
+class ConversationMixin(ServiceBase):
     """Conversations with their turns; feedback by turn."""
 
     async def demand_change(self, conversation_id: str) -> str:
@@ -45,7 +45,7 @@ class ConversationMixin(Acting):
             raise self.refusal("change_any", key)
         return key
 
-    @acting("ask")
+    @requires("ask")
     async def create_conversation(self, collection: str = "", title: str = "", model: str = "") -> ConversationSummary:
         """A new, empty conversation, answered by one of `llm.choices`.
 
@@ -58,7 +58,7 @@ class ConversationMixin(Acting):
         ownership, chosen = await self.existing(name), self._demand_choice(model)
         return await self._write(conversations.create, name, ownership, cleaned, chosen)
 
-    @acting("read")
+    @requires("read")
     async def conversations(
         self, query: str | None = None, *, limit: int = 50, offset: int = 0
     ) -> list[ConversationSummary]:
@@ -71,7 +71,7 @@ class ConversationMixin(Acting):
             return await self._read(conversations.listing, limit, offset, self.principal)
         return await self._read(conversations.search, words, limit, offset, self.principal)
 
-    @acting("read")
+    @requires("read")
     async def conversation(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
         """A conversation with the turns that are shown; with `whole` also the others. Raises NotFound."""
         return await self._conversation(conversation_id, partial(conversations.detail, whole=whole))
@@ -83,7 +83,7 @@ class ConversationMixin(Acting):
             self.note("conversation.read", value.id, collection=value.collection)
         return value
 
-    @acting("change")
+    @requires("change")
     async def rename_conversation(self, conversation_id: str, title: str) -> ConversationSummary:
         """Give it a title. Raises NotFound, InvalidRequest for an empty or too long one."""
         cleaned = clean(title, MAX_TITLE_CHARS, "title")
@@ -94,7 +94,7 @@ class ConversationMixin(Acting):
             await self._write(conversations.rename, key, cleaned, self.principal), "conversation", key
         )
 
-    @acting("change")
+    @requires("change")
     async def choose_model(self, conversation_id: str, model: str) -> ConversationSummary:
         """Have one of `llm.choices` answer from now on, or with an empty name the usual model. Raises NotFound."""
         chosen, key = self._demand_choice(model), await self.demand_change(conversation_id)
@@ -112,34 +112,34 @@ class ConversationMixin(Acting):
             )
         return model
 
-    @acting("change")
+    @requires("change")
     async def show_version(self, conversation_id: str, turn_id: str) -> ConversationDetail:
         """Show another version of a turn, with what followed it. Raises NotFound."""
         turn, key = clean(turn_id, MAX_QUERY_CHARS, "turn_id"), await self.demand_change(conversation_id)
         found_or_missing(await self._write(turns.show, key, turn, self.principal), "turn", turn_id)
         return await self.conversation(key)
 
-    @acting("change")
+    @requires("change")
     async def delete_conversation(self, conversation_id: str) -> None:
         """Delete it with its turns, traces and feedback. Raises NotFound."""
         key = await self.demand_change(conversation_id)
         await self.account("conversation.delete", key)
         found_or_missing(await self._write(conversations.delete, key, self.principal), "conversation", key)
 
-    @acting("read")
+    @requires("read")
     async def export_conversation(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
         """A conversation as a file's text. Raises NotFound."""
         detail = await self.conversation(conversation_id, whole=style == "json")
         await self.account("conversation.export", detail.id, collection=detail.collection)
         return export.as_json(detail) if style == "json" else export.as_markdown(detail)
 
-    @acting("read")
+    @requires("read")
     async def stored_turn(self, turn_id: str) -> StoredTurn:
         """One turn as it is kept. Raises NotFound."""
         await self._note_read("turn.read", turn_id)
         return await self._turn(turn_id)
 
-    @acting("rate")
+    @requires("rate")
     async def feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
         """Keep a person's word on a turn; a second one replaces the first. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
@@ -148,13 +148,13 @@ class ConversationMixin(Acting):
             await self._write(feedback.give, key, rating, why, words, self.principal), "turn", turn_id
         )
 
-    @acting("rate")
+    @requires("rate")
     async def retract_feedback(self, turn_id: str) -> None:
         """Forget the feedback on a turn. Raises NotFound where there is none."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         found_or_missing(await self._write(feedback.retract, key, self.principal), "feedback on turn", turn_id)
 
-    @acting("review")
+    @requires("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
         """All feedback with its questions and answers, oldest first."""
         await self.account("feedback.export")
@@ -174,7 +174,7 @@ DAY = 86_400.0
 class SharingMixin(ConversationMixin):
     """Links to conversations: given, listed, taken back, opened."""
 
-    @acting("change")
+    @requires("change")
     async def share_conversation(self, conversation_id: str, days: int = 0) -> NewShare:
         """A link by which anybody may read the conversation for so many days, at most and by default
         `server.share_days`. Raises NotFound, Forbidden, InvalidRequest."""
@@ -188,19 +188,19 @@ class SharingMixin(ConversationMixin):
         share, secret = await self._write(shares.give, key, self.principal, (days or most) * DAY)
         return NewShare(**share.model_dump(), path=f"/shared/{secret}")
 
-    @acting("change")
+    @requires("change")
     async def shares(self, conversation_id: str) -> list[Share]:
         """The links to a conversation that have not expired. Raises NotFound."""
         return await self._read(shares.listing, await self.demand_change(conversation_id))
 
-    @acting("change")
+    @requires("change")
     async def take_back_share(self, conversation_id: str, share_id: str) -> None:
         """Make a link useless. Raises NotFound."""
         share, key = clean(share_id, MAX_QUERY_CHARS, "share_id"), await self.demand_change(conversation_id)
         await self.account("conversation.unshare", key)
         found_or_missing(await self._write(shares.take_back, key, share), "share", share_id)
 
-    @acting("ready")
+    @requires("ready")
     async def shared(self, secret: str) -> tuple[str, str]:
         """The title of a link's conversation, and all of it as Markdown, as whoever gave the link may read it now.
         Raises NotFound for any other reason."""

@@ -13,7 +13,7 @@ from server.chat.admission import Admission, Patience
 from server.chat.collections import Collections
 from server.chat.documents import Uploads
 from server.chat.limits import PrincipalLimits
-from server.chat.models import ChosenModels, ServiceModels
+from server.chat.loaded_models import ChosenModels, ServiceModels
 from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.types import Suggestion

@@ -14,8 +14,8 @@ import regex
 
 from index.documents import LABELLED, LINKS, REFERENCES, Document
 from index.records import DocumentInfo
-from server.chat.acting import Acting, acting
-from server.chat.error_mapping import MAX_ID_CHARS, clean, in_thread
+from server.chat.authorization import ServiceBase, requires
+from server.chat.error_mapping import MAX_ID_CHARS, clean, run_blocking
 from server.chat.types import (
     DocumentSummary,
     DocumentText,
@@ -154,10 +154,10 @@ def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:
     return {info.id for info in infos}, {info.source.rstrip("/"): info.id for info in infos if "://" in info.source}
 
 
-class DocumentTextMixin(Acting):
+class DocumentTextMixin(ServiceBase):
     """Documents, read."""
 
-    @acting("read")
+    @requires("read")
     async def documents(self, collection: str) -> list[DocumentSummary]:
         """The documents of a collection, by id. Raises NotFound."""
         opened = await self._opened(collection)
@@ -168,9 +168,9 @@ class DocumentTextMixin(Acting):
                 for info in sorted(opened.documents(), key=lambda info: info.id)
             ]
 
-        return await in_thread(read)
+        return await run_blocking(read)
 
-    @acting("read")
+    @requires("read")
     async def document(self, collection: str, document_id: str) -> DocumentText:
         """A document's text as it was indexed. Raises NotFound."""
         opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
@@ -197,11 +197,11 @@ class DocumentTextMixin(Acting):
                 ),
             )
 
-        return await in_thread(read)
+        return await run_blocking(read)
 
-    @acting("read")
+    @requires("read")
     async def passages(self, collection: str, document_id: str, *, offset: int = 0, limit: int = 50) -> PassagePage:
         """Passages of a document in their order, from number `offset` on. Raises NotFound."""
         opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        passages = await in_thread(lambda: opened.passages(key))
+        passages = await run_blocking(lambda: opened.passages(key))
         return PassagePage(data=passages[offset : offset + limit], offset=offset, total=len(passages))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, BinaryIO, Concatenate, NamedTuple, ParamSpec, 
 from sqlalchemy import Connection
 
 from index.sources import mirrors
-from server.access import DEFAULT_GROUP, Whose, policy
-from server.chat.acting import acting
+from server.access import DEFAULT_GROUP, Ownership, policy
 from server.chat.administration import checked_group, foreign_group
+from server.chat.authorization import requires
 from server.chat.collections import checked_name
 from server.chat.document_texts import DocumentTextMixin
 from server.chat.error_mapping import (
@@ -32,8 +32,8 @@ from server.chat.error_mapping import (
     TooLarge,
     Unavailable,
     clean,
-    in_thread,
     no_collection,
+    run_blocking,
     store_errors,
 )
 from server.chat.types import CollectionSummary
@@ -173,7 +173,7 @@ def making_a_job(method: Callable[Concatenate[M, P], Awaitable[Job]]) -> Callabl
 class DocumentMixin(DocumentTextMixin):
     """Collections, their documents, and the jobs that change them."""
 
-    @acting("read")
+    @requires("read")
     async def collections(self) -> list[CollectionSummary]:
         """Every collection that is seen, by name."""
         collections = await self.listed()
@@ -186,7 +186,7 @@ class DocumentMixin(DocumentTextMixin):
         with store_errors():
             return await asyncio.to_thread(self.core.runner.busy, collection)
 
-    @acting("documents")
+    @requires("documents")
     @making_a_job
     async def upload(self, collection: str, filename: str, content: BinaryIO) -> Job:
         """Keep a file and index it in the background; the collection is made if it is new.
@@ -210,13 +210,13 @@ class DocumentMixin(DocumentTextMixin):
         await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=ownership.group)
         return await self._submit("upload", name, work, ownership)
 
-    @acting("documents")
+    @requires("documents")
     @making_a_job
     async def delete_document(self, collection: str, document_id: str) -> Job:
         """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
         ownership = await self.existing(name)
-        documents = await in_thread(lambda: self.core.opened.get(name).documents())
+        documents = await run_blocking(lambda: self.core.opened.get(name).documents())
         path = next((Path(info.path) for info in documents if info.id == key), None)
         if path is None:
             raise NotFound(
@@ -245,7 +245,7 @@ class DocumentMixin(DocumentTextMixin):
         await self._write(uploads.forget, name, path.name)
         return await self._submit("delete", name, work, ownership)
 
-    @acting("server")
+    @requires("server")
     async def resume_uploads(self) -> None:
         """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
 
@@ -257,7 +257,7 @@ class DocumentMixin(DocumentTextMixin):
             for name in await self._read(jobs.cut_short):
                 await self._submit("upload", name, partial(work, name), await self.reached(name))
 
-    @acting("server")
+    @requires("server")
     @making_a_job
     async def index_paths(
         self, collection: str, paths: Sequence[Path], *, replace: bool = False, group: str = ""
@@ -288,7 +288,7 @@ class DocumentMixin(DocumentTextMixin):
         await self.account("collection.index", name, collection=name, group=ownership.group)
         return await self._submit("index", name, work, ownership)
 
-    @acting("documents")
+    @requires("documents")
     @making_a_job
     async def reindex(self, collection: str) -> Job:
         """Index the collection's remembered paths and uploads again; what did not change is kept.
@@ -300,7 +300,7 @@ class DocumentMixin(DocumentTextMixin):
         sources = await self._read(jobs.sources, name)
         paths = await asyncio.to_thread(self._with_uploads, name, sources)
         if not paths:
-            if not await in_thread(lambda: self.core.opened.exists(name)):
+            if not await run_blocking(lambda: self.core.opened.exists(name)):
                 raise no_collection(name)
             raise Conflict(
                 f"Where {name} came from is not known. Index it once with `anaphora index PATH --collection {name}`.",
@@ -311,7 +311,7 @@ class DocumentMixin(DocumentTextMixin):
             "reindex", name, lambda progress: self._index(progress, name, paths, prune=True), ownership
         )
 
-    @acting("documents")
+    @requires("documents")
     async def delete_collection(self, collection: str) -> None:
         """Delete the collection with its uploads and sources; the folders it was made from are left alone.
 
@@ -328,13 +328,13 @@ class DocumentMixin(DocumentTextMixin):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
         await self.account("collection.delete", name, collection=name, group=ownership.group)
         try:
-            await in_thread(lambda: self.core.opened.delete(name))
+            await run_blocking(lambda: self.core.opened.delete(name))
         except NotFound:
             # Cut short by the end of a server, deleting it is asked for again.
             if not await asyncio.to_thread(self.core.uploads.root(name).is_dir):
                 raise
         for mirror in await asyncio.to_thread(mirrors, self.core.sources, name):
-            await in_thread(mirror.remove)
+            await run_blocking(mirror.remove)
         await asyncio.to_thread(self.core.uploads.remove_all, name)
         await self._write(jobs.forget_sources, name)
         await self._write(uploads.forget, name)
@@ -360,12 +360,12 @@ class DocumentMixin(DocumentTextMixin):
                 )
 
     async def _submit(
-        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], ownership: Whose
+        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], ownership: Ownership
     ) -> Job:
         with store_errors():
             return await asyncio.to_thread(self.core.runner.submit, kind, name, work, ownership)
 
-    async def _made(self, name: str, group: str) -> Whose:
+    async def _made(self, name: str, group: str) -> Ownership:
         """Return the owner of a new row about a collection, which may not exist yet.
 
         A new one is granted to `group`, or to the first group of whoever makes it; one that is there to `group` too.
@@ -374,18 +374,18 @@ class DocumentMixin(DocumentTextMixin):
         if group and not self.principal.in_group(checked_group(group)):
             raise self.refusal("grants", name, foreign_group(group))
         granted = await self._read(grants.of, name)
-        there = await in_thread(lambda: self.core.opened.exists(name))
+        there = await run_blocking(lambda: self.core.opened.exists(name))
         if granted or there:
             reached = policy.group_of(self.principal, granted)
             if reached is None:
                 raise no_collection(name)
             if not group or group in granted:
-                return Whose(self.principal.id, group or reached)
+                return Ownership(self.principal.id, group or reached)
         else:
             group = group or policy.own_group(self.principal)
         if granted or group != DEFAULT_GROUP:
             await self._write(grants.add, name, group)
-        return Whose(self.principal.id, group)
+        return Ownership(self.principal.id, group)
 
     def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
         """Index a folder of ours as it is now, which may have become empty."""

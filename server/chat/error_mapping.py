@@ -126,7 +126,7 @@ def index_errors() -> Iterator[None]:
         raise Unavailable(str(error), code="index_failed") from error
 
 
-async def in_thread(call: Callable[[], T]) -> T:
+async def run_blocking(call: Callable[[], T]) -> T:
     """A blocking call on the index, in a thread, its errors translated."""
     with index_errors():
         return await asyncio.to_thread(call)

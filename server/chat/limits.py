@@ -42,7 +42,7 @@ _COUNTED = ("requests_per_minute", "tokens_per_minute")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RateLimitStatus:
     """How one limit stands: `name` is `requests` or `tokens`, `seconds` until its minute is over."""
 
     name: str
@@ -80,12 +80,12 @@ class PrincipalLimits:
                 seconds = (await self._standing("requests", quota, who)).seconds
                 raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
 
-    async def standings(self, who: Principal) -> list[Standing]:
+    async def standings(self, who: Principal) -> list[RateLimitStatus]:
         """How the limits of a principal stand, of those there are."""
         quotas = {name: self.quota(who, f"{name}_per_minute") for name in ("requests", "tokens")}
         return [await self._standing(name, quota, who) for name, quota in quotas.items() if quota]
 
-    async def demand_tokens(self, who: Principal) -> None:
+    async def require_tokens(self, who: Principal) -> None:
         """Raises LimitReached where earlier turns have spent the tokens of this minute."""
         if quota := self.quota(who, "tokens_per_minute"):
             status = await self._standing("tokens", quota, who)
@@ -113,11 +113,11 @@ class PrincipalLimits:
         if self._pool is not None:
             await self._pool.aclose()
 
-    async def _standing(self, name: str, quota: int, who: Principal) -> Standing:
+    async def _standing(self, name: str, quota: int, who: Principal) -> RateLimitStatus:
         item = _a_minute(quota)
         stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.id))
         seconds = min(WINDOW_SECONDS, max(1, math.ceil(stats.reset_time - time.time())))
-        return Standing(name, quota, stats.remaining, seconds)
+        return RateLimitStatus(name, quota, stats.remaining, seconds)
 
     async def _count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
         """`work` on the counters that several servers share, or on those of this process."""

@@ -15,8 +15,8 @@ from index.loaders.parser_worker import Limits
 from index.loaders.reading import read_bytes
 from index.loaders.sandbox import PageMissing, PagePicture, shared_pool
 from index.passages import boxes_of
-from server.chat.acting import Acting, acting
-from server.chat.error_mapping import MAX_ID_CHARS, Conflict, InvalidRequest, NotFound, Unavailable, clean, in_thread
+from server.chat.authorization import ServiceBase, requires
+from server.chat.error_mapping import MAX_ID_CHARS, Conflict, InvalidRequest, NotFound, Unavailable, clean, run_blocking
 from server.turn.events import PageBox
 
 LEAST_WIDTH, MOST_WIDTH = 100, 2000
@@ -85,10 +85,10 @@ class PictureCache:
             self._bytes -= len(gone.png)
 
 
-class PictureMixin(Acting):
+class PictureMixin(ServiceBase):
     """Pages of documents, drawn when somebody looks at them."""
 
-    @acting("read")
+    @requires("read")
     async def page_picture(self, collection: str, document_id: str, page: int, width: int) -> PagePicture:
         """A page of a PDF, so many pixels wide. Raises NotFound, InvalidRequest, Conflict or Unavailable.
 
@@ -98,7 +98,7 @@ class PictureMixin(Acting):
         if not LEAST_WIDTH <= width <= MOST_WIDTH:
             raise InvalidRequest(f"A picture is {LEAST_WIDTH} to {MOST_WIDTH} pixels wide.", param="width")
         opened = await self._opened(collection)
-        file = await in_thread(lambda: opened.source(key))
+        file = await run_blocking(lambda: opened.source(key))
         path, digest = Path(file.path), file.fingerprint.split(" ")[0]
         if path.suffix.lower() != ".pdf":
             raise NotFound(f"{key[:200]!r} has no pages to show.", code="page_not_found", param="document_id")
@@ -109,24 +109,24 @@ class PictureMixin(Acting):
             self.core.pictures.put(place, picture)
         return picture
 
-    @acting("read")
+    @requires("read")
     async def document_image(self, collection: str, document_id: str, name: str) -> DocumentImage:
         """An image that a document shows, by the name it has there. Raises NotFound.
 
         It must lie below the folder that was indexed; nothing that the document does not show can be had by its name.
         """
         opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        document, file = await in_thread(lambda: (opened.document(key), opened.source(key)))
+        document, file = await run_blocking(lambda: (opened.document(key), opened.source(key)))
         image = await asyncio.to_thread(_image, Path(file.path), key, name) if name in shown_in(document.text) else None
         if image is None:
             raise NotFound(f"{key[:200]!r} shows no image {name[:200]!r}.", code="image_not_found", param="name")
         return image
 
-    @acting("read")
+    @requires("read")
     async def places(self, collection: str, document_id: str, start: int, end: int) -> list[PageBox]:
         """Where characters of a document's text stand on its pages; nothing for one without places."""
         opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        document = await in_thread(lambda: opened.document(key))
+        document = await run_blocking(lambda: opened.document(key))
         boxes = [box for section in document.sections for box in boxes_of(section.placed, start, end)]
         return [PageBox.model_validate(box) for box in boxes]
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
 from rewriter.protocol import PassThroughRewriter
-from server.chat.acting import acting
+from server.chat.authorization import requires
 from server.chat.conversations import MAX_COMMENT_CHARS, MAX_LISTED, MAX_OFFSET, ConversationMixin
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
@@ -23,8 +23,8 @@ from server.chat.error_mapping import (
     Unavailable,
     clean,
     found_or_missing,
-    in_thread,
     index_errors,
+    run_blocking,
 )
 from server.replay import ReplayChanges, ReplayError, replay
 from server.store import reviewed, turns
@@ -134,7 +134,7 @@ class ReplayedTurn:
 class TraceMixin(ConversationMixin):
     """Traces by turn."""
 
-    @acting("review")
+    @requires("review")
     async def trace(self, turn_id: str) -> Trace:
         """Return the trace of a turn. Raises NotFound where there is no trace (yet)."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
@@ -142,13 +142,13 @@ class TraceMixin(ConversationMixin):
         await self._note_read("turn.trace", key)
         return found_or_missing(trace, "trace of turn", turn_id)
 
-    @acting("review")
+    @requires("review")
     async def traces(self, *, collection: str = "", limit: int = 50) -> list[TraceSummary]:
         """The newest turns that left a trace, newest first."""
         limit = max(0, min(limit, MAX_LISTED))
         return await self._read(turns.traced, self.principal, collection, limit)
 
-    @acting("review")
+    @requires("review")
     async def replay(self, turn_id: str, changes: ReplayChanges, model: str = "") -> ReplayedTurn:
         """Play a turn again with something changed; nothing of it is stored.
 
@@ -191,7 +191,7 @@ class TraceMixin(ConversationMixin):
         answer = last.answer if isinstance(last, DoneEvent) else ""
         return ReplayedTurn(record, grafted(tracing.end(turn, status, answer), record), events)
 
-    @acting("server")
+    @requires("server")
     async def keep_case(self, played: ReplayedTurn, name: str, answer: str) -> None:
         """Add a turn that was played again to `gold/NAME.jsonl` of the home, for `anaphora diagnose`.
 
@@ -209,7 +209,7 @@ class TraceMixin(ConversationMixin):
 class ReviewMixin(TraceMixin):
     """Reviews by turn."""
 
-    @acting("review")
+    @requires("review")
     async def reviews(
         self,
         *,
@@ -234,12 +234,12 @@ class ReviewMixin(TraceMixin):
         )
         return ReviewPage(data=tuple(candidates), total=total)
 
-    @acting("review")
+    @requires("review")
     async def review(self, turn_id: str) -> ReviewDetail:
         """A turn with all that a reviewer needs. Raises NotFound."""
         return await self._detail(await self._reviewable(turn_id))
 
-    @acting("review")
+    @requires("review")
     async def give_review(self, turn_id: str, review: NewReview) -> ReviewDetail:
         """Say something of a turn. Raises NotFound, InvalidRequest for a passage that is not there."""
         turn = await self._reviewable(turn_id)
@@ -256,7 +256,7 @@ class ReviewMixin(TraceMixin):
         await self._write(reviewed.add, turn, review.verdict, fields, self.principal.id)
         return await self._detail(turn)
 
-    @acting("review")
+    @requires("review")
     async def undo_review(self, turn_id: str) -> ReviewDetail:
         """Take back what was said last of a turn. Raises NotFound where nothing was."""
         turn = await self._reviewable(turn_id)
@@ -267,7 +267,7 @@ class ReviewMixin(TraceMixin):
             raise NotFound(f"Nothing was said of turn {turn.id!r}.", code="review_not_found")
         return await self._detail(turn)
 
-    @acting("review")
+    @requires("review")
     async def reviewed_dialogs(self, collection: str = "") -> list[ReviewedDialog]:
         """Reviewed conversations, as evaluation sets and training rows."""
         name = clean(collection, MAX_ID_CHARS, "collection")
@@ -319,7 +319,7 @@ class ReviewMixin(TraceMixin):
             return tuple(marked.values())
 
         with index_errors():
-            return await in_thread(quoted)
+            return await run_blocking(quoted)
 
 
 NO_MODEL = "none"

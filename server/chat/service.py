@@ -19,10 +19,10 @@ from sqlalchemy import Connection
 
 from index.query import Where
 from rewriter.protocol import Message
-from server.access import LOCAL, Principal, Whose
-from server.chat.acting import acting
+from server.access import LOCAL, Ownership, Principal
 from server.chat.administration import AuditMixin, GrantMixin, JobMixin, RunMixin, StatisticsMixin
-from server.chat.admission import Ticket
+from server.chat.admission import QueueSlot
+from server.chat.authorization import requires
 from server.chat.conversations import SharingMixin
 from server.chat.core import ServiceCore
 from server.chat.error_mapping import (
@@ -31,8 +31,8 @@ from server.chat.error_mapping import (
     NotFound,
     Unavailable,
     clean,
-    in_thread,
     index_errors,
+    run_blocking,
     store_errors,
 )
 from server.chat.pictures import PictureMixin
@@ -61,7 +61,7 @@ Forget: TypeAlias = Callable[[Connection, float, int], int]
 """Deletes at most so many rows from before a time, and says how many."""
 
 
-async def forget_old(database: Database, what: str, forget: Forget, days: int) -> None:
+async def purge_expired(database: Database, what: str, forget: Forget, days: int) -> None:
     """Delete what is older than `days`, now and every hour, until cancelled; 0 days delete nothing."""
     while days:
         before = time.time() - days * 86_400
@@ -76,7 +76,7 @@ async def forget_old(database: Database, what: str, forget: Forget, days: int) -
 TAKE_OVER_SECONDS = 5.0
 
 
-async def take_over(service: ChatService, runner: Runner) -> None:
+async def recover_orphans(service: ChatService, runner: Runner) -> None:
     """Until cancelled: mark what servers have begun that have ended since, and go on with their work on collections.
 
     One of those that are left does it. A source that was being read is read again when it is due.
@@ -128,11 +128,11 @@ class ChatService(
         self.settings = core.settings
         self.principal = principal
 
-    def seen_by(self, principal: Principal) -> ChatService:
+    def as_principal(self, principal: Principal) -> ChatService:
         """The same service, acting for `principal`."""
         return ChatService(self.core, principal)
 
-    @acting("ask")
+    @requires("ask")
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
         """Answer a question as typed events, ending with exactly one `done` or `error`.
 
@@ -147,7 +147,7 @@ class ChatService(
         finally:
             await running.aclose()
 
-    @acting("ask")
+    @requires("ask")
     async def begin(self, request: TurnRequest) -> RunningTurn:
         """Check a request, give it a place in the queue and store it; iterating the result runs it.
 
@@ -155,7 +155,7 @@ class ChatService(
         result. Raises InvalidRequest, NotFound, QueueFull, LimitReached.
         """
         checked, ownership = await self._checked(request)
-        await self.core.limits.demand_tokens(self.principal)
+        await self.core.limits.require_tokens(self.principal)
         running = RunningTurn(self.core, checked, self._place(), ownership, self.principal)
         if checked.conversation_id is None:
             # No conversation can be missing, so nobody has to wait for the disk.
@@ -169,12 +169,12 @@ class ChatService(
             raise
         return running
 
-    def _place(self) -> Ticket:
+    def _place(self) -> QueueSlot:
         """A place in the queue, within what whoever acts may have. Raises QueueFull, LimitReached."""
         at_most = self.core.limits.quota(self.principal, "concurrent_turns")
         return self.core.admission.enter(self.principal.id, at_most)
 
-    @acting("ask")
+    @requires("ask")
     async def search(
         self,
         question: str,
@@ -215,7 +215,7 @@ class ChatService(
             seconds=sum(result.seconds.values()),
         )
 
-    @acting("ready")
+    @requires("ready")
     async def readiness(self) -> Readiness:
         """Whether a question to the default collection would be answered without waiting for anything to load.
 
@@ -224,12 +224,12 @@ class ChatService(
         readiness = await self._readiness()
         return readiness if self.may("server") else Readiness(ready=readiness.ready, engine="", collection="")
 
-    @acting("ready")
+    @requires("ready")
     async def admit(self) -> None:
         """Count a request that did not come by the API. Raises LimitReached."""
         await self.core.limits.request(self.principal)
 
-    @acting("server")
+    @requires("server")
     def exposition(self) -> bytes:
         """Return the server's metrics in Prometheus' text format."""
         return self.core.metrics.exposition()
@@ -257,7 +257,7 @@ class ChatService(
             fails = await core.searching.problem()
             if problem := core.opened.problem(name) or fails:
                 problems.append(problem)
-        elif await in_thread(lambda: core.opened.exists(name)):
+        elif await run_blocking(lambda: core.opened.exists(name)):
             waiting.append(f"the collection {name}")
         else:
             problems.append(f"There is no collection {name} yet. Index documents into it.")
@@ -270,7 +270,7 @@ class ChatService(
             warnings=tuple(filter(None, (await core.limits.look(), core.opened.outdated(name)))),
         )
 
-    async def _checked(self, request: TurnRequest) -> tuple[TurnRequest, Whose]:
+    async def _checked(self, request: TurnRequest) -> tuple[TurnRequest, Ownership]:
         """The request within the bounds of the settings, its collection filled in; and whose the turn is."""
         server = self.settings.server
         question = clean(request.question, server.max_question_chars, "question").strip()
@@ -340,7 +340,7 @@ def _checked_filter(where: Where | None) -> Where | None:
 
 @asynccontextmanager
 async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterator[ChatService]:
-    """A running service that acts for this machine, which may do everything (`seen_by` gives those of others).
+    """A running service that acts for this machine, which may do everything (`as_principal` gives those of others).
 
     Models load in the background. Leaving it ends turns, jobs and the engine.
 
@@ -359,9 +359,9 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         warming = asyncio.create_task(core.warm()) if warm else None
         service = ChatService(core)
         forgetting = {
-            asyncio.create_task(take_over(service, runner)),
-            asyncio.create_task(forget_old(database, "traces", turns.forget_traces, settings.trace.days)),
-            asyncio.create_task(forget_old(database, "rows of the audit log", audit.trim, settings.audit.days)),
+            asyncio.create_task(recover_orphans(service, runner)),
+            asyncio.create_task(purge_expired(database, "traces", turns.forget_traces, settings.trace.days)),
+            asyncio.create_task(purge_expired(database, "rows of the audit log", audit.trim, settings.audit.days)),
         }
         try:
             yield service

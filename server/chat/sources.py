@@ -16,9 +16,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from index.errors import SourceError
-from index.sources import Item, Kept, Mirror, Source, SyncReport, mirrors, open_connector
-from server.access import Whose
-from server.chat.acting import acting
+from index.sources import Item, Kept, Source, SourceMirror, SyncReport, mirrors, open_connector
+from server.access import Ownership
+from server.chat.authorization import requires
 from server.chat.documents import DocumentMixin, making_a_job
 from server.chat.error_mapping import Conflict, InvalidRequest, NotFound, TooLarge, clean
 from server.jobs import JobProgress
@@ -56,7 +56,7 @@ class PushedDocument(BaseModel):
 class SourceMixin(DocumentMixin):
     """Sources of the collections of whoever acts."""
 
-    @acting("documents")
+    @requires("documents")
     async def sources(self) -> list[SourceSummary]:
         """Every source whose collection is reached, by name."""
         seen = []
@@ -67,7 +67,7 @@ class SourceMixin(DocumentMixin):
                 continue
         return seen
 
-    @acting("documents")
+    @requires("documents")
     async def source(self, name: str) -> SourceSummary:
         """One source with its documents. Raises NotFound, or Conflict where its file is damaged."""
         mirror, source, _ = await self._mirror(name)
@@ -82,10 +82,10 @@ class SourceMixin(DocumentMixin):
             items=state.documents,
         )
 
-    @acting("server")
+    @requires("server")
     async def add_source(self, source: Source) -> SourceSummary:
         """Follow a source; it is read for the first time at once. Raises Conflict for a name that is taken."""
-        mirror = Mirror(self.core.sources, source.name)
+        mirror = SourceMirror(self.core.sources, source.name)
         if mirror.folder.exists():
             raise Conflict(f"There is a source {source.name} already. Remove it first.", code="source_exists")
         ownership = await self._made(source.collection, "")
@@ -96,7 +96,7 @@ class SourceMixin(DocumentMixin):
             await self.sync_source(source.name)
         return await self.source(source.name)
 
-    @acting("documents")
+    @requires("documents")
     @making_a_job
     async def sync_source(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
         """Read a source now; with `dry_run` the job only says what has changed, with `if_due` it does nothing where
@@ -124,7 +124,7 @@ class SourceMixin(DocumentMixin):
         await self.account("source.sync", name, collection=source.collection, group=ownership.group)
         return await self._follow(mirror, source, ownership, read, index=not dry_run)
 
-    @acting("server")
+    @requires("server")
     @making_a_job
     async def remove_source(self, name: str) -> Job:
         """Take a source and its documents away. Raises NotFound."""
@@ -141,7 +141,7 @@ class SourceMixin(DocumentMixin):
         await self.account("source.remove", name, collection=source.collection, group=ownership.group)
         return await self._follow(mirror, source, ownership, forget, index=False)
 
-    @acting("documents")
+    @requires("documents")
     @making_a_job
     async def push(self, name: str, key: str, document: PushedDocument | None) -> Job:
         """Keep a document under its key, or with None delete it, and index that in the background.
@@ -177,7 +177,7 @@ class SourceMixin(DocumentMixin):
             await self._write(uploads.remember, source.collection, label, len(item.content), ownership)
         return await self._follow(mirror, source, ownership, lambda progress: [])
 
-    @acting("server")
+    @requires("server")
     async def sync_due(self, changed: set[str]) -> dict[str, str]:
         """Read what is due, and the sources `changed`, each of which is taken out of there once its job is made. Gives
         the folders to watch, and whose each is."""
@@ -196,9 +196,9 @@ class SourceMixin(DocumentMixin):
                 changed.discard(source.name)
         return watched
 
-    async def _mirror(self, name: str) -> tuple[Mirror, Source, Whose]:
+    async def _mirror(self, name: str) -> tuple[SourceMirror, Source, Ownership]:
         """A source that is there for whoever acts. Raises NotFound."""
-        mirror, missing = Mirror(self.core.sources, name), NotFound(f"There is no source {name[:80]!r}.")
+        mirror, missing = SourceMirror(self.core.sources, name), NotFound(f"There is no source {name[:80]!r}.")
         if not is_name(name) or not await asyncio.to_thread(mirror.folder.is_dir):
             raise missing
         try:
@@ -211,9 +211,9 @@ class SourceMixin(DocumentMixin):
 
     async def _follow(
         self,
-        mirror: Mirror,
+        mirror: SourceMirror,
         source: Source,
-        ownership: Whose,
+        ownership: Ownership,
         first: Callable[[JobProgress], list[FileResult]],
         index: bool = True,
     ) -> Job:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from index.documents import Document
-from server.chat.acting import Acting, acting
+from server.chat.authorization import ServiceBase, requires
 from server.chat.collections import checked_name
-from server.chat.error_mapping import in_thread, index_errors
+from server.chat.error_mapping import index_errors, run_blocking
 from server.chat.types import DocumentText, Suggestion
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.evidence import best_sentences, select_evidence
@@ -112,10 +112,10 @@ FOUND = 3
 EXAMPLES, FOLLOW_UPS = 4, 3
 
 
-class SuggestionMixin(Acting):
+class SuggestionMixin(ServiceBase):
     """Questions to begin with, and to go on with."""
 
-    @acting("ask")
+    @requires("ask")
     async def examples(self, collection: str) -> list[Suggestion]:
         """Questions over a spread of the collection's documents, those that ask how to do something first.
 
@@ -124,19 +124,21 @@ class SuggestionMixin(Acting):
         name = checked_name(collection)
         ownership = await self.existing(name)
         with index_errors():
-            opened = await in_thread(lambda: self.core.opened.get(name))
+            opened = await run_blocking(lambda: self.core.opened.get(name))
             key = name, opened.version
             async with self.core.suggesting:
                 if key not in self.core.suggested:
-                    documents = await in_thread(opened.documents)
+                    documents = await run_blocking(opened.documents)
                     looked_at = documents[:: max(1, len(documents) // READ)][:READ]
-                    candidates = await in_thread(lambda: pick((opened.document(info.id) for info in looked_at), TRIED))
+                    candidates = await run_blocking(
+                        lambda: pick((opened.document(info.id) for info in looked_at), TRIED)
+                    )
                     suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
                     self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
                     self.core.suggested[key] = suggestions
                 return self.core.suggested[key]
 
-    @acting("ask")
+    @requires("ask")
     async def follow_ups(self, turn_id: str) -> list[Suggestion]:
         """Suggest questions after a turn: about sections that it found, or next to the cited ones, and did not use.
 
@@ -150,9 +152,9 @@ class SuggestionMixin(Acting):
         used_sections = {(passage.document_id, tuple(passage.heading)) for passage in used}
         places = [(p.document_id, p.title, tuple(p.heading)) for p in turn.evidence.passages]
         with index_errors():
-            opened = await in_thread(lambda: self.core.opened.get(turn.collection))
+            opened = await run_blocking(lambda: self.core.opened.get(turn.collection))
             for document_id in dict.fromkeys(passage.document_id for passage in used[:2]):
-                document = await in_thread(lambda: opened.document(document_id))  # noqa: B023
+                document = await run_blocking(lambda: opened.document(document_id))  # noqa: B023
                 near = [
                     n for n, section in enumerate(document.sections) if (document_id, section.heading) in used_sections
                 ]

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Connection
 
 from rewriter.protocol import Conversation
-from server.access import Principal, Whose
+from server.access import Ownership, Principal
 from server.audit_log import entry
-from server.chat.admission import Ticket
+from server.chat.admission import QueueSlot
 from server.chat.error_mapping import ChatError, Unavailable
 from server.chat.types import TurnRequest
 from server.store import StoreError, audit, conversations, turns
@@ -56,13 +56,13 @@ class RunningTurn(AsyncIterator[Event]):
     """
 
     def __init__(
-        self, core: ServiceCore, request: TurnRequest, ticket: Ticket, ownership: Whose, principal: Principal
+        self, core: ServiceCore, request: TurnRequest, ticket: QueueSlot, ownership: Ownership, principal: Principal
     ) -> None:
         self.id = uuid.uuid4().hex
         self._core = core
         self._request = request
         self._ticket = ticket
-        self._whose = ownership
+        self._ownership = ownership
         self._principal = principal
         self._content = core.settings.trace.content
         self._keeps_texts = self._content or request.conversation_id is not None
@@ -99,7 +99,7 @@ class RunningTurn(AsyncIterator[Event]):
                 regenerate_of=request.regenerate_of,
                 title=conversations.clean_title(request.question),
                 runner=self._core.mark.id,
-                ownership=self._whose,
+                ownership=self._ownership,
             )
         except StoreError as error:
             self._not_stored(error)
@@ -139,7 +139,7 @@ class RunningTurn(AsyncIterator[Event]):
                         turn_id=self.id,
                         conversation_id=request.conversation_id,
                         answer_tokens=request.answer_tokens,
-                        group=self._whose.group,
+                        group=self._ownership.group,
                         split_questions=request.split_questions,
                     )
                 )
@@ -285,7 +285,7 @@ class RunningTurn(AsyncIterator[Event]):
         detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
         if self._core.settings.audit.content:
             detail["question"] = request.question
-        collection, group = request.collection, self._whose.group
+        collection, group = request.collection, self._ownership.group
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
 
     def _end_steps(self) -> None:

@@ -20,8 +20,16 @@ from typing import Literal
 from filelock import FileLock
 
 from server.registry import hub, packages
-from server.registry.errors import DiskFull, FetchError, ModelNotFetched, WrongHash
-from server.registry.models import ModelFile, RegisteredModel, find, registered_models
+from server.registry.catalogue import (
+    DiskFull,
+    FetchError,
+    ModelFile,
+    ModelNotFetched,
+    RegisteredModel,
+    WrongHash,
+    find,
+    registered_models,
+)
 from server.registry.remembered import PREFIX, hub_model, remembered
 from text.modules import unreachable
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from server.registry.models import Hub, ModelFile
+from server.registry.catalogue import Hub, ModelFile
 from server.registry.watching import folder_size, watch
 from text.modules import endpoint
 

@@ -21,8 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from server.processes import python_command, python_environment
-from server.registry.errors import FetchError
-from server.registry.models import Wheel
+from server.registry.catalogue import FetchError, Wheel
 from server.registry.watching import folder_size, watch
 from text.files import write_json
 

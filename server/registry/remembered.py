@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 
 from server.registry import hub
-from server.registry.errors import FetchError, UnknownModel
-from server.registry.models import Hub, ModelFile, RegisteredModel
+from server.registry.catalogue import FetchError, Hub, ModelFile, RegisteredModel, UnknownModel
 from text.files import write_json
 from text.modules import unreachable
 

@@ -26,8 +26,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from index.errors import CollectionCorrupt, CollectionNotFound, InvalidName
 from index.version import CollectionFolder
 from server.store.database import Database, read_only
-from server.store.errors import BackupError
 from server.store.home import hold_home
+from server.store.records import BackupError
 from server.store.runners import any_alive
 from server.store.sqlite import find_damage
 from text.files import replacing

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, not_, or_, select, update
 
-from server.access import Principal, Whose
+from server.access import Ownership, Principal
 from server.store.dialects import holds_words
 from server.store.records import ConversationDetail, ConversationSummary
 from server.store.schema import CONVERSATIONS, TEXTS, TURNS, visible
@@ -33,7 +33,7 @@ def _seen(conversation_id: str, who: Principal) -> ColumnElement[bool]:
 
 
 def create(
-    connection: Connection, collection: str, ownership: Whose, title: str = "", model: str = ""
+    connection: Connection, collection: str, ownership: Ownership, title: str = "", model: str = ""
 ) -> ConversationSummary:
     """A new, empty conversation."""
     summary = ConversationSummary(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection, Engine, column, insert, inspect, select, table
 from sqlalchemy.exc import DBAPIError
 
-from server.store.errors import StoreError
+from server.store.records import StoreError
 from server.store.schema import METADATA
 from server.store.sqlite import SqliteFile, newer
 

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, func, insert, select, text, update
 
 from server.store.database import Database, read_only
-from server.store.errors import HomeBusy, StoreError
+from server.store.records import HomeBusy, StoreError
 from server.store.schema import AUDIT_ANCHOR, METADATA
 from text.files import write_text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from server.access import Principal, Whose
+from server.access import Ownership, Principal
 from server.store.dialects import put
 from server.store.records import Job
 from server.store.schema import JOBS, SOURCES, visible
@@ -20,7 +20,7 @@ KEPT = 500
 UNFINISHED = ("queued", "running")
 
 
-def add(connection: Connection, job: Job, runner: str, ownership: Whose) -> None:
+def add(connection: Connection, job: Job, runner: str, ownership: Ownership) -> None:
     """Remember a new job."""
     row = job.model_dump(include={"id", "kind", "collection", "state", "created", "updated"})
     n = 1 + (connection.scalar(select(func.max(JOBS.c.n))) or 0)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError
 
-from server.store.errors import StoreError, StoreFull
+from server.store.records import StoreError, StoreFull
 from server.store.schema import METADATA
 from text.modules import need_extra
 

@@ -12,6 +12,23 @@ from pydantic import BaseModel, ConfigDict
 
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 
+
+class StoreError(Exception):
+    """The database cannot be used; the message says what to do."""
+
+
+class StoreFull(StoreError):
+    """A write failed; nothing stored before is lost."""
+
+
+class HomeBusy(StoreError):
+    """Another process has the home to itself; the message names it."""
+
+
+class BackupError(StoreError):
+    """A backup cannot be made or restored; nothing was changed."""
+
+
 TurnStatus: TypeAlias = Literal["pending", "answered", "quoted", "refused", "failed", "interrupted"]
 """pending: running now. failed: ended with an error event. interrupted: stopped by the reader, or the
 server ended before the answer did; what had been shown until then stands in `answer`."""

@@ -76,7 +76,7 @@ def _of(table: str, name: str, *, key: bool = False, nullable: bool = False) -> 
     return Column(name, Text, goes, primary_key=key, nullable=nullable)
 
 
-def _whose() -> list[Column[Any]]:
+def _ownership() -> list[Column[Any]]:
     """Return the ownership columns: a principal's id ('' if the row has none), and a group."""
     return [*_texts("owner", default=""), *_texts("group_name", default="default")]
 
@@ -87,7 +87,7 @@ CONVERSATIONS = _table(
     Column("id", Text, unique=True, nullable=False),
     *_texts("title", "collection"),
     *_times("created", "updated"),
-    *_whose(),
+    *_ownership(),
     # The one of llm.choices by which it is answered; empty: the server's own model.
     *_texts("model", default=""),
 )
@@ -105,7 +105,7 @@ TURNS = _table(
     *(Column(name, Text) for name in ("search_for", "rewrite", "evidence", "ending")),
     *_times("created"),
     *_times("finished", nullable=True),
-    *_whose(),
+    *_ownership(),
     # The turn that it follows; turns that follow the same one are versions of each other. None: it begins one.
     Column("parent", Text),
     # Of the versions the one with the highest number is shown, of equals the newest.
@@ -165,7 +165,7 @@ JOBS = _table(
     # The first two say how far it is, the last the order in which jobs were added: clocks go back.
     *(Column(name, NUMBER, nullable=False, server_default=text("0")) for name in ("done", "total", "n")),
     *_times("created", "updated"),
-    *_whose(),
+    *_ownership(),
 )
 Index("jobs_by_creation", JOBS.c.created.desc())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-from server.store.errors import StoreError, StoreFull
+from server.store.records import StoreError, StoreFull
 
 log = logging.getLogger(__name__)
 

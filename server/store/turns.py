@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from rewriter.protocol import Conversation, Message
-from server.access import Principal, Whose
+from server.access import Ownership, Principal
 from server.store.dialects import json_text, put
 from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
@@ -77,7 +77,7 @@ def begin(
     regenerate_of: str | None,
     title: str,
     runner: str,
-    ownership: Whose,
+    ownership: Ownership,
 ) -> bool:
     """Store a turn that is about to be answered.
 

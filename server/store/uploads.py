@@ -9,12 +9,12 @@ import time
 
 from sqlalchemy import Connection, and_, delete, func, not_, select
 
-from server.access import Whose
+from server.access import Ownership
 from server.store.dialects import put
 from server.store.schema import UPLOADS
 
 
-def remember(connection: Connection, collection: str, name: str, size: int, ownership: Whose) -> None:
+def remember(connection: Connection, collection: str, name: str, size: int, ownership: Ownership) -> None:
     """Remember whose an upload or a pushed document is, of so many bytes, in place of one of the same name."""
     row = {"collection": collection, "name": name, "owner": ownership.owner, "group_name": ownership.group}
     put(connection, UPLOADS, {**row, "bytes": size, "created": time.time()})

@@ -22,7 +22,7 @@ from server.turn.markdown_blocks import LEADS_IN, head_above
 from server.turn.prompt import examples
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from text.languages import ENGLISH
-from text.sanitize import showable
+from text.sanitize import sanitize_text
 from text.sentences import sentence_spans
 from text.words import stems, words
 
@@ -133,7 +133,7 @@ class AnswerReader:
 
     def feed(self, text: str) -> list[AnswerEvent]:
         """The events that one more piece of the model's text brings."""
-        self._read(self._parser.feed(self._filtered(self._refusal.feed(self._thoughts.feed(showable(text))))))
+        self._read(self._parser.feed(self._filtered(self._refusal.feed(self._thoughts.feed(sanitize_text(text))))))
         return self._take()
 
     def finish(self, *, whole: bool = True) -> list[AnswerEvent]:
@@ -157,13 +157,13 @@ class AnswerReader:
         self._show("\n\n" if self._shown else "")
         start = len(self._shown)
         # Below an item of a list code is indented; alone that would make it code that shows its fences.
-        first, line, more = showable(support.quote).partition("\n")
+        first, line, more = sanitize_text(support.quote).partition("\n")
         text = dedent(support.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
         if text.startswith("|"):
             # A row alone would be no table, and nobody could tell what its cells are.
             passage = self._evidence[support.n]
             text = head_above(passage.text, support.start - passage.start) + text
-        self._show("> " + showable(text).replace("\n", "\n> "))
+        self._show("> " + sanitize_text(text).replace("\n", "\n> "))
         end = len(self._shown)
         # Behind a fence or the last bar of a row there is no place for a marker.
         apart = "\n>\n> " if self._shown.endswith(("```", "~~~", "|")) else " "

@@ -27,7 +27,7 @@ from server.settings import RetrievalSettings
 from server.turn.events import Alternative, Evidence
 from server.turn.search import SearchPlan
 from text.languages import ENGLISH, analysis
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 from text.translation import everywhere, gettext, message
 from text.words import stems
 
@@ -123,7 +123,7 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
         "typed length": min(len(set(stems(plan.question, language))), 12) / 12,
         "words": min(len(typed), 25) / 25,
         "headings": len({(hit.passage.document_id, hit.passage.heading) for hit in first}) / READ,
-        "leaning": 0.5 if plan.rewrite.needs_history is None else plan.rewrite.needs_history,
+        "leaning": 0.5 if plan.rewrite.history_probability is None else plan.rewrite.history_probability,
         "question mark": float("?" in plan.question or "？" in plan.question),
         "yes or no": _cue(_YES_OR_NO, typed[:4]),
         **{name: _cue(cues, typed) for name, cues in _CUES.items()},
@@ -198,7 +198,7 @@ def _cue(cues: str, words: Sequence[str]) -> float:
 
 def unformatted(text: str) -> str:
     """A heading as words on one line: nothing in it formats, links, cites or closes anything."""
-    return " ".join(showable_line(_MARKUP.sub(" ", text)).split())
+    return " ".join(sanitize_line(_MARKUP.sub(" ", text)).split())
 
 
 def _squeezed(score: float) -> float:

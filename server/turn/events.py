@@ -71,7 +71,7 @@ class RewriteEvent(_Event):
     alternatives: list[str] = []
     reason: str = ""
     expansion: list[str] = Field(default=[], description="Terms of the conversation that were added to the question.")
-    needs_history: float | None = Field(
+    history_probability: float | None = Field(
         default=None, description="Calibrated probability that the question cannot be understood alone."
     )
     rewriter: str

@@ -46,7 +46,7 @@ def build_variants(conversation: Conversation, question: str, rewrite: Rewrite, 
     """
     if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
         return QueryVariants((Query(question, "typed"),), question)
-    history_probability = rewrite.needs_history
+    history_probability = rewrite.history_probability
     queries = [_query("typed", question, weights.typed, history_probability, clarity=weights.clarity)]
     standalone: str | None = None
     if (

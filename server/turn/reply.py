@@ -22,7 +22,7 @@ from server.turn.generate import GeneratedText, GenerationError, generate
 from server.turn.models import TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
-from server.turn.steps import Stopwatch, TurnFailed, in_thread
+from server.turn.steps import Stopwatch, TurnFailed, run_blocking
 from server.turn.support import Support
 from server.turn.system_messages import (
     DOUBTFUL,
@@ -182,11 +182,11 @@ class Reply:
             return [*self.reader.complete(), self._done("answered")]
         nearest = selection.nearest
         if refused:
-            self.notice = await in_thread(
+            self.notice = await run_blocking(
                 lambda: unsupported_language_notice(self._question, self._settings.index), lambda: "generate"
             )
         if nearest is None:
-            nearest = await in_thread(lambda: self.nearest(plan, selection.passages), lambda: "generate")
+            nearest = await run_blocking(lambda: self.nearest(plan, selection.passages), lambda: "generate")
         if refused:
             return self._refuse(plan, selection.passages, nearest)
         instead = self._quote(gettext(NEAREST_INSTEAD), nearest) if nearest else []

@@ -33,7 +33,7 @@ from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
 from server.turn.reply import Reply, Selection
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
-from server.turn.steps import Stopwatch, TurnFailed, in_thread
+from server.turn.steps import Stopwatch, TurnFailed, run_blocking
 from server.turn.system_messages import smalltalk_reply, unsupported_language_notice
 from text.recorder import current
 
@@ -114,7 +114,7 @@ class TurnEngine:
                 return
             yield plan.event()
             # One call in one thread: each change of threads delays the first token.
-            selection = await in_thread(lambda: turn.select(plan, *turn.retrieve(plan)), lambda: turn.watch.running)
+            selection = await run_blocking(lambda: turn.select(plan, *turn.retrieve(plan)), lambda: turn.watch.running)
             yield EvidenceEvent(
                 passages=list(selection.passages),
                 reranked=selection.reranked,
@@ -187,7 +187,7 @@ class Turn:
     async def plan(self) -> SearchPlan:
         """Rewrite the question and build its query variants. Open the collection meanwhile."""
         request, search = self.request, self._search
-        self._opening = asyncio.create_task(in_thread(lambda: search.collection(request.collection)))
+        self._opening = asyncio.create_task(run_blocking(lambda: search.collection(request.collection)))
         plan = await search.planned(request.question, request.conversation, request.search_for, self.watch)
         self._searched = await self._opening
         return plan
@@ -201,7 +201,7 @@ class Turn:
         parts = split_question(plan.meaning if plan.decision == "rewrite" else plan.question)
         if not parts:
             return ()
-        hits, _ = await in_thread(lambda: self.retrieve(plan), lambda: self.watch.running)
+        hits, _ = await run_blocking(lambda: self.retrieve(plan), lambda: self.watch.running)
         if covered(parts, hits):
             return ()
         current().label(split="parts")

@@ -20,7 +20,7 @@ from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.turn.events import Leg, RewriteEvent
 from server.turn.query_variants import QueryVariants, build_variants, words
-from server.turn.steps import BLOCKING_SECONDS, Stopwatch, in_thread, within
+from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from text.asking import QuestionContext
 from text.recorder import recorded
 
@@ -95,7 +95,7 @@ class SearchPlan:
             alternatives=list(rewrite.alternatives),
             reason=rewrite.reason,
             expansion=[term.text for term in rewrite.expansion],
-            needs_history=rewrite.needs_history,
+            history_probability=rewrite.history_probability,
             rewriter=self.rewriter,
             legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in self.legs.shown],
             seconds=self.seconds,
@@ -273,9 +273,9 @@ class TurnSearch:
     ) -> Found:
         """Everything at once: the best `k` hits. Raises IndexingError, and TurnFailed where it takes too long."""
         watch = Stopwatch()
-        searched = await in_thread(lambda: self.collection(collection))
+        searched = await run_blocking(lambda: self.collection(collection))
         plan = await self.planned(question, conversation, search_for, watch, blocking=blocking)
-        hits, reranked = await in_thread(
+        hits, reranked = await run_blocking(
             lambda: self.hits(searched, plan, watch, k=k, where=where), lambda: watch.running
         )
         seconds = {name: watch.of(name) for name in ("rewrite", "search", *(["rerank"] if reranked else []))}

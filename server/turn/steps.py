@@ -31,7 +31,7 @@ class TurnFailed(Exception):
         self.code = code
 
 
-async def in_thread(call: Callable[[], T], step: Callable[[], str] = lambda: "search") -> T:
+async def run_blocking(call: Callable[[], T], step: Callable[[], str] = lambda: "search") -> T:
     """`call` in a thread. Raises TurnFailed after `BLOCKING_SECONDS`, in the name of the `step` under way."""
     try:
         async with asyncio.timeout(BLOCKING_SECONDS):

@@ -7,9 +7,19 @@ from synth.running.tasks import (
     Outcome,
     Paused,
     Sampling,
-    Settler,
     Task,
     TaskProgress,
+    TaskRunner,
 )
 
-__all__ = ["InvalidAnswer", "Journal", "ModelReply", "Outcome", "Paused", "Sampling", "Settler", "Task", "TaskProgress"]
+__all__ = [
+    "InvalidAnswer",
+    "Journal",
+    "ModelReply",
+    "Outcome",
+    "Paused",
+    "Sampling",
+    "Task",
+    "TaskProgress",
+    "TaskRunner",
+]

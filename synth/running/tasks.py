@@ -272,7 +272,7 @@ class Paused(Exception):
         self.pending = pending
 
 
-class Settler:
+class TaskRunner:
     """Brings tasks to an outcome with the journal's answers and an asker's."""
 
     def __init__(

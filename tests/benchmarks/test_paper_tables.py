@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from benchmarks import paper_tables as paper
 from cli import app
-from evaluation.reports.runs import Latency, Metric, create_run
+from evaluation.reports.run_folder import Latency, Metric, create_run
 from server.settings import Settings
 from tests.evaluation import evaluation_data as data
 

@@ -21,7 +21,7 @@ from cli import app
 from evaluation.diagnosis.gold import read_gold
 from evaluation.diagnosis.verdicts import held_in
 from evaluation.errors import BadRow
-from evaluation.reports.runs import read_run
+from evaluation.reports.run_folder import read_run
 from server.access import LOCAL
 from server.store import Database, statistics
 from testing.openai_server import FakeOpenAIServer

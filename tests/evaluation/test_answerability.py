@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from evaluation.reports import runs
+from evaluation.reports import run_folder
 from server.turn.decision import READ_TOO
 from tests.evaluation import evaluation_data as data
 from tests.evaluation.test_answers import turn
@@ -35,7 +35,7 @@ def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def test_models_are_fitted_on_own_and_foreign_questions(home: Path, tmp_path: Path) -> None:
-    answered = tmp_path / "answers" / runs.slug("mtrag-offices") / "turns.jsonl"
+    answered = tmp_path / "answers" / run_folder.slug("mtrag-offices") / "turns.jsonl"
     data.jsonl(answered, [turn("d1::1", "answered").row(), turn("d2::2", "refused").row()])
     command = ["eval", "answerability", "--data", str(tmp_path / "data"), "--sets", "mtrag-offices,mtrag-shops"]
     fitted = tmp_path / "decision.json"
@@ -51,7 +51,7 @@ def test_models_are_fitted_on_own_and_foreign_questions(home: Path, tmp_path: Pa
     whole = json.loads(fitted.read_text("utf-8"))
     assert set(whole["models"]) == {"read", "unread"}
     assert whole["recipe"]["cases"] == {"answer": 5, "ask": 0, "refuse": 7}
-    measured = {(metric.level, metric.system, metric.measure) for metric in runs.read_run(folder).metrics}
+    measured = {(metric.level, metric.system, metric.measure) for metric in run_folder.read_run(folder).metrics}
     assert ("asked to another corpus", "unread", "AUC") in measured
     assert ("either", "read", "ECE") in measured
     assert (folder / "unanswerable.unread.curve.jsonl").is_file()

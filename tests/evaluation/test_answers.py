@@ -14,7 +14,7 @@ from cli import app
 from evaluation.answer_measures import measure, meteor, plain
 from evaluation.answering import AnsweredTurn, read_journal
 from evaluation.errors import BadRow
-from evaluation.reports import runs
+from evaluation.reports import run_folder
 from evaluation.sets.base import EvalSet, JudgedLevel, Question
 from papers.orconvqa.bertscore import BertScore
 from server.settings import Settings
@@ -72,14 +72,14 @@ def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServe
     assert "d1::1" not in {one["id"] for one in traces}
     assert all(one["calls"][0]["parent"] is None for one in traces)
     assert {"turn", "search", "generate"} <= {call["name"] for call in traces[0]["calls"]}
-    run = runs.read_run(home / "eval" / "runs" / "one")
+    run = run_folder.read_run(home / "eval" / "runs" / "one")
     found = {(m.level, m.measure): m for m in run.metrics if m.part == "all"}
     assert found["turn", "refused"].mean == 0
     assert found["turn", "refusal recall"].mean == 0
     assert found["turn", "false refusals"].mean == 0
     assert found["answer", "SacreBLEU"].n == 4, "the unanswerable question has no right answer"
     assert any("nrefs:1" in note for note in run.notes)
-    assert runs.read_run(run.folder).scores("mtrag-offices", run.metrics[0].system, "turn")
+    assert run_folder.read_run(run.folder).scores("mtrag-offices", run.metrics[0].system, "turn")
 
 
 def test_answers_over_quoted_dialogs_are_told_by_answerability(
@@ -88,7 +88,7 @@ def test_answers_over_quoted_dialogs_are_told_by_answerability(
     data.product(tmp_path / "data")
     result = answers(tmp_path, llm.url, "--sets", "product-desk", "--by", "answerability")
     assert result.exit_code == 0, result.output
-    found = {(m.level, m.part, m.measure): m for m in runs.read_run(home / "eval" / "runs" / "one").metrics}
+    found = {(m.level, m.part, m.measure): m for m in run_folder.read_run(home / "eval" / "runs" / "one").metrics}
     assert found["turn", "all", "false refusals"].n == 3
     assert found["citation", "all", "cites what is labelled"].mean > 0, "the quotes say which passages are relevant"
 
@@ -124,7 +124,7 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
         "c": turn("c", "refused"),
         "d": turn("d", "error"),
     }
-    writer = runs.create_run(tmp_path, "answers", "x")
+    writer = run_folder.create_run(tmp_path, "answers", "x")
     measure(chosen, "model", turns, writer, None)
     run = writer.finish(Settings(home=tmp_path))
     found = {(m.level, m.measure): m.mean for m in run.metrics if m.part == "all"}

@@ -50,7 +50,7 @@ class SureRewriter:
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         self.asked += 1
         needs = float(question)
-        return Rewrite(f"{question} passport", "expand", confidence=needs, needs_history=needs)
+        return Rewrite(f"{question} passport", "expand", confidence=needs, history_probability=needs)
 
 
 def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:

@@ -18,8 +18,8 @@ from cli.shared.options import GroupedBy
 from evaluation import retrieval as retrieving
 from evaluation.errors import EvaluationError, MissingSet
 from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
-from evaluation.reports import runs
-from evaluation.reports.runs import parse_gate
+from evaluation.reports import run_folder
+from evaluation.reports.run_folder import parse_gate
 from evaluation.reports.tables import gap
 from evaluation.retrieval import collect_rewrites
 from evaluation.sets.base import EvalSet, Question
@@ -50,7 +50,7 @@ def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) 
     systems = "typed:bm25,typed:dense,context:rrf,human:rrf,typed:legs,human:legs+rerank"
     result = retrieval(tmp_path, "--sets", "mtrag-offices,doc2dial", "--systems", systems, "--name", "one")
     assert result.exit_code == 0, result.output
-    run = runs.read_run(home / "eval" / "runs" / "one")
+    run = run_folder.read_run(home / "eval" / "runs" / "one")
     assert run.description["kind"] == "retrieval"
     assert run.description["settings"]["retrieval"]["depth"] == 100
     assert "api_key" not in json.dumps(run.description)
@@ -61,7 +61,7 @@ def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) 
     folder = run.folder / "mtrag-offices"
     for level in ("passage", "document"):
         qrels = read_qrels(folder / f"{level}.qrels.tsv")
-        found = read_run(folder / runs.slug("typed:legs") / f"{level}.trec")
+        found = read_run(folder / run_folder.slug("typed:legs") / f"{level}.trec")
         ours = run.scores("mtrag-offices", "typed:legs", level)
         for question, values in per_question(found, qrels, FULL_MEASURES).items():
             assert ours[question] == pytest.approx(values, abs=1e-5)
@@ -83,7 +83,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
     encoder = load_encoder(resolve(settings.index.encoder, home))
     collection = Collection.open(home / "eval" / "collections", "doc2dial", encoder)
     search = TurnSearch(collection=lambda _: collection, rewriter=PassThroughRewriter(), settings=settings)
-    found = read_run(home / "eval" / "runs" / "one" / "doc2dial" / runs.slug("typed:legs") / "section.trec")
+    found = read_run(home / "eval" / "runs" / "one" / "doc2dial" / run_folder.slug("typed:legs") / "section.trec")
     for question in load_set("doc2dial", tmp_path / "data").questions:
         hits = search.find(question.text, collection="", conversation=question.conversation, k=100).hits
         assert found[question.id] == [hit.passage.id for hit in hits]
@@ -135,7 +135,9 @@ def test_what_a_language_model_wrote_is_kept_for_the_same_name(tmp_path: Path) -
         name = "once"
 
         def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-            return Rewrite(f"{question} {next(self.words)}", "expand", expansion=(Term("fax", 0.5),), needs_history=0.5)
+            return Rewrite(
+                f"{question} {next(self.words)}", "expand", expansion=(Term("fax", 0.5),), history_probability=0.5
+            )
 
         words = iter("ab")
 
@@ -156,7 +158,7 @@ def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_pat
     words = ["eval", "retrieval", "--questions", str(path), "--collection", "mine", "--systems", "typed:rrf"]
     result = CliRunner().invoke(app, [*words, "--name", "own", "--fail-under", "RR=1"])
     assert result.exit_code == 0, result.output
-    assert runs.read_run(home / "eval" / "runs" / "own").metrics[0].level == "document"
+    assert run_folder.read_run(home / "eval" / "runs" / "own").metrics[0].level == "document"
 
 
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
@@ -166,7 +168,9 @@ def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: 
     sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:legs", "--timed", "0")
     result = retrieval(tmp_path, *sets, "--name", "one", "--by", "kind")
     assert result.exit_code == 0, result.output
-    found = {(m.set, m.system, m.part, m.measure): m for m in runs.read_run(home / "eval" / "runs" / "one").metrics}
+    found = {
+        (m.set, m.system, m.part, m.measure): m for m in run_folder.read_run(home / "eval" / "runs" / "one").metrics
+    }
     assert found["product", "human:legs", "all", "RR"].n == 3
     assert found["product-gate", "human:legs", "all", "RR"].n == 1
     assert "| part |" in result.output
@@ -177,7 +181,7 @@ def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: 
     words = ["eval", "retrieval", "--questions", str(path), "--collection", "mine", "--systems", "typed:rrf"]
     own = CliRunner().invoke(app, [*words, "--name", "own"])
     assert own.exit_code == 0, own.output
-    run = runs.read_run(home / "eval" / "runs" / "own")
+    run = run_folder.read_run(home / "eval" / "runs" / "own")
     assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
     assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
 
@@ -206,7 +210,7 @@ def test_a_run_goes_on_with_the_sets_that_are_missing_and_shows_what_gap_is_clos
     desk, gate = ("product-desk", "product-gate")
     assert measured[:3] == [(desk, "", 4), (gate, "", 4), (desk, "before", 0.001)]
     assert measured[3:] == [(desk, "before", 0.001), (gate, "before", 0.001)], "what was measured is not again"
-    found = {(m.set, m.system, m.part, m.measure): m.mean for m in runs.read_run(home / "eval/runs/one").metrics}
+    found = {(m.set, m.system, m.part, m.measure): m.mean for m in run_folder.read_run(home / "eval/runs/one").metrics}
     head, _, *rows = table.read_text("utf-8").split("\n\n")[1].splitlines()
     assert head.split(" | ")[2:7] == ["typed:rrf", "typed:legs", "auto:legs@before", "auto:legs", "human:legs"]
     assert [row.split(" | ")[0] for row in rows] == ["| product-desk (2)", "| product-gate (1)", "| product (3)"]
@@ -217,14 +221,14 @@ def test_a_run_goes_on_with_the_sets_that_are_missing_and_shows_what_gap_is_clos
 def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tmp_path: Path) -> None:
     means = {"typed:legs": 0.4, "auto:legs@before": 0.45, "auto:legs": 0.5, "human:legs": 0.6, "typed:legs+rerank": 0.5}
     metrics = [
-        runs.Metric("s", level, system, part, measure, mean, mean, mean, 7)
+        run_folder.Metric("s", level, system, part, measure, mean, mean, mean, 7)
         for level in ("passage", "document")
         for part in ("all", "kind list")
         for system, mean in means.items()
         for measure in ("AP", "R@5", "R@10", "R@20", "nDCG@5")
     ]
-    latencies = (runs.Latency("s", "auto:legs", 0.06, 0.09, 30),)
-    text = gap(runs.EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
+    latencies = (run_folder.Latency("s", "auto:legs", 0.06, 0.09, 30),)
+    text = gap(run_folder.EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
     cells = " | ".join(" / ".join([one] * 5) for one in (".400", ".450", ".500", ".600"))
     assert f"| s (7) |  | {cells} | 25 % → 50 % | – / – / 60 / – |" in text
     assert "| s (7) | rerank | .500" in text
@@ -249,7 +253,7 @@ def test_a_name_is_used_once(home: Path, tmp_path: Path) -> None:
 
 
 def test_runs_of_the_same_second_keep_apart(tmp_path: Path) -> None:
-    folders = [runs.create_run(tmp_path, "retrieval").folder for _ in range(3)]
+    folders = [run_folder.create_run(tmp_path, "retrieval").folder for _ in range(3)]
     assert len(set(folders)) == 3
     assert all(folder.is_dir() and "retrieval" in folder.name for folder in folders)
 
@@ -269,7 +273,7 @@ def test_a_gate_without_a_place_is_over_everything() -> None:
 
 
 def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
-    said = Rewrite("and by fax? form", "expand", 0.9, expansion=(Term("form", 0.8),), needs_history=0.9)
+    said = Rewrite("and by fax? form", "expand", 0.9, expansion=(Term("form", 0.8),), history_probability=0.9)
 
     class Says:
         name = "says"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from index.errors import SourceError
-from index.sources import Connector, Mirror, Source, open_connector
+from index.sources import Connector, Source, SourceMirror, open_connector
 from index.sources.git import GitConnector
-from index.sources.guard import Guard
 from index.sources.source import guess
+from index.sources.ssrf_guard import Guard
 from testing.connector import ConnectorContract, Place
 from tests.web_servers import FakeBucket, FakeSite, answer, git_server, serving
 
@@ -137,7 +137,7 @@ class TestFolder(ConnectorContract):
         (tmp_path / "handbook").mkdir()
         return FolderPlace(tmp_path / "handbook")
 
-    def test_pictures_come_along_and_links_out_of_it_do_not(self, place: FolderPlace, mirror: Mirror) -> None:
+    def test_pictures_come_along_and_links_out_of_it_do_not(self, place: FolderPlace, mirror: SourceMirror) -> None:
         (place.root / "logo.png").write_bytes(b"\x89PNG" + bytes(50_000))
         (place.root / "huge.bin").write_bytes(bytes(50_000))
         place.put(".hidden/secret.md", "hidden")
@@ -146,13 +146,15 @@ class TestFolder(ConnectorContract):
         self.run(place, mirror)
         assert set(mirror.state.documents) == {"one.md", "guide/two.md", "logo.png"}
 
-    def test_a_folder_that_holds_the_mirror_is_not_copied_into_itself(self, place: FolderPlace, mirror: Mirror) -> None:
+    def test_a_folder_that_holds_the_mirror_is_not_copied_into_itself(
+        self, place: FolderPlace, mirror: SourceMirror
+    ) -> None:
         place.root = mirror.folder.parent.parent
         assert "own home" in self.run(place, mirror).problem
         assert not mirror.state.documents
 
     def test_a_folder_below_that_cannot_be_listed_deletes_nothing(
-        self, place: FolderPlace, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+        self, place: FolderPlace, mirror: SourceMirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         import os
 
@@ -181,7 +183,9 @@ class TestGit(ConnectorContract):
             place.git("init", "-q")
             yield place
 
-    def test_files_have_their_address_and_links_of_git_are_left_out(self, place: GitPlace, mirror: Mirror) -> None:
+    def test_files_have_their_address_and_links_of_git_are_left_out(
+        self, place: GitPlace, mirror: SourceMirror
+    ) -> None:
         (place.root / "outside.md").write_text("# Outside\n\nNot below docs.\n")
         (place.root / "docs" / "link.md").symlink_to("../outside.md")
         place.put("a b&c.md", "# Signs\n\nA name with signs.\n")
@@ -206,7 +210,9 @@ class TestBucket(ConnectorContract):
             monkeypatch.setenv("ANAPHORA_SOURCE_STORE_SECRET", bucket.secret)
             yield BucketPlace(bucket)
 
-    def test_keys_with_signs_are_signed_and_stay_within_the_mirror(self, place: BucketPlace, mirror: Mirror) -> None:
+    def test_keys_with_signs_are_signed_and_stay_within_the_mirror(
+        self, place: BucketPlace, mirror: SourceMirror
+    ) -> None:
         for name in ("a b+c.md", "ü&=?#.md", "../../escape.md", "/etc/x.md", "one.md/below.md", "GUIDE/two.md"):
             place.put(name, f"# A\n\n{name}\n")
         report = self.run(place, mirror)
@@ -217,7 +223,9 @@ class TestBucket(ConnectorContract):
         failed = [one.key for one in report.changes if one.outcome == "failed"]
         assert failed == ["kept/one.md/below.md"]
 
-    def test_a_wrong_secret_is_told(self, place: BucketPlace, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_wrong_secret_is_told(
+        self, place: BucketPlace, mirror: SourceMirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("ANAPHORA_SOURCE_STORE_SECRET", "wrong")
         problem = self.run(place, mirror).problem
         assert "HTTP 403" in problem

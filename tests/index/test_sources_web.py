@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from index.errors import SourceError
-from index.sources import Mirror, Source, SyncReport, open_connector
-from index.sources.guard import Fetcher, Guard, is_public, system_addresses
+from index.sources import Source, SourceMirror, SyncReport, open_connector
+from index.sources.ssrf_guard import Fetcher, Guard, is_public, system_addresses
 from index.sources.web import canonical
 from tests.web_servers import FakeSite, Page, answer, serving
 
@@ -35,11 +35,11 @@ def site() -> Iterator[FakeSite]:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Mirror:
-    return Mirror(tmp_path, "site")
+def mirror(tmp_path: Path) -> SourceMirror:
+    return SourceMirror(tmp_path, "site")
 
 
-def crawl(mirror: Mirror, site: FakeSite, **options: Any) -> SyncReport:
+def crawl(mirror: SourceMirror, site: FakeSite, **options: Any) -> SyncReport:
     location = options.pop("location", f"{site.url}/docs/")
     mirror.write(Source(name="site", collection="docs", kind="web", location=location, **{"delay": 0, **options}))
     connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=100_000)
@@ -53,7 +53,7 @@ def crawl(mirror: Mirror, site: FakeSite, **options: Any) -> SyncReport:
 pauses: list[float] = []
 
 
-def paths(mirror: Mirror) -> set[str]:
+def paths(mirror: SourceMirror) -> set[str]:
     return {key.partition("/docs/")[2] for key, one in mirror.state.documents.items() if one.path}
 
 
@@ -63,7 +63,9 @@ def asked(site: FakeSite) -> list[str]:
     return found
 
 
-def test_links_are_followed_to_a_depth_and_unchanged_pages_are_not_sent_again(mirror: Mirror, site: FakeSite) -> None:
+def test_links_are_followed_to_a_depth_and_unchanged_pages_are_not_sent_again(
+    mirror: SourceMirror, site: FakeSite
+) -> None:
     crawl(mirror, site, depth=2)
     assert paths(mirror) == {"", "a.html", "b/", "c.html"}
     assert all("anaphora" in agent for agent in site.agents)
@@ -77,14 +79,16 @@ def test_links_are_followed_to_a_depth_and_unchanged_pages_are_not_sent_again(mi
     assert [(one.outcome, one.key) for one in report.changes] == [("changed", f"{site.url}/docs/b/")]
 
 
-def test_a_crawl_that_was_cut_short_goes_on_though_its_pages_are_unchanged(mirror: Mirror, site: FakeSite) -> None:
+def test_a_crawl_that_was_cut_short_goes_on_though_its_pages_are_unchanged(
+    mirror: SourceMirror, site: FakeSite
+) -> None:
     crawl(mirror, site, pages=2)
     assert len(paths(mirror)) == 2
     crawl(mirror, site)
     assert paths(mirror) == {"", "a.html", "b/", "c.html", "d.html"}
 
 
-def test_sitemaps_name_pages_that_nothing_links_to(mirror: Mirror, site: FakeSite) -> None:
+def test_sitemaps_name_pages_that_nothing_links_to(mirror: SourceMirror, site: FakeSite) -> None:
     site.html("/docs/hidden.html", "<h1>Hidden</h1><p>Only the sitemap knows.</p>")
     site.html("/blog/post.html", "Not below the prefix.")
     space = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -104,7 +108,7 @@ def test_sitemaps_name_pages_that_nothing_links_to(mirror: Mirror, site: FakeSit
     assert "hidden.html" in paths(mirror), "a sitemap that is empty all at once deletes nothing"
 
 
-def test_robots_txt_is_obeyed_its_delay_too(mirror: Mirror, site: FakeSite) -> None:
+def test_robots_txt_is_obeyed_its_delay_too(mirror: SourceMirror, site: FakeSite) -> None:
     rules = b"User-agent: anaphora\nDisallow: /docs/a.html\nCrawl-delay: 3\n"
     site.pages["/robots.txt"] = Page(rules, "text/plain")
     crawl(mirror, site)
@@ -118,7 +122,7 @@ def test_robots_txt_is_obeyed_its_delay_too(mirror: Mirror, site: FakeSite) -> N
 
 
 @pytest.mark.parametrize("status", [500, 503, 403])
-def test_without_robots_txt_nothing_is_asked_for(mirror: Mirror, site: FakeSite, status: int) -> None:
+def test_without_robots_txt_nothing_is_asked_for(mirror: SourceMirror, site: FakeSite, status: int) -> None:
     crawl(mirror, site)
     asked(site)
     site.pages["/robots.txt"] = Page(status=status)
@@ -127,7 +131,7 @@ def test_without_robots_txt_nothing_is_asked_for(mirror: Mirror, site: FakeSite,
     assert len(paths(mirror)) == 5
 
 
-def test_pages_go_when_the_site_says_so(mirror: Mirror, site: FakeSite) -> None:
+def test_pages_go_when_the_site_says_so(mirror: SourceMirror, site: FakeSite) -> None:
     crawl(mirror, site)
     site.pages["/docs/b/"].status = 410
     site.html("/docs/c.html", "C", head='<meta name="robots" content="noindex">')
@@ -140,7 +144,7 @@ def test_pages_go_when_the_site_says_so(mirror: Mirror, site: FakeSite) -> None:
 
 
 @pytest.mark.parametrize("why", ["error", "login", "gone home", "dies", "picture"])
-def test_pages_that_only_fail_stay_with_their_error(mirror: Mirror, site: FakeSite, why: str) -> None:
+def test_pages_that_only_fail_stay_with_their_error(mirror: SourceMirror, site: FakeSite, why: str) -> None:
     crawl(mirror, site)
     place = "/docs/b/"
     match why:
@@ -163,7 +167,7 @@ def test_pages_that_only_fail_stay_with_their_error(mirror: Mirror, site: FakeSi
     assert kept.problem or report.problem
 
 
-def test_a_server_that_dies_half_way_deletes_nothing_and_is_left_in_peace(mirror: Mirror, site: FakeSite) -> None:
+def test_a_server_that_dies_half_way_deletes_nothing_and_is_left_in_peace(mirror: SourceMirror, site: FakeSite) -> None:
     for number in range(9):
         site.html(f"/docs/{number}.html", f"<p>Page {number}.</p>")
     site.html("/docs/", "Start", *(f"{number}.html" for number in range(9)), "a.html")
@@ -178,7 +182,7 @@ def test_a_server_that_dies_half_way_deletes_nothing_and_is_left_in_peace(mirror
     assert paths(mirror) == before
 
 
-def test_a_page_is_known_by_its_canonical_address_alone(mirror: Mirror, site: FakeSite) -> None:
+def test_a_page_is_known_by_its_canonical_address_alone(mirror: SourceMirror, site: FakeSite) -> None:
     site.html("/docs/", "Start", "a.html#part", "a.html?utm_source=x", "print.html", "http://example.org/docs/")
     site.html("/docs/print.html", "A", head='<link rel="canonical" href="/docs/a.html">')
     site.html("/docs/b/", "B", head='<link rel="canonical" href="http://example.org/">')
@@ -189,7 +193,7 @@ def test_a_page_is_known_by_its_canonical_address_alone(mirror: Mirror, site: Fa
 
 
 def test_character_sets_of_headers_are_kept_and_large_or_hostile_pages_do_no_harm(
-    mirror: Mirror, site: FakeSite
+    mirror: SourceMirror, site: FakeSite
 ) -> None:
     site.pages["/docs/a.html"] = Page("<p>Grüße</p>".encode("latin-1"), "text/html; charset=ISO-8859-1")
     site.pages["/docs/b/"] = Page(b"x" * 200_000)
@@ -301,7 +305,7 @@ def test_certificates_are_checked(fetcher: Fetch, tmp_path: Path) -> None:
         thread.join()
 
 
-def test_validators_depth_and_digest_are_what_a_version_is(mirror: Mirror, site: FakeSite) -> None:
+def test_validators_depth_and_digest_are_what_a_version_is(mirror: SourceMirror, site: FakeSite) -> None:
     crawl(mirror, site)
     versions = {key.partition("/docs/")[2]: json.loads(one.version) for key, one in mirror.state.documents.items()}
     assert [versions[name][2] for name in ("", "a.html", "c.html", "d.html")] == [0, 1, 2, 3]

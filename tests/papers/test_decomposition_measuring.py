@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cli.shared.error_handler import ExitCode
 from evaluation.errors import EvaluationError
 from evaluation.metrics.significance import fisher
-from evaluation.reports.runs import create_run
+from evaluation.reports.run_folder import create_run
 from papers.decomposition.__main__ import app
 from papers.decomposition.base import NOT_MENTIONED, PACKAGE, RecipeTools
 from papers.decomposition.measuring import is_right, measure, run_recipes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evaluation.reports.runs import read_run
+from evaluation.reports.run_folder import read_run
 from evaluation.sets.base import Question
 from index.errors import ModelUnavailable
 from papers.orconvqa import texture

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from evaluation.errors import BadRow
-from evaluation.reports.runs import create_run, read_run
+from evaluation.reports.run_folder import create_run, read_run
 from index.rerank import CrossEncoderReranker, Scores
 from papers.document_reading.measuring import (
     answer_f1,

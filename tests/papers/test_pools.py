@@ -13,7 +13,7 @@ from synth.dialogs.lists import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.propositions.build import read_propositions
-from synth.running import Journal, Sampling, Settler
+from synth.running import Journal, Sampling, TaskRunner
 from synth.running.live import ChatAsker
 
 
@@ -21,7 +21,7 @@ from synth.running.live import ChatAsker
 def cells(town_documents: list[Document], words: Any, town: Any, tmp_path: Path) -> list[Cell]:
     folder, sampling, plan = Folder(tmp_path / "run"), Sampling("scripted"), SynthPlan(list_size=4)
     with Journal(folder.journal) as journal, ChatAsker(town, sampling) as asker:
-        settler = Settler(journal, sampling, asker)
+        settler = TaskRunner(journal, sampling, asker)
         built, facts = make_propositions(town_documents, plan, settler, words, folder)
         make_dialogs(built, plan, settler, words, folder, facts)
     dialogs = [dialog for side in SIDES for dialog in read_dialogs(folder.dialogs(side))]

@@ -32,8 +32,8 @@ def test_a_question_that_leans_on_the_conversation_is_expanded(rewriter: Rewrite
     assert made.decision == "expand"
     assert made.text.startswith(question)
     assert "license" in made.text or "MV-44" in made.text
-    assert made.needs_history is not None
-    assert made.needs_history > 0.8
+    assert made.history_probability is not None
+    assert made.history_probability > 0.8
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import ExampleError
 from rewriter.examples import RewriteExample, read_examples, write_examples
-from rewriter.protocol import Message
+from rewriter.protocol import ExampleError, Message
 
 ROW = RewriteExample(
     "d1#3",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import RunError
 from rewriter.load import load_rewriter, packaged_folder
+from rewriter.protocol import RunError
 from tests.damages import DAMAGES, Damage
 
 

@@ -11,7 +11,7 @@ import pytest
 from rewriter.conditional.bases import END, open_tokenizer, pretrained, train_vocabulary
 from rewriter.conditional.form import SPECIAL_TOKENS
 from rewriter.conditional.training import ConditionalModelPart
-from rewriter.errors import RecipeError
+from rewriter.protocol import RecipeError
 
 torch = pytest.importorskip("torch")
 

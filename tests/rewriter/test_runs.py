@@ -10,15 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.load import packaged_folder
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, Message, RunError
 from rewriter.runs import gate_threshold, list_runs, promote, promoted_run, rollback, set_gate_threshold
 from rewriter.training.recipe import Recipe
 from rewriter.training.run import train
 from rewriter.training.stages import Machine
-from server.rewriters import RewriterKeeper
+from server.rewriters import RewriterManager
 from server.settings import Settings
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "At the office.")))
@@ -89,10 +88,10 @@ def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
 
 
 def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
-    keeper = RewriterKeeper(Settings(home=home))
+    keeper = RewriterManager(Settings(home=home))
     before = keeper.rewriter()
     promote(home, "first")
-    assert not keeper.at_hand
+    assert not keeper.is_loaded
     after = keeper.rewriter()
     assert after is not before
     assert after.name == "t5"
@@ -108,7 +107,7 @@ def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) 
 
 def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path) -> None:
     promote(home, "first")
-    keeper = RewriterKeeper(Settings(home=home))
+    keeper = RewriterManager(Settings(home=home))
     good = keeper.rewriter()
     (home / "rewriters" / "second" / "tokenizer.json").write_text("{}", "utf-8")
     # Not through `promote`, which would refuse it.

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import RunError
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, Message, RunError
 from rewriter.terms.reading import ConversationReader, Reading, TokenWindow
 from rewriter.terms.rewriter import choose
 from tests.rewriter.terms_fakes import write_tokenizer

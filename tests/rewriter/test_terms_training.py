@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pytest
 from filelock import FileLock
 
-from rewriter.errors import ExampleError, RecipeError, RunError, TrainingError
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter, write_description
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, ExampleError, Message, RecipeError, RunError, TrainingError
 from rewriter.terms.reading import ConversationReader
 from rewriter.terms.restoring import TermModelPart
 from rewriter.terms.training import Labelled, label, lengthened, shifted
@@ -79,7 +78,7 @@ def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(reader: Conve
     labelled = label(reader, example)
     marked = [word.text for word, wanted in zip(labelled.reading.words, labelled.wanted, strict=True) if wanted]
     assert marked == ["passport", "passport"]
-    assert labelled.needs_history
+    assert labelled.history_probability
 
 
 def test_a_dialog_is_either_trained_on_or_held_out(data: Path, base: Path) -> None:
@@ -111,7 +110,7 @@ def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(
         assert not example.needs_rewrite
         labelled = label(reader, example)
         assert not any(labelled.wanted)
-        assert not labelled.needs_history
+        assert not labelled.history_probability
 
 
 def test_one_dialog_alone_cannot_be_shifted(examples: list[RewriteExample]) -> None:
@@ -153,7 +152,7 @@ def test_an_older_run_with_a_third_head_serves_and_is_exported_again(finished: P
     after = load_rewriter(folder).rewrite(HISTORY, "how do i renew it")
     expected = load_rewriter(finished).rewrite(HISTORY, "how do i renew it")
     assert (before.text, after.text) == (expected.text, expected.text)
-    assert before.needs_history == after.needs_history == expected.needs_history
+    assert before.history_probability == after.history_probability == expected.history_probability
 
 
 def test_a_run_goes_on_though_its_recipe_notes_settings_that_are_gone(
@@ -257,7 +256,7 @@ def test_a_lost_export_is_made_again(finished: Path, tmp_path: Path) -> None:
     export(folder, lambda _: None)
     made = [load_rewriter(one).rewrite(HISTORY, "how do i renew it") for one in (folder, finished)]
     assert made[0].text == made[1].text
-    assert made[0].needs_history == made[1].needs_history
+    assert made[0].history_probability == made[1].history_probability
 
 
 def test_the_exported_model_agrees_with_torch(finished: Path, base: Path, reader: ConversationReader) -> None:
@@ -289,16 +288,16 @@ def test_a_trained_rewriter_expands_follow_ups_and_keeps_what_stands_alone(finis
     assert expanded.decision == "expand"
     assert "passport" in [term.text for term in expanded.expansion]
     assert expanded.text == " ".join(["how do i renew it", *(term.text for term in expanded.expansion)])
-    assert expanded.confidence == expanded.needs_history
+    assert expanded.confidence == expanded.history_probability
     kept = rewriter.rewrite(HISTORY, "the fee, and the form")
     assert (kept.decision, kept.text, kept.expansion) == ("keep", "the fee, and the form", ())
-    assert kept.needs_history is not None
-    assert kept.confidence == pytest.approx(1 - kept.needs_history)
+    assert kept.history_probability is not None
+    assert kept.confidence == pytest.approx(1 - kept.history_probability)
 
 
 def test_without_a_conversation_there_is_nothing_to_do(finished: Path) -> None:
     made = load_rewriter(finished).rewrite(Conversation(), "how do i renew it")
-    assert (made.decision, made.confidence, made.needs_history) == ("keep", 1.0, 0.0)
+    assert (made.decision, made.confidence, made.history_probability) == ("keep", 1.0, 0.0)
 
 
 def test_out_of_time_the_typed_question_is_kept(finished: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from server.access import LOCAL, NOBODY, Principal, Role, policy
 from server.chat import ChatService
-from server.chat.acting import Acting
+from server.chat.authorization import ServiceBase
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUTSIDE = [
@@ -18,7 +18,7 @@ OUTSIDE = [
     *(REPOSITORY / "server" / "api" / "chat_completions").glob("*.py"),
     *(REPOSITORY / "ui").glob("*.py"),
 ]
-ASKS_NOBODY = {"seen_by", *(name for name in vars(Acting) if not name.startswith("_"))}
+ASKS_NOBODY = {"as_principal", *(name for name in vars(ServiceBase) if not name.startswith("_"))}
 """What the service's own parts are made of; none of it does anything for anybody."""
 
 
@@ -40,7 +40,7 @@ def test_routes_and_the_page_have_only_the_service_of_whoever_asks(path: Path) -
         ast.unparse(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)
     }
     around = {name for name in reached if name.endswith(("service.core", "app.state", ".database"))}
-    assert not around, "only `Service`, or `seen_by`, knows whom it acts for"
+    assert not around, "only `Service`, or `as_principal`, knows whom it acts for"
 
 
 def test_roles_contain_one_another_and_groups_do_not() -> None:

@@ -82,10 +82,10 @@ def test_a_key_is_needed_as_soon_as_there_is_one(running: Any) -> None:
 
 def guard_forgets(running: Any) -> None:
     """Two seconds pass, after which the server looks again whether there are keys."""
-    from server.api.door import KeyGuard
+    from server.api.security import AuthMiddleware
 
     layer = running.app.middleware_stack
-    while not isinstance(layer, KeyGuard):
+    while not isinstance(layer, AuthMiddleware):
         layer = getattr(layer, "_app", None) or layer.app
     layer._looked = float("-inf")
 

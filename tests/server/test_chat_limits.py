@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from server.access import LOCAL, Principal
 from server.chat import LimitReached
 from server.chat import limits as limits_module
-from server.chat.limits import PrincipalLimits, Standing
+from server.chat.limits import PrincipalLimits, RateLimitStatus
 from server.settings import LimitsSettings
 from text.modules import MissingExtra
 
@@ -56,7 +56,7 @@ def test_requests_are_counted_for_each_principal_and_given_back(clock: Clock) ->
         await limits.request(ANN)
         clock.now += 20
         await limits.request(ANN)
-        assert await limits.standings(ANN) == [Standing("requests", 2, 0, 40)]
+        assert await limits.standings(ANN) == [RateLimitStatus("requests", 2, 0, 40)]
         refusal = await refused(limits.request(ANN))
         assert refusal.retry_after == 40
         assert "2 requests a minute" in refusal.message
@@ -76,19 +76,19 @@ def test_requests_are_counted_for_each_principal_and_given_back(clock: Clock) ->
 def test_what_a_turn_has_spent_counts_against_the_next(clock: Clock) -> None:
     async def scenario() -> None:
         limits = PrincipalLimits(LimitsSettings(tokens_per_minute=1000))
-        await limits.demand_tokens(ANN)
+        await limits.require_tokens(ANN)
         await limits.spend(ANN, 999)
-        await limits.demand_tokens(ANN)
+        await limits.require_tokens(ANN)
         await limits.spend(ANN, 4000)
-        assert await limits.standings(ANN) == [Standing("tokens", 1000, 0, 60)]
+        assert await limits.standings(ANN) == [RateLimitStatus("tokens", 1000, 0, 60)]
         clock.now += 45
-        refusal = await refused(limits.demand_tokens(ANN))
+        refusal = await refused(limits.require_tokens(ANN))
         assert refusal.retry_after == 15
         assert "1,000 tokens a minute" in refusal.message
         assert "limits.tokens_per_minute" in refusal.message
-        await limits.demand_tokens(BOB)
+        await limits.require_tokens(BOB)
         clock.now += 15.5
-        await limits.demand_tokens(ANN)
+        await limits.require_tokens(ANN)
 
     asyncio.run(scenario())
 
@@ -129,7 +129,7 @@ def test_without_limits_nothing_is_loaded_and_nothing_refused() -> None:
         for _ in range(1000):
             await limits.request(ANN)
             await limits.spend(ANN, 10_000)
-            await limits.demand_tokens(ANN)
+            await limits.require_tokens(ANN)
         assert await limits.standings(ANN) == []
         assert await limits.look() == ""
 
@@ -193,7 +193,7 @@ def test_servers_that_share_a_redis_count_together(redis: Redis, port: int) -> N
         await one.request(ANN)
         assert 55 <= (await refused(other.request(ANN))).retry_after <= 60
         await one.spend(ANN, 250)
-        assert "tokens a minute" in (await refused(other.demand_tokens(ANN))).message
+        assert "tokens a minute" in (await refused(other.require_tokens(ANN))).message
         assert [standing.remaining for standing in await other.standings(ANN)] == [0, 0]
         await other.request(BOB)
         assert (one.problem, other.problem) == ("", "")

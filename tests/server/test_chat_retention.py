@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, update
 
 from server.chat import service
-from server.chat.service import AT_ONCE, Forget, forget_old
+from server.chat.service import AT_ONCE, Forget, purge_expired
 from server.store import Database, audit, conversations, feedback, turns
 from server.store.records import Trace
 from server.store.schema import TURNS
@@ -83,7 +83,7 @@ def forget(database: Database, days: int, what: Forget = turns.forget_traces) ->
 
     with pytest.MonkeyPatch.context() as patch, suppress(Through):
         patch.setattr(service, "asyncio", SimpleNamespace(sleep=sleep))
-        asyncio.run(forget_old(database, "rows", what, days))
+        asyncio.run(purge_expired(database, "rows", what, days))
 
 
 def kept(database: Database, turn_id: str) -> tuple[bool, bool]:

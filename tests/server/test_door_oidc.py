@@ -21,7 +21,7 @@ from joserfc.jwk import OctKey, RSAKey
 from pydantic import ValidationError
 
 from server.access.settings import OidcSettings
-from server.api.door import oidc
+from server.api.security import oidc
 from server.installation import check_provider
 from server.settings import Settings
 from server.store import sessions

@@ -36,7 +36,7 @@ from server.registry import (
     remembered,
     resolve,
 )
-from server.registry.models import load_registry
+from server.registry.catalogue import load_registry
 from server.settings import IndexSettings, Settings
 
 PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
@@ -159,7 +159,7 @@ def test_after_kill_9_finished_parts_are_not_fetched_again(
         import json, os, signal
         from pathlib import Path
         from server.registry import fetch
-        from server.registry.models import load_registry
+        from server.registry.catalogue import load_registry
 
         def die_after_two_parts(_):
             state = Path({str(tmp_path)!r}, "models", ".partial", "tiny", "joined", "state.json")

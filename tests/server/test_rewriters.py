@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import RunError
 from rewriter.load import packaged_folder
-from rewriter.protocol import Conversation, Message, PassThroughRewriter
+from rewriter.protocol import Conversation, Message, PassThroughRewriter, RunError
 from server.installation import check_llm
-from server.rewriters import RewriterKeeper, chosen_folder, fingerprint, open_rewriter
+from server.rewriters import RewriterManager, chosen_folder, fingerprint, open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings
 from testing.openai_server import FakeOpenAIServer
 from tests.rewriter.terms_fakes import write_run
@@ -52,16 +51,16 @@ def test_a_run_can_be_named_by_id_or_folder(tmp_path: Path) -> None:
 
 
 def test_a_promoted_run_serves_without_a_restart_and_a_damaged_one_does_not(tmp_path: Path) -> None:
-    keeper = RewriterKeeper(settings_of(tmp_path))
+    keeper = RewriterManager(settings_of(tmp_path))
     before = keeper.rewriter()
     write_run(tmp_path / "rewriters" / "first")
     assert keeper.rewriter() is before
     promote(tmp_path, "first", 1)
-    assert not keeper.at_hand
+    assert not keeper.is_loaded
     first = keeper.rewriter()
     assert first.name == "terms"
     assert first is not before
-    assert keeper.at_hand
+    assert keeper.is_loaded
     assert keeper.rewriter() is first
 
     broken = write_run(tmp_path / "rewriters" / "second")
@@ -78,7 +77,7 @@ def test_a_promoted_run_serves_without_a_restart_and_a_damaged_one_does_not(tmp_
 
 def test_a_server_that_begins_with_a_damaged_run_takes_the_packaged_one(tmp_path: Path) -> None:
     promote(tmp_path, "absent", 1)
-    keeper = RewriterKeeper(settings_of(tmp_path))
+    keeper = RewriterManager(settings_of(tmp_path))
     expected = "none" if packaged_folder() is None else "terms"
     assert keeper.rewriter().name == expected
     assert "absent" in keeper.problem
@@ -102,7 +101,7 @@ def test_the_gate_can_be_set(tmp_path: Path) -> None:
     always = open_rewriter(settings_of(tmp_path, model="first", threshold=0.0)).rewrite(TALK, "and it?")
     never = open_rewriter(settings_of(tmp_path, model="first", threshold=1.0)).rewrite(TALK, "and it?")
     assert never.decision == "keep"
-    assert always.needs_history == never.needs_history
+    assert always.history_probability == never.history_probability
 
 
 def test_an_adapter_rewrites_and_the_base_answers(

@@ -36,7 +36,7 @@ def write(running: Running, work: Any) -> Any:
 def test_a_link_shows_what_its_giver_may_read_and_ends(
     serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
 ) -> None:
-    from ui.conversations import add_shared
+    from ui.conversation_list import add_shared
 
     llm.pieces = ("Ten weeks <script>alert(1)</script> ", "<img src=x onerror=alert(1)>. [1]")
     running = serve(settings_for(llm.url, server={"share_days": 7}))

@@ -17,7 +17,7 @@ from cli.serve import watch
 from cli.shared.state import State
 from server.client import AnaphoraClient
 from server.mcp_tools import AskTool
-from server.sources import keep_fresh
+from server.source_watch import keep_fresh
 from server.store import erasing
 from server.store.records import Job
 from tests.eventually import eventually

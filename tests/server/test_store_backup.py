@@ -23,8 +23,8 @@ from index.version import FORMAT, CollectionFolder, Manifest, write_manifest
 from server.chat import open_service
 from server.store import Database, Runner, backup, conversations, jobs
 from server.store.backup import BackupManifest, back_up, restore, unfinished
-from server.store.errors import BackupError, HomeBusy, StoreError
 from server.store.home import hold_home
+from server.store.records import BackupError, HomeBusy, StoreError
 from tests.rows import MINE
 
 

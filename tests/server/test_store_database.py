@@ -25,10 +25,10 @@ from tests.rows import ALL, MINE
 WRITER = """
 import sys, uuid
 from pathlib import Path
-from server.access import Whose
+from server.access import Ownership
 from server.store import Database, Runner, conversations, turns
 
-home, mine = Path(sys.argv[1]), Whose("local", "default")
+home, mine = Path(sys.argv[1]), Ownership("local", "default")
 database, runner = Database(home / "anaphora.db"), Runner(home / "run")
 conversation = database.write_blocking(lambda c: conversations.create(c, "docs", mine))
 print(conversation.id, flush=True)

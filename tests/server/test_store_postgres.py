@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from server.access import LOCAL
-from server.api.door import guard
+from server.api.security import authentication
 from server.chat import open_service
 from server.chat.error_mapping import Unavailable
 from server.settings import Settings
@@ -148,7 +148,7 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         assert all(one.seconds > 0 for one in traced)
 
         # The guard, too, says that it cannot look anything up, in words for strangers; here it need not look.
-        monkeypatch.setattr(guard, "REMEMBERED_SECONDS", 600.0)
+        monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 600.0)
         postgres.stop()
         try:
             refused = client.post("/v1/conversations", json={})
@@ -170,7 +170,7 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         postgres.start()
         assert "not saved" in rest[-1] or "not saved" in "".join(rest[-3:])
 
-        monkeypatch.setattr(guard, "REMEMBERED_SECONDS", 0.0)
+        monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0.0)
         _, secret = running.call(running.service.core.database.write(lambda c: keys.create(c, "desk")))
         assert client.get("/v1/conversations").status_code == 401
         assert client.post("/login", data={"key": secret}).status_code == 303

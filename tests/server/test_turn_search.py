@@ -62,7 +62,7 @@ def test_refused_rewrite_leaves_the_typed_question_and_its_history():
 
 def test_an_expanded_question_is_a_leg_and_what_is_reranked_by():
     terms = (Term("renew license", 0.9),)
-    expanded = Rewrite("and by fax? renew license", "expand", confidence=0.8, expansion=terms, needs_history=0.8)
+    expanded = Rewrite("and by fax? renew license", "expand", confidence=0.8, expansion=terms, history_probability=0.8)
     legs = legs_of(expanded)
     assert next(query.text for query in legs.queries if query.name == "expanded") == "and by fax? renew license"
     assert legs.rerank_question == "and by fax? renew license"
@@ -70,7 +70,7 @@ def test_an_expanded_question_is_a_leg_and_what_is_reranked_by():
 
 def test_a_sentence_written_from_words_is_shown_and_the_words_are_searched_and_read():
     terms = (Term("renew license", 0.9),)
-    written = Rewrite("Can I renew my license by fax?", "rewrite", 0.8, expansion=terms, needs_history=0.8)
+    written = Rewrite("Can I renew my license by fax?", "rewrite", 0.8, expansion=terms, history_probability=0.8)
     searching = TurnSearch(collection=lambda _: None, rewriter=PassThroughRewriter(), settings=Settings())
     plan = searching.plan("and by fax?", TALK, written)
     assert next(query.text for query in plan.legs.queries if query.name == "expanded") == "and by fax? renew license"
@@ -85,7 +85,7 @@ def test_weights_follow_the_belief_that_history_is_needed():
     )
     by_belief = {}
     for belief in (0.0, 0.5, 1.0):
-        legs = legs_of(Rewrite("?", "keep", 0.5, needs_history=belief), weights)
+        legs = legs_of(Rewrite("?", "keep", 0.5, history_probability=belief), weights)
         by_belief[belief] = {query.name: query.dense for query in legs.queries}
     assert by_belief[0.5]["typed"] == 2
     assert by_belief[0.0]["typed"] > 2 > by_belief[1.0]["typed"]

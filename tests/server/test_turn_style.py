@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rewriter import Conversation
-from server.chat.models import ServiceModels
+from server.chat.loaded_models import ServiceModels
 from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn.models import TurnModels, WritingPace, answer_style
 from server.turn.prompt import build_prompt, evidence_budget, examples, instructions

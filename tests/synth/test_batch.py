@@ -13,7 +13,7 @@ from index.documents import Document
 from synth.errors import BadResponses
 from synth.folder import Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
-from synth.running import Journal, Paused, Sampling, Settler
+from synth.running import Journal, Paused, Sampling, TaskRunner
 from synth.running.live import BatchAsker, ChatAsker, read_responses
 from testing.chat_model import ScriptedChatModel
 from tests.towns import sensible
@@ -56,10 +56,10 @@ class Batches:
         with Journal(self.folder.journal) as journal:
             if self.responses.exists():
                 read_responses(self.responses, journal)
-            settler = Settler(journal, SAMPLING, BatchAsker(self.requests, SAMPLING))
+            runner = TaskRunner(journal, SAMPLING, BatchAsker(self.requests, SAMPLING))
             try:
-                built, facts = make_propositions(self._documents, PLAN, settler, self._encoder, self.folder)
-                return make_dialogs(built, PLAN, settler, self._encoder, self.folder, facts)
+                built, facts = make_propositions(self._documents, PLAN, runner, self._encoder, self.folder)
+                return make_dialogs(built, PLAN, runner, self._encoder, self.folder, facts)
             except Paused:
                 return None
 
@@ -79,9 +79,9 @@ def test_three_files_make_what_a_live_model_makes(
 
     live = Folder(tmp_path / "live")
     with Journal(live.journal) as journal, ChatAsker(ScriptedChatModel(script=sensible), SAMPLING) as asker:
-        settler = Settler(journal, SAMPLING, asker)
-        built, facts_live = make_propositions(town_documents, PLAN, settler, words, live)
-        facts_live = make_dialogs(built, PLAN, settler, words, live, facts_live)
+        runner = TaskRunner(journal, SAMPLING, asker)
+        built, facts_live = make_propositions(town_documents, PLAN, runner, words, live)
+        facts_live = make_dialogs(built, PLAN, runner, words, live, facts_live)
     assert facts.questions == facts_live.questions == 10
     for name in ("propositions.jsonl", "dialogs.train.jsonl", "dialogs.dev.jsonl", "dialogs.test.jsonl"):
         assert (batches.folder.path / name).read_bytes() == (live.path / name).read_bytes()

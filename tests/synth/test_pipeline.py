@@ -15,7 +15,7 @@ from synth.facts import RunFacts
 from synth.folder import SIDES, Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.propositions.build import read_propositions
-from synth.running import Journal, Sampling, Settler
+from synth.running import Journal, Sampling, TaskRunner
 from synth.running.live import ChatAsker
 
 SAMPLING = Sampling("scripted")
@@ -28,9 +28,9 @@ def run(town_documents: list[Document], words: Any, tmp_path: Path) -> Run:
         folder = Folder(tmp_path / "run")
         plan = plan or SynthPlan(list_size=4)
         with Journal(folder.journal) as journal, ChatAsker(model, SAMPLING, concurrency=2, waits=()) as asker:
-            settler = Settler(journal, SAMPLING, asker)
-            built, facts = make_propositions(given or town_documents, plan, settler, words, folder)
-            return make_dialogs(built, plan, settler, words, folder, facts)
+            runner = TaskRunner(journal, SAMPLING, asker)
+            built, facts = make_propositions(given or town_documents, plan, runner, words, folder)
+            return make_dialogs(built, plan, runner, words, folder, facts)
 
     return make
 

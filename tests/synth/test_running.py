@@ -19,7 +19,7 @@ from openai import APIConnectionError, BadRequestError
 from pydantic import SecretStr
 
 from synth.errors import ModelFailed, RunBusy
-from synth.running import InvalidAnswer, Journal, Paused, Sampling, Settler, Task, TaskProgress
+from synth.running import InvalidAnswer, Journal, Paused, Sampling, Task, TaskProgress, TaskRunner
 from synth.running.json_repair import Unreadable, read_json
 from synth.running.live import ChatAsker
 from testing.chat_model import ScriptedChatModel
@@ -61,7 +61,7 @@ def settle(journal: Journal) -> Settle:
         report = options.pop("report", None)
         attempts = options.pop("attempts", 3)
         with ChatAsker(model, SAMPLING, waits=(0.0,), **options) as asker:
-            return Settler(journal, SAMPLING, asker, attempts=attempts, report=report).settle(tasks), model
+            return TaskRunner(journal, SAMPLING, asker, attempts=attempts, report=report).settle(tasks), model
 
     return run
 
@@ -232,7 +232,7 @@ def test_what_was_said_before_an_answer_held_to_a_schema_was_cut_is_kept(journal
     model = ChatOpenAI(model="m", base_url="http://localhost/v1", api_key=SecretStr("-"), http_async_client=client)
     mended = task(mend=lambda data: {"names": data["names"][:-1]})
     with ChatAsker(model, SAMPLING, waits=(0.0,)) as asker:
-        (outcome,) = Settler(journal, SAMPLING, asker).settle([mended])
+        (outcome,) = TaskRunner(journal, SAMPLING, asker).settle([mended])
     assert (outcome.verdict, outcome.value) == ("mended", ["Ann"])
     (answer,) = journal
     assert (answer.finish, answer.tokens_out) == ("length", 5)
@@ -259,7 +259,7 @@ import sys, time
 from pathlib import Path
 from testing.chat_model import ScriptedChatModel
 from tests.synth.test_running import SAMPLING, task
-from synth.running import Journal, Settler
+from synth.running import Journal, TaskRunner
 from synth.running.live import ChatAsker
 
 def script(messages):
@@ -269,7 +269,7 @@ def script(messages):
 
 model = ScriptedChatModel(script=script)
 with Journal(Path(sys.argv[1])) as journal, ChatAsker(model, SAMPLING, concurrency=2) as asker:
-    Settler(journal, SAMPLING, asker).settle([task(str(number)) for number in range(200)])
+    TaskRunner(journal, SAMPLING, asker).settle([task(str(number)) for number in range(200)])
 """
 
 
@@ -289,7 +289,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, how: signal.S
         model = ScriptedChatModel(script=lambda _: '{"names": ["Bo"]}')
         tasks = [task(str(number)) for number in range(200)]
         with ChatAsker(model, SAMPLING) as asker:
-            outcomes = Settler(journal, SAMPLING, asker).settle(tasks)
+            outcomes = TaskRunner(journal, SAMPLING, asker).settle(tasks)
     assert len(model.asked) == 200 - len(known)
     assert all(outcome.usable for outcome in outcomes)
     lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from index.errors import InvalidName
 from index.version import CollectionFolder
-from rewriter.errors import RunError
+from rewriter.protocol import RunError
 from rewriter.runs import run_folder
 from server.chat.collections import checked_name
 from server.chat.error_mapping import InvalidRequest

@@ -124,7 +124,7 @@ class FakeService(ChatService):
         if self.limit_with is not None:
             raise self.limit_with
 
-    def seen_by(self, principal: Principal) -> FakeService:
+    def as_principal(self, principal: Principal) -> FakeService:
         return self
 
     async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:

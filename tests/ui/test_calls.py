@@ -12,7 +12,7 @@ from server.chat import ConversationSummary, FileResult, Job, Principal, TurnReq
 from server.chat.suggestions import pick, question_about
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import answered
-from ui.conversations import grouped, shown
+from ui.conversation_list import grouped, shown
 
 
 @pytest.fixture

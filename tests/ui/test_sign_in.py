@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.api.door import guard
+from server.api.security import authentication
 from server.store import keys
 from testing.oidc_provider import FakeOidcProvider
 
@@ -47,7 +47,7 @@ def test_the_page_names_who_signed_in_and_signs_them_out(
     page = visitor.page
     assert not page.locator(".person").is_visible()
     _, secret = site.service.core.database.write_blocking(lambda connection: keys.create(connection, "Ada <b>L.</b>"))
-    monkeypatch.setattr(guard, "REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0.0)
     page.goto(site.address)
     page.fill("input[name=key]", secret)
     page.click("button")

@@ -11,7 +11,7 @@ from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent
 from server.chat.types import LinkView
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
-from ui.sources import anchored, document_link, ranking_name, reader_html, sources_html
+from ui.source_panel import anchored, document_link, ranking_name, reader_html, sources_html
 from ui.turns import TurnView, describe
 
 TEXTS = [

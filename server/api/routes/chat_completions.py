@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from index.query import Where
 from server.api.dependencies import Service
-from server.api.errors import error_body
+from server.api.error_responses import error_body
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
     ChatError,

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from server.api.dependencies import Service
-from server.api.errors import ERRORS
+from server.api.error_responses import ERRORS
 from server.chat import Readiness
 
 router = APIRouter(tags=["Operations"])

@@ -17,9 +17,8 @@ from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion, ranking
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan, AdaptationState
 from evaluation.errors import EvaluationError
 from index.query import Hit
-from rewriter.errors import RecipeError
 from rewriter.examples import RewriteExample, read_examples, write_examples
-from rewriter.protocol import Conversation, Message, Rewriter
+from rewriter.protocol import Conversation, Message, RecipeError, Rewriter
 from server.turn.search import TurnSearch
 from synth.folder import Folder
 

@@ -58,7 +58,7 @@ def test_the_default_rewriter_widens_follow_ups_and_keeps_first_questions(querie
         ("b", "What is a form?", "keep"),
     ]
     assert " ".join(term["text"] for term in rows[0]["expansion"]) == "appeal form DS-7"
-    assert read_records(out)["a"].rewrite().needs_history == rows[0]["needs_history"]
+    assert read_records(out)["a"].rewrite().history_probability == rows[0]["history_probability"]
     assert {"confidence", "alternatives", "reason", "seconds", "rewriter", "question"} <= set(rows[0])
     assert list(out.parent.iterdir()) == [out]
 

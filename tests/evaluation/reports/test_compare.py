@@ -14,7 +14,7 @@ from cli.shared.error_handler import ExitCode
 from evaluation import scoring
 from evaluation.errors import EvaluationError, MissingSet
 from evaluation.reports import page as report
-from evaluation.reports.runs import EvaluationRun, Latency, create_run, read_run
+from evaluation.reports.run_folder import EvaluationRun, Latency, create_run, read_run
 from evaluation.reports.tables import compare
 from evaluation.sets.base import Question
 from rewriter.protocol import Conversation, Message

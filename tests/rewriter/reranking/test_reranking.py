@@ -15,9 +15,8 @@ import pytest
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
-from rewriter.errors import ExampleError, RunError, TrainingError
 from rewriter.load import RERANKERS
-from rewriter.protocol import Message
+from rewriter.protocol import ExampleError, Message, RunError, TrainingError
 from rewriter.reranking.packing import pack
 from rewriter.reranking.rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
 from rewriter.reranking.training import from_onnx, pretrained, write_onnx

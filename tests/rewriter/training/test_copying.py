@@ -7,8 +7,7 @@ import pytest
 from rewriter.conditional.bases import open_base, open_tokenizer, set_copy_circuit
 from rewriter.conditional.engine import TorchEngine
 from rewriter.conditional.training import ConditionalModelPart
-from rewriter.errors import RecipeError
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, Message, RecipeError
 
 TALK = Conversation(
     (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))

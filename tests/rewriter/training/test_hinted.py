@@ -28,8 +28,10 @@ class Words:
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         if len(question.split()) > 4:
-            return Rewrite(question, "keep", 0.9, needs_history=0.1)
-        return Rewrite(f"{question} bus pass", "expand", 0.8, expansion=(Term("bus pass", 0.8),), needs_history=0.8)
+            return Rewrite(question, "keep", 0.9, history_probability=0.1)
+        return Rewrite(
+            f"{question} bus pass", "expand", 0.8, expansion=(Term("bus pass", 0.8),), history_probability=0.8
+        )
 
 
 class Writes:
@@ -63,7 +65,7 @@ def test_the_term_rewriter_decides_and_its_words_are_read_and_kept(form: Form) -
     assert rewriter.rewrite(TALK, "Where do I apply for a library card?").decision == "keep"
     assert not engine.read
     made = rewriter.rewrite(TALK, "What does it cost?")
-    assert (made.text, made.decision, made.needs_history) == ("What does a bus pass cost?", "rewrite", 0.8)
+    assert (made.text, made.decision, made.history_probability) == ("What does a bus pass cost?", "rewrite", 0.8)
     assert [term.text for term in made.expansion] == ["bus pass"]
     assert engine.read[0].endswith("What does it cost? | bus pass")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.errors import TrainingError
+from rewriter.protocol import TrainingError
 from rewriter.training.stages import out_of_memory
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rewriter.errors import RecipeError, TrainingError
 from rewriter.load import load_rewriter
+from rewriter.protocol import RecipeError, TrainingError
 from rewriter.training import export
 from rewriter.training.recipe import Recipe
 

@@ -16,11 +16,10 @@ from rewriter.conditional.engine import Ct2Engine, Decided, Stop, TorchEngine
 from rewriter.conditional.export import export
 from rewriter.conditional.form import KEEP, REWRITE, Form
 from rewriter.conditional.serving import ConditionalRewriter, load
-from rewriter.errors import RunError
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate
 from rewriter.load import Serving, describe, load_rewriter
-from rewriter.protocol import Conversation, Message, Rewriter
+from rewriter.protocol import Conversation, Message, Rewriter, RunError
 from rewriter.training.recipe import Recipe
 
 TALK = Conversation(

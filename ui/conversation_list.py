@@ -60,7 +60,7 @@ def add_shared(app: FastAPI, service: ChatService) -> None:
     @router.get("/shared/{secret}")
     async def shared(secret: str, request: Request) -> HTMLResponse:
         try:
-            title, text = await service.seen_by(request.scope["state"]["principal"]).shared(secret)
+            title, text = await service.as_principal(request.scope["state"]["principal"]).shared(secret)
         except NotFound:
             title = text = ""
         return page(

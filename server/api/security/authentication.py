@@ -16,19 +16,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.access import LOCAL, NOBODY, Principal
 from server.access.principals import NotAdmitted
 from server.access.settings import OidcSettings
-from server.api.door.oidc import OidcProvider
-from server.api.door.origins import is_api
-from server.api.door.proxy import client_address
-from server.api.door.sign_in import COOKIE, SignIn
-from server.api.door.throttle import KeyLookup
-from server.api.errors import chat_error_response, error_response
+from server.api.error_responses import chat_error_response, error_response
+from server.api.security.oidc import OidcProvider
+from server.api.security.origins import is_api
+from server.api.security.proxy import client_address
+from server.api.security.sign_in import COOKIE, SignIn
+from server.api.security.throttle import KeyLookup
 from server.chat import LimitReached
-from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, Standing
+from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
 from server.plugins import paths
 from server.store import Database, StoreError, keys, sessions
 
 
-def limit_headers(standings: Sequence[Standing]) -> dict[str, str]:
+def limit_headers(standings: Sequence[RateLimitStatus]) -> dict[str, str]:
     """How limits stand: `RateLimit` as the IETF's draft has it, and the names that OpenAI's clients know."""
     if not standings:
         return {}
@@ -82,7 +82,7 @@ REMEMBERED_SECONDS = 2.0
 """For so long it is not looked up again whether a key is needed."""
 
 
-class KeyGuard:
+class AuthMiddleware:
     """Lets requests through whose principal is known: by a key, a session, or what a trusted proxy says.
 
     `always` demands that even where no key exists yet; otherwise it is needed from the first one on, until the operator

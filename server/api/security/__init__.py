@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
 
-from server.api.door.guard import KeyGuard, RequestLimit
-from server.api.door.origins import BodyLimit, OriginGuard, SecurityHeaders
-from server.api.door.proxy import ProxyHeaders, client_address
+from server.api.security.authentication import AuthMiddleware, RequestLimit
+from server.api.security.origins import BodySizeMiddleware, OriginMiddleware, SecurityHeaders
+from server.api.security.proxy import ProxyHeaders, client_address
 
 if TYPE_CHECKING:
     from server.settings import Settings
     from server.store import Database
 
-__all__ = ["KeyGuard", "RequestLimit", "client_address", "door"]
+__all__ = ["AuthMiddleware", "RequestLimit", "client_address", "door"]
 
 
 def door(settings: Settings, database: Database) -> list[Middleware]:
@@ -27,7 +27,7 @@ def door(settings: Settings, database: Database) -> list[Middleware]:
     return [
         Middleware(ProxyHeaders, settings=settings.proxy),
         Middleware(SecurityHeaders),
-        Middleware(OriginGuard, hosts=server.trusted_hosts, any_host=not server.on_loopback),
-        Middleware(BodyLimit, upload_bytes=server.max_body_mb << 20),
-        Middleware(KeyGuard, database=database, always=settings.needs_sign_in, oidc=settings.oidc),
+        Middleware(OriginMiddleware, hosts=server.trusted_hosts, any_host=not server.on_loopback),
+        Middleware(BodySizeMiddleware, upload_bytes=server.max_body_mb << 20),
+        Middleware(AuthMiddleware, database=database, always=settings.needs_sign_in, oidc=settings.oidc),
     ]

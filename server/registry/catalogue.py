@@ -12,7 +12,30 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from server.registry.errors import UnknownModel
+
+class RegistryError(Exception):
+    """Base of every error of the model registry; the message says what happened and what to do."""
+
+
+class UnknownModel(RegistryError):
+    """No model of that name."""
+
+
+class ModelNotFetched(RegistryError):
+    """The model is known, but its files are not in the home folder."""
+
+
+class FetchError(RegistryError):
+    """No source could deliver the model."""
+
+
+class WrongHash(FetchError):
+    """A file came whose SHA-256 is not the one in the model registry; it was deleted."""
+
+
+class DiskFull(FetchError):
+    """The disk has no room for the model."""
+
 
 Kind = Literal["encoder", "reranker", "llm", "base"]
 """A `base` answers nothing itself: rewriters are trained from it."""

@@ -15,14 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access.settings import is_loopback
-from server.api.errors import error_response
+from server.api.error_responses import error_response
 from server.plugins import paths
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _PORTS = {"http": ":80", "https": ":443"}
 
 
-class OriginGuard:
+class OriginMiddleware:
     """Refuses requests to other names, and those that a web page of another origin made a browser send.
 
     `hosts` are the trusted ones, `*.` before what they end with; `any_host` answers to all where there are none.
@@ -86,7 +86,7 @@ class _TooLong(HTTPException):
     """Raised where a body is read: FastAPI lets an HTTPException of a middleware through."""
 
 
-class BodyLimit:
+class BodySizeMiddleware:
     """Answers 413 to a body above the limit: before reading it where its length is told, else while reading."""
 
     def __init__(self, app: ASGIApp, upload_bytes: int) -> None:

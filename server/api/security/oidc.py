@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from server.access.principals import NotAdmitted, Principal, person
 from server.access.settings import OidcSettings, is_loopback
-from text.sanitize import showable_line
+from text.sanitize import sanitize_line
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class OidcProvider:
         return f"oidc:{self._settings.issuer}:{subject}"
 
     def _refused(self, answer: Mapping[str, str]) -> SignInFailed:
-        code, description = (showable_line(answer.get(part, ""))[:200] for part in ("error", "error_description"))
+        code, description = (sanitize_line(answer.get(part, ""))[:200] for part in ("error", "error_description"))
         log.warning("the provider %s refused a sign-in: %s (%s)", self._settings.issuer, code, description)
         if code == "access_denied":
             return SignInFailed("The sign-in was cancelled, or the sign-in service does not let this account in.", 403)
@@ -264,7 +264,7 @@ class OidcProvider:
             log.warning("the provider %s cannot be used: %s (%s)", issuer, error, type(error).__name__)
             raise SignInFailed(_DOWN, 502) from error
         except OAuthError as error:
-            log.warning("the provider %s gave no token: %s", issuer, showable_line(str(error))[:400])
+            log.warning("the provider %s gave no token: %s", issuer, sanitize_line(str(error))[:400])
             raise SignInFailed("The sign-in service did not accept this sign-in any more. Start again.") from error
         except JoseError as error:
             log.warning("the provider %s sent an ID token that is refused: %s", issuer, error)

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from server.access.principals import Principal
-from server.api.door.oidc import OidcProvider, PendingSignIn, SignInFailed
-from server.api.door.proxy import client_address
-from server.api.door.throttle import KeyLookup
+from server.api.security.oidc import OidcProvider, PendingSignIn, SignInFailed
+from server.api.security.proxy import client_address
+from server.api.security.throttle import KeyLookup
 from server.audit_log import entry, note
 from server.store import Database, audit, sessions
 from text.translation import RIGHT_TO_LEFT, gettext, speak, spoken, wanted

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from index.errors import IndexingError
 from server.chat.error_mapping import Unavailable
 from server.engines import RemoteEngine
-from server.rewriters import RewriterKeeper
+from server.rewriters import RewriterManager
 from server.settings import Settings
 from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
 from text.languages import analysis
@@ -69,7 +69,7 @@ class Models:
             return self._reranker
 
 
-class EngineKeeper:
+class EngineManager:
     """Starts the engine of the settings once; after a failure the next one who needs it tries again."""
 
     def __init__(self, settings: Settings) -> None:
@@ -165,12 +165,12 @@ class ServiceModels(Models):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.keeper = EngineKeeper(settings)
-        self.rewriters = RewriterKeeper(settings)
+        self.keeper = EngineManager(settings)
+        self.rewriters = RewriterManager(settings)
         self.reranker_problem = ""
 
     async def of_turn(
-        self, answer_tokens: int | None = None, group: str = "", *, keeper: EngineKeeper | None = None
+        self, answer_tokens: int | None = None, group: str = "", *, keeper: EngineManager | None = None
     ) -> TurnModels:
         """Everything a turn needs, with `keeper`'s language model instead of the usual one where it is given.
 
@@ -217,7 +217,7 @@ class ServiceModels(Models):
 
     # Neither takes the detour over a thread where there is nothing to load.
     async def _turn_rewriter(self, model: BaseChatModel | None) -> Rewriter:
-        if self.rewriters.at_hand:
+        if self.rewriters.is_loaded:
             return self.rewriters.rewriter(model)
         return await asyncio.to_thread(self.rewriters.rewriter, model)
 
@@ -232,7 +232,7 @@ class ChosenModels:
 
     def __init__(self, models: ServiceModels, settings: Settings) -> None:
         self._models = models
-        self.keeper = EngineKeeper(settings)
+        self.keeper = EngineManager(settings)
 
     async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
         """As of the service, but for the language model."""
@@ -243,7 +243,7 @@ class ChosenModels:
         return await self._models.of_search(group)
 
 
-def _style(engine: Engine, keeper: EngineKeeper) -> AnswerStyle:
+def _style(engine: Engine, keeper: EngineManager) -> AnswerStyle:
     window = engine.window if isinstance(engine, RemoteEngine) else 0
     return answer_style(keeper.settings.llm, window, keeper.pace)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
-from server.access import Action, Principal, Whose, policy
+from server.access import Action, Ownership, Principal, policy
 from server.audit_log import Circumstances, entry, note
 from server.chat.collections import checked_name
 from server.chat.error_mapping import (
@@ -20,8 +20,8 @@ from server.chat.error_mapping import (
     NotFound,
     clean,
     found_or_missing,
-    in_thread,
     no_collection,
+    run_blocking,
     store_errors,
 )
 from server.chat.types import CollectionSummary
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from index.collection import Collection
     from server.chat.core import ServiceCore
 
-S = TypeVar("S", bound="Acting")
+S = TypeVar("S", bound="ServiceBase")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Acting:
+class ServiceBase:
     """Base of the parts of the service: act for `principal`; `core` is for the parts alone."""
 
     core: ServiceCore
@@ -70,26 +70,26 @@ class Acting:
         done. Raises Unavailable: what cannot be accounted for does not happen."""
         await self._write(audit.append, entry(self.principal, did, about, **more))
 
-    async def reached(self, collection: str) -> Whose:
+    async def reached(self, collection: str) -> Ownership:
         """Return the owner of a new row for `collection`, which may not exist yet. Raises NotFound where it is granted
         to no group of whoever acts."""
         group = await self._group(collection)
         if group is None:
             self.note("collection.reach", collection=collection, outcome="not_granted")
             raise no_collection(collection)
-        return Whose(self.principal.id, group)
+        return Ownership(self.principal.id, group)
 
-    async def existing(self, collection: str) -> Whose:
+    async def existing(self, collection: str) -> Ownership:
         """`reached`, and NotFound in the same words for a collection that is not there."""
         ownership = await self.reached(collection)
         opened = self.core.opened
-        if not opened.is_open(collection) and not await in_thread(lambda: opened.exists(collection)):
+        if not opened.is_open(collection) and not await run_blocking(lambda: opened.exists(collection)):
             raise no_collection(collection)
         return ownership
 
     async def listed(self) -> list[CollectionSummary]:
         """The collections that are granted to a group of whoever acts, by name."""
-        collections = await in_thread(self.core.opened.listing)
+        collections = await run_blocking(self.core.opened.listing)
         granted = await self._read(grants.everything)
         return [info for info in collections if policy.group_of(self.principal, granted.get(info.name, ()))]
 
@@ -108,7 +108,7 @@ class Acting:
         """A collection to be read. Raises NotFound, InvalidRequest."""
         name = checked_name(collection)
         await self.existing(name)
-        return await in_thread(lambda: self.core.opened.get(name))
+        return await run_blocking(lambda: self.core.opened.get(name))
 
     async def _turn(self, turn_id: str) -> StoredTurn:
         """A turn as it is kept. Raises NotFound."""
@@ -129,7 +129,7 @@ class Acting:
             return await self.core.database.write(work, *args, **kwargs)
 
 
-def acting(action: Action) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+def requires(action: Action) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
     """Marks a method of the service with what it does: where the role does not allow that it raises Forbidden."""
 
     def mark(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

@@ -36,7 +36,7 @@ while True:
     turn_id = uuid.uuid4().hex
     database.write_blocking(lambda c: turns.begin(c, turn_id=turn_id, conversation_id=conversation.id,
         collection="docs", question="q " * 500, search_for=None, regenerate_of=None, title="t", runner=runner.id,
-        whose=mine))
+        ownership=mine))
     print("begun", turn_id, flush=True)
     database.write_blocking(lambda c: turns.checkpoint(c, turn_id, "so far"))
     print("shown", turn_id, flush=True)

@@ -143,7 +143,7 @@ def open_up(
     if state.settings().needs_sign_in:
         state.err.print(
             "Every key is forgotten, but the settings still demand a key or signing in (server.host, "
-            "server.trusted_hosts, proxy or oidc)."
+            "server.trusted_hosts, server.proxies or plugins.sso)."
         )
         return
     state.err.print("No key is required any more, also by a running server.")

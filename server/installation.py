@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
+from server.plugins import parts
 from text.modules import unreachable
 from text.sanitize import without_credentials
 
@@ -43,7 +44,8 @@ def check_installation(settings: Settings, describe: Callable[[BaseException], s
     yield from check_collections(settings, describe)
     yield from check_llm(settings)
     yield from check_nearby(settings)
-    yield from check_provider(settings)
+    for check in parts("checks"):
+        yield from check(settings)
 
 
 def check_python() -> Iterator[Finding]:
@@ -260,23 +262,6 @@ def check_nearby(settings: Settings) -> Iterator[Finding]:
     for seen in nearby_servers(settings.llm):
         if seen.url != settings.llm.address:
             yield Finding("on this machine", "ok", str(seen))
-
-
-def check_provider(settings: Settings) -> Iterator[Finding]:
-    """The provider by which people sign in, where there is one, is the one of the settings and answers."""
-    if not settings.oidc.issuer:
-        return
-    import asyncio
-
-    from server.api.security.oidc import OidcProvider, SignInFailed
-
-    try:
-        asyncio.run(OidcProvider(settings.oidc).check())
-    except SignInFailed as failed:
-        why = f"{settings.oidc.issuer} cannot be used: {failed.__cause__}"
-        yield Finding("signing in", "fail", why, "Correct oidc.issuer, or see why that provider does not answer.")
-    else:
-        yield Finding("signing in", "ok", f"with {settings.oidc.issuer}")
 
 
 def _remote(settings: Settings) -> Finding:

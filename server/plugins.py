@@ -30,7 +30,9 @@ class Plugin:
     the server's own checks. `pages` are functions `(app, service) -> None` that add routes of the page. `commands` are
     typer applications by name. `page_calls` are async functions that the page's scripts may call by name: `(service,
     **members) -> {...}`. `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins,
-    and `framed_paths` set their own policy on who may frame them.
+    and `framed_paths` set their own policy on who may frame them. `authenticators` make a
+    `server.api.security.sign_in.Authenticator` of the settings. `checks` are functions `(settings) -> findings` that
+    `anaphora doctor` runs.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -45,6 +47,8 @@ class Plugin:
     public_paths: frozenset[str] = frozenset()
     shared_paths: frozenset[str] = frozenset()
     framed_paths: frozenset[str] = frozenset()
+    authenticators: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 @cache
@@ -73,7 +77,7 @@ def resolve(plugin: Plugin, place: str) -> Any:
 
 
 def parts(kind: str) -> list[Any]:
-    """Return the loaded objects of one part ("routers" or "pages") of every plugin. Raises PluginError."""
+    """Return the loaded objects of one part ("routers", "pages" and so on) of every plugin. Raises PluginError."""
     return [resolve(plugin, place) for plugin in installed_plugins().values() for place in getattr(plugin, kind)]
 
 

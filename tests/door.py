@@ -53,7 +53,7 @@ OpenDoor = Callable[..., Door]
 
 @pytest.fixture
 def open_door(tmp_path: Path) -> Iterator[OpenDoor]:
-    """Opens doors with these groups of settings: `open_door(server={...}, oidc={...})`."""
+    """Opens doors with these groups of settings: `open_door(server={...}, plugins={...})`."""
     with ExitStack() as doors:
         yield lambda **groups: doors.enter_context(opened(tmp_path / f"door{time.monotonic_ns()}", **groups))
 

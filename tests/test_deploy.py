@@ -27,7 +27,7 @@ BUNDLED = {
     **SEVERAL,
     "image": {"repository": "images.example.org/anaphora", "tag": "7"},
     "settings": {"ANAPHORA_SERVER__TRUSTED_HOSTS": '["docs.example.org"]', "ANAPHORA_LLM__ANSWER_TOKENS": "900"},
-    "secrets": {"ANAPHORA_OIDC__CLIENT_SECRET": "hush-oidc"},
+    "secrets": {"ANAPHORA_PLUGINS__SSO__CLIENT_SECRET": "hush-oidc"},
     "existingSecret": "of-mine",
     "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls"},
     "autoscaling": {"enabled": True, "max": 9},

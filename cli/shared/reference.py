@@ -239,5 +239,5 @@ port = 8080
 
 A setting that takes texts is a list in the file, and a JSON list in the environment:
 `ANAPHORA_INDEX__EXCLUDE='["drafts/"]'`. One that takes a table of names is a JSON object there:
-`ANAPHORA_OIDC__ROLES='{"editors": "operator"}'`.
+`ANAPHORA_PLUGINS__SSO__ROLES='{"editors": "operator"}'`.
 """

@@ -31,20 +31,20 @@ class KeyNeeded(Exception):
 
 def demand_key(settings: Settings) -> None:
     """Refuse to serve others where there is neither a key nor a way to sign in. Raises KeyNeeded or StoreError."""
-    if not settings.needs_sign_in or settings.oidc.issuer or settings.proxy.user_header:
+    if not settings.needs_sign_in or settings.signs_people_in:
         return
     database = Database(settings.database_at)
     try:
         if not database.read_blocking(keys.any_active):
             why = (
-                "server.trusted_hosts or proxy.addresses lets others reach this server"
+                "server.trusted_hosts or server.proxies lets others reach this server"
                 if settings.server.on_loopback
                 else f"{settings.server.host} can be reached from other machines"
             )
             remedy = "" if settings.server.on_loopback else ", or listen on 127.0.0.1"
             raise KeyNeeded(
                 f"{why}, and there is no API key yet. Make one with `anaphora keys create NAME`, or set up signing in "
-                f"(oidc.issuer){remedy}."
+                f"(plugins.sso){remedy}."
             )
     finally:
         database.close()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from server.access.settings import is_loopback
 from server.settings import LLMSettings
+from server.settings.groups import is_loopback
 
 if TYPE_CHECKING:
     import httpx

@@ -7,6 +7,7 @@ working directory, `anaphora.toml` in the home folder, the defaults of the table
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from pathlib import Path
@@ -21,14 +22,13 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from server.access.settings import OidcSettings, ProxySettings, is_loopback
 from server.settings.groups import SERVERS as SERVERS
 from server.settings.groups import AnswerSettings as AnswerSettings
 from server.settings.groups import LegsSettings as LegsSettings
 from server.settings.groups import LegWeights as LegWeights
 from server.settings.groups import LLMSettings as LLMSettings
 from server.settings.groups import RetrievalSettings as RetrievalSettings
-from server.settings.groups import SettingsGroup
+from server.settings.groups import SettingsGroup, is_loopback
 from text.languages import AUTO, ENGLISH, NAMES
 
 if TYPE_CHECKING:
@@ -191,6 +191,19 @@ class ServerSettings(SettingsGroup):
         "machine's names where it listens on loopback, else to any.",
     )
 
+    proxies: tuple[str, ...] = Field(
+        (),
+        description="Addresses and networks of proxies, such as `127.0.0.1` or `10.0.0.0/8`, whose X-Forwarded headers "
+        "are believed; with one, a key or signing in is always needed.",
+    )
+
+    @field_validator("proxies")
+    @classmethod
+    def _networks(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            ipaddress.ip_network(address)
+        return addresses
+
     @field_validator("trusted_hosts")
     @classmethod
     def _host_names(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
@@ -311,8 +324,6 @@ class Settings(BaseSettings):
     rewriter: RewriterSettings = RewriterSettings()
     llm: LLMSettings = LLMSettings()
     server: ServerSettings = ServerSettings()
-    oidc: OidcSettings = OidcSettings()
-    proxy: ProxySettings = ProxySettings()
     trace: TraceSettings = TraceSettings()
     limits: LimitsSettings = LimitsSettings()
     audit: AuditSettings = AuditSettings()
@@ -344,8 +355,13 @@ class Settings(BaseSettings):
     def needs_sign_in(self) -> bool:
         """Whether every request needs a key or a person who signed in, also while no key was made."""
         return bool(
-            not self.server.on_loopback or self.server.trusted_hosts or self.proxy.addresses or self.oidc.issuer
+            not self.server.on_loopback or self.server.trusted_hosts or self.server.proxies or self.signs_people_in
         )
+
+    @property
+    def signs_people_in(self) -> bool:
+        """Whether a plugin lets people sign in without a key."""
+        return any(group.signs_in for group in self.plugins.values())
 
     @classmethod
     def settings_customise_sources(

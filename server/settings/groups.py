@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -12,6 +13,21 @@ class SettingsGroup(BaseModel):
     """A table of the settings: frozen, and nothing in it that is not known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether these settings of a plugin let people sign in without a key."""
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address means this machine, and can be reached from nowhere else."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 class AnswerSettings(SettingsGroup):

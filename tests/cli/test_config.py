@@ -127,9 +127,9 @@ def test_the_reference_describes_every_setting(empty_folder: Path) -> None:
 
 def test_a_table_of_names_is_given_as_json_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ISSUER": "https://x.example", "CLIENT_ID": "x", "GROUPS_CLAIM": "g"}.items():
-        monkeypatch.setenv(f"ANAPHORA_OIDC__{name}", value)
-    monkeypatch.setenv("ANAPHORA_OIDC__ROLES", '{"editors": "operator", "b": "agent"}')
-    monkeypatch.setenv("ANAPHORA_OIDC__CLIENT_SECRET", "very-secret")
+        monkeypatch.setenv(f"ANAPHORA_PLUGINS__SSO__{name}", value)
+    monkeypatch.setenv("ANAPHORA_PLUGINS__SSO__ROLES", '{"editors": "operator", "b": "agent"}')
+    monkeypatch.setenv("ANAPHORA_PLUGINS__SSO__CLIENT_SECRET", "very-secret")
     settings = shown()
-    assert settings["oidc.roles"]["value"] == "editors = operator, b = agent"
-    assert settings["oidc.client_secret"]["value"] == "(set, hidden)"
+    assert settings["plugins.sso.roles"]["value"] == "editors = operator, b = agent"
+    assert settings["plugins.sso.client_secret"]["value"] == "(set, hidden)"

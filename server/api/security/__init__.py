@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
 
-from server.api.security.authentication import AuthMiddleware, RequestLimit
+from server.api.security.authentication import AuthMiddleware
 from server.api.security.origins import BodySizeMiddleware, OriginMiddleware, SecurityHeaders
 from server.api.security.proxy import ProxyHeaders, client_address
+from server.api.security.throttle import RequestLimit
+from server.plugins import parts
 
 if TYPE_CHECKING:
     from server.settings import Settings
@@ -22,12 +24,17 @@ __all__ = ["AuthMiddleware", "RequestLimit", "client_address", "door"]
 
 
 def door(settings: Settings, database: Database) -> list[Middleware]:
-    """The parts of the door up to where the principal is known, the outermost first."""
+    """The parts of the door up to where the principal is known, the outermost first. Raises PluginError, MissingExtra.
+
+    `database` keeps keys and sessions.
+    """
     server = settings.server
+    authenticators = [make(settings) for make in parts("authenticators")]
+    identity_headers = {header for authenticator in authenticators for header in authenticator.identity_headers}
     return [
-        Middleware(ProxyHeaders, settings=settings.proxy),
+        Middleware(ProxyHeaders, addresses=server.proxies, identity_headers=identity_headers),
         Middleware(SecurityHeaders),
         Middleware(OriginMiddleware, hosts=server.trusted_hosts, any_host=not server.on_loopback),
         Middleware(BodySizeMiddleware, upload_bytes=server.max_body_mb << 20),
-        Middleware(AuthMiddleware, database=database, always=settings.needs_sign_in, oidc=settings.oidc),
+        Middleware(AuthMiddleware, database=database, always=settings.needs_sign_in, authenticators=authenticators),
     ]

@@ -8,67 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal
-from server.access.principals import NotAdmitted
-from server.access.settings import OidcSettings
-from server.api.error_responses import chat_error_response, error_response
-from server.api.security.oidc import OidcProvider
+from server.access.principals import SignInFailed
+from server.api.error_responses import error_response
 from server.api.security.origins import is_api
 from server.api.security.proxy import client_address
-from server.api.security.sign_in import COOKIE, SignIn
+from server.api.security.sign_in import COOKIE, Authenticator, SignIn
 from server.api.security.throttle import KeyLookup
-from server.chat import LimitReached
-from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
 from server.plugins import paths
 from server.store import Database, StoreError, keys, sessions
-
-
-def limit_headers(standings: Sequence[RateLimitStatus]) -> dict[str, str]:
-    """How limits stand: `RateLimit` as the IETF's draft has it, and the names that OpenAI's clients know."""
-    if not standings:
-        return {}
-    headers = {
-        "RateLimit-Policy": ", ".join(f'"{status.name}";q={status.limit};w={WINDOW_SECONDS}' for status in standings),
-        "RateLimit": ", ".join(f'"{status.name}";r={status.remaining};t={status.seconds}' for status in standings),
-    }
-    for status in standings:
-        headers[f"X-RateLimit-Limit-{status.name.title()}"] = str(status.limit)
-        headers[f"X-RateLimit-Remaining-{status.name.title()}"] = str(status.remaining)
-        headers[f"X-RateLimit-Reset-{status.name.title()}"] = f"{status.seconds}s"
-    return headers
-
-
-class RequestLimit:
-    """Counts requests of the principal that the door found, and answers 429 to one too many."""
-
-    def __init__(self, app: ASGIApp, limits: PrincipalLimits) -> None:
-        self._app = app
-        self._limits = limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, principal = scope.get("path", ""), scope.get("state", {}).get("principal")
-        if scope["type"] != "http" or principal is None or not path.startswith("/v1/"):
-            await self._app(scope, receive, send)
-            return
-        refusal: Response | None = None
-        try:
-            await self._limits.request(principal)
-        except LimitReached as error:
-            refusal = chat_error_response(error)
-        headers = limit_headers(await self._limits.standings(principal))
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(headers)
-            await send(message)
-
-        await (refusal or self._app)(scope, receive, with_headers if headers else send)
-
 
 log = logging.getLogger(__name__)
 
@@ -89,15 +42,17 @@ class AuthMiddleware:
     opens the server again (`keys.open_up`), and whoever comes before is `LOCAL`.
     """
 
-    def __init__(self, app: ASGIApp, *, database: Database, always: bool, oidc: OidcSettings) -> None:
+    def __init__(
+        self, app: ASGIApp, *, database: Database, always: bool, authenticators: Sequence[Authenticator]
+    ) -> None:
         self._app = app
         self._database = database
         self._always = always
         self._required = False
         self._looked = float("-inf")
         self._keys = KeyLookup(database)
-        self._provider = OidcProvider(oidc) if oidc.issuer else None
-        self._sign_in = SignIn(database, self._keys, self._provider, oidc.session_hours * 3600)
+        self._authenticators = authenticators
+        self._sign_in = SignIn(database, self._keys, authenticators)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -129,11 +84,13 @@ class AuthMiddleware:
 
     async def _principal(self, scope: Scope) -> Principal | Response:
         """Return the principal of a request, or the response that refuses it."""
-        forwarded = scope.get("state", {}).get("forwarded")
-        if isinstance(forwarded, NotAdmitted):
-            return error_response(403, str(forwarded))
-        if isinstance(forwarded, Principal):
-            return forwarded
+        identity = scope["state"].get("identity", {})
+        try:
+            for authenticator in self._authenticators:
+                if principal := authenticator.identify(identity):
+                    return principal
+        except SignInFailed as failed:
+            return error_response(failed.status, str(failed))
         if not await self._needed():
             return LOCAL
         headers = Headers(scope=scope)
@@ -150,12 +107,13 @@ class AuthMiddleware:
             return key.principal
         session = HTTPConnection(scope).cookies.get(COOKIE)
         principal = await self._database.read(sessions.find, session) if session else None
-        return principal if principal and self._counts(principal) else _refusal(scope)
+        if principal is None or not self._admits(principal):
+            return _refusal(scope)
+        return principal
 
-    def _counts(self, principal: Principal) -> bool:
-        """Whether a session's principal may still come in: not one of a provider that the settings name no more."""
-        by_provider = principal.id.startswith("oidc:")
-        return not by_provider or bool(self._provider and self._provider.signed_in(principal))
+    def _admits(self, principal: Principal) -> bool:
+        """Return whether a session still counts: by a key, or by what the settings still name."""
+        return principal.id.startswith("key:") or any(way.admits(principal) for way in self._authenticators)
 
     async def _needed(self) -> bool:
         if self._always:

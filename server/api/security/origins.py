@@ -14,9 +14,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.access.settings import is_loopback
 from server.api.error_responses import error_response
 from server.plugins import paths
+from server.settings.groups import is_loopback
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _PORTS = {"http": ":80", "https": ":443"}
@@ -63,7 +63,7 @@ class OriginMiddleware:
         if not foreign:
             return None
         return (
-            "A page of another origin may not use this server. If a proxy with TLS stands before it, proxy.addresses "
+            "A page of another origin may not use this server. If a proxy with TLS stands before it, server.proxies "
             "must name the proxy's address, and the proxy must send X-Forwarded-Proto."
         )
 

@@ -1,44 +1,38 @@
-"""Headers of a proxy before the server: principal, address, scheme and host of a request.
+"""Headers of a proxy before the server: address, scheme and host of a request, and who the proxy says it comes from.
 
-It is believed only from the addresses that the settings name. These headers are taken out in any case, so that nothing
-behind this believes anybody else's.
+They are believed only from the addresses that the settings name, and taken out of every request, so that nothing behind
+this believes anybody else's.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
+from collections.abc import Iterable, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.access.principals import NotAdmitted, Principal, person
-from server.access.settings import ProxySettings
-
-_TAKEN = (b"forwarded", b"x-real-ip", b"x-gradio-server")
-
-
-_TAKEN_PREFIX = b"x-forwarded-"
+_REMOVED = (b"forwarded", b"x-real-ip", b"x-gradio-server")
+_REMOVED_PREFIX = b"x-forwarded-"
 
 
 class ProxyHeaders:
-    """Puts the client's address, the scheme and the host of a request where they are looked for.
+    """Sets the client's address, the scheme and the host of a request from the headers of a trusted proxy.
 
-    Whom the proxy says it comes from is in the request's state as `forwarded`: a Principal, or the NotAdmitted that
-    says why it is nobody.
+    `identity_headers` name who signed in; their values, if a proxy of `addresses` sent them, are in the request's state
+    as `identity`, by lower-case name.
     """
 
-    def __init__(self, app: ASGIApp, settings: ProxySettings) -> None:
+    def __init__(self, app: ASGIApp, addresses: Sequence[str], identity_headers: Iterable[str]) -> None:
         self._app = app
-        self._settings = settings
-        self._taken = {*_TAKEN, *(header.lower().encode() for header in settings.headers)}
-        self._networks = [ipaddress.ip_network(address) for address in settings.addresses]
+        self._identity = {header.lower().encode() for header in identity_headers}
+        self._networks = [ipaddress.ip_network(address) for address in addresses]
 
         async def nothing(*_: object) -> None:
-            """uvicorn's part changes the scope, and what it calls then has nothing to do."""
+            """Do nothing: uvicorn's part only changes the scope."""
 
-        # Of the addresses in X-Forwarded-For it takes the last that is no proxy's: those before it are only said.
-        self._forwarded = ProxyHeadersMiddleware(nothing, list(settings.addresses))
+        # Of the addresses in X-Forwarded-For it takes the last that is no proxy's: anybody can write those before it.
+        self._forwarded = ProxyHeadersMiddleware(nothing, list(addresses))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -50,37 +44,19 @@ class ProxyHeaders:
                 if host := _values(scope, b"x-forwarded-host"):
                     headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
                     scope["headers"] = [*headers, (b"host", host[-1].rpartition(",")[2].strip().encode("latin-1"))]
-                if self._settings.user_header:
-                    self._sign_in(scope)
+                scope.setdefault("state", {})["identity"] = {
+                    name.decode(): _values(scope, name) for name in self._identity
+                }
             scope["headers"] = [
                 (name, value)
                 for name, value in scope["headers"]
-                if name not in self._taken and not name.startswith(_TAKEN_PREFIX)
+                if not (name in _REMOVED or name in self._identity or name.startswith(_REMOVED_PREFIX))
             ]
         await self._app(scope, receive, send)
 
-    def _sign_in(self, scope: Scope) -> None:
-        rules = self._settings
-        users = _values(scope, rules.user_header.lower().encode())
-        if not any(users):
-            return
-        outcome: Principal | NotAdmitted
-        try:
-            if len(users) > 1:
-                raise NotAdmitted(f"The proxy sent {rules.user_header} twice, and perhaps only one of them is its own.")
-            groups = None
-            if rules.groups_header:
-                lists = _values(scope, rules.groups_header.lower().encode())
-                groups = [group for listed in lists for group in re.split("[,|]", listed)]
-            name = " ".join(_values(scope, rules.name_header.lower().encode())) if rules.name_header else ""
-            outcome = person(f"proxy:{users[0]}", name or users[0], groups, rules)
-        except NotAdmitted as refused:
-            outcome = refused
-        scope.setdefault("state", {})["forwarded"] = outcome
-
 
 def client_address(scope: Scope) -> str:
-    """The IP address a request comes from, empty where there is none."""
+    """Return the IP address a request comes from, empty where there is none."""
     host = (scope.get("client") or ("",))[0]
     try:
         address = ipaddress.ip_address(host)

@@ -1,9 +1,9 @@
-"""How a person begins and ends a session: a key in a form, or a provider; the cookie is all that the browser keeps."""
+"""How a person begins and ends a session: with a key in a form, or as a plugin has it; the browser keeps a cookie."""
 
 from __future__ import annotations
 
-import base64
 import html
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 from urllib.parse import parse_qs, quote
@@ -12,13 +12,15 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from server.access.principals import Principal
-from server.api.security.oidc import OidcProvider, PendingSignIn, SignInFailed
+from server.access.principals import Principal, SignInFailed
 from server.api.security.proxy import client_address
 from server.api.security.throttle import KeyLookup
 from server.audit_log import entry, note
 from server.store import Database, audit, sessions
 from text.translation import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
+
+COOKIE = "anaphora_session"
+KEY_SESSION_SECONDS = 30 * 24 * 3600
 
 _PAGE = """<!doctype html><html lang="{language}" dir="{direction}"><meta charset="utf-8"><title>Anaphora</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">{head}
@@ -34,78 +36,43 @@ _FORM = """<form method="post" action="/login">
 <p>{made}</p></form>"""
 
 
-def sign_in_page(following: str, provider: str = "", problem: str = "", status: int = 200, wait: int = 0) -> Response:
-    """Where a key is asked for, and a provider offered where there is one; `following` is where to go then."""
-    parts = [f'<p class="problem">{html.escape(problem)}</p>'] if problem else []
-    following = local_path(following)
-    if provider:
-        address = f"/login/oidc?next={quote(following, safe='/')}"
-        label = html.escape(gettext("Sign in with %(name)s", name=provider))
-        parts.append(f'<p><a class="button" href="{address}">{label}</a></p>')
-    hint = html.escape(gettext("Keys are made with %(command)s on the server."))
-    parts.append(
-        _FORM.format(
-            key=html.escape(gettext("API key")),
-            open=html.escape(gettext("Open")),
-            made=hint % {"command": "<code>anaphora keys create NAME</code>"},
-            following=html.escape(following),
-            focus="" if provider else " autofocus",
-        )
-    )
-    headers = {"Retry-After": str(wait)} if wait else {}
-    return _page("\n".join(parts), status, headers=headers)
+class Authenticator:
+    """A further way to sign in, which a plugin brings; each part does nothing here.
 
-
-def leading_on_page(following: str) -> Response:
-    """A page that goes on to another here.
-
-    It is no redirect, because at the end of a way that began at another site a browser leaves the session's cookie
-    (SameSite=Strict) at home.
+    `links` are buttons of the sign-in page: a label and a path below `/login/`. `identity_headers` are headers by which
+    a trusted proxy says who signed in.
     """
-    address = html.escape(quote(local_path(following), safe="/?&=%#:@,;+~!$'()*"))
-    head = f'<meta http-equiv="refresh" content="0;url={address}">'
-    texts = html.escape(gettext("Signed in.")), html.escape(gettext("Go on"))
-    return _page(f'<p>{texts[0]} <a href="{address}">{texts[1]}</a></p>', head=head)
 
+    links: Mapping[str, str] = {}
+    identity_headers: Sequence[str] = ()
 
-def local_path(path: str) -> str:
-    """`path` if it stays on this server, else the page."""
-    stays = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and len(path) <= 1000
-    return path if stays else "/"
+    def identify(self, headers: Mapping[str, Sequence[str]]) -> Principal | None:
+        """Return who a trusted proxy says sends a request, from its identity headers. Raises SignInFailed."""
+        return None
 
+    def admits(self, principal: Principal) -> bool:
+        """Return whether the session of a principal still counts."""
+        return True
 
-def _page(body: str, status: int = 200, *, head: str = "", headers: dict[str, str] | None = None) -> Response:
-    direction = "rtl" if spoken() in RIGHT_TO_LEFT else "ltr"
-    page = _PAGE.format(language=spoken(), direction=direction, head=head, body=body)
-    return HTMLResponse(page, status, {"Cache-Control": "no-store", **(headers or {})})
+    async def answer(self, request: Request, sign_in: SignIn) -> Response | None:
+        """Answer a request below `/login/`; None for the path of another. Raises StoreError."""
+        return None
 
-
-COOKIE = "anaphora_session"
-PENDING_COOKIE = "anaphora_sign_in"
-
-KEY_SESSION_SECONDS = 30 * 24 * 3600
-PENDING_SECONDS = 600
-"""How long a person may take at the provider."""
+    async def logout_address(self, id_token: str, back: str) -> str | None:
+        """Return where whoever signed in with `id_token` goes to leave there too, and then comes `back`."""
+        return None
 
 
 class SignIn:
     """Answers `/login`, what is below it, and `/logout`; everything else is not its business."""
 
-    def __init__(
-        self,
-        database: Database,
-        keys: KeyLookup,
-        provider: OidcProvider | None,
-        session_seconds: float,
-    ) -> None:
+    def __init__(self, database: Database, keys: KeyLookup, authenticators: Sequence[Authenticator]) -> None:
         self._database = database
         self._keys = keys
-        self._provider = provider
-        self._label = provider.label if provider else ""
-        self._session_seconds = session_seconds
+        self._authenticators = authenticators
 
     async def answer(self, request: Request) -> Response | None:
-        """The response to a request of somebody who signs in or out, None for any other. Raises StoreError."""
+        """Return the response to somebody who signs in or out, None for any other request. Raises StoreError."""
         path = request.url.path.rstrip("/")
         if path == "/logout":
             return await self._logout(request)
@@ -115,57 +82,15 @@ class SignIn:
         if path == "/login":
             if request.method == "POST":
                 return await self._with_key(request)
-            return sign_in_page(request.query_params.get("next", "/"), self._label)
-        if self._provider is None or request.method != "GET":
-            return None
-        if path == "/login/oidc":
-            return await self._to_provider(request, self._provider)
-        if path == "/login/callback":
-            return await self._from_provider(request, self._provider)
+            return self._page(request.query_params.get("next", "/"))
+        if wait := self._keys.wait(client_address(request.scope)):
+            return self._too_many("/", wait)
+        for authenticator in self._authenticators:
+            if response := await authenticator.answer(request, self):
+                return response
         return None
 
-    async def _with_key(self, request: Request) -> Response:
-        fields = parse_qs((await request.body()).decode("utf-8", "replace"))
-        secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
-        key, wait = await self._keys.find(client_address(request.scope), secret)
-        if wait:
-            return self._too_many(following, wait)
-        if key is None:
-            return self._problem(gettext("This key is not known, or it was revoked."), following, 401)
-        response = RedirectResponse(local_path(following), 303)
-        await self._begin(request, response, key.principal, KEY_SESSION_SECONDS, key.id)
-        return response
-
-    async def _to_provider(self, request: Request, provider: OidcProvider) -> Response:
-        following = local_path(request.query_params.get("next", "/"))
-        try:
-            address, pending = await provider.begin(_here(request, "/login/callback"), following)
-        except SignInFailed as failed:
-            return self._problem(str(failed), following, failed.status)
-        response = RedirectResponse(address, 303)
-        # The way back begins at another site, so that a strict cookie would not come along.
-        _set_cookie(response, request, PENDING_COOKIE, _packed(pending), PENDING_SECONDS, "/login", "lax")
-        return response
-
-    async def _from_provider(self, request: Request, provider: OidcProvider) -> Response:
-        address = client_address(request.scope)
-        pending = _unpacked(request.cookies.get(PENDING_COOKIE, ""))
-        following = pending.following if pending else "/"
-        if wait := self._keys.wait(address):
-            return self._too_many(following, wait)
-        try:
-            principal, id_token = await provider.finish(pending, request.query_params)
-        except SignInFailed as failed:
-            if failed.status < 500:
-                self._keys.wrong(address, "session.begin")
-            response = self._problem(str(failed), following, failed.status)
-        else:
-            response = leading_on_page(following)
-            await self._begin(request, response, principal, self._session_seconds, id_token=id_token)
-        response.delete_cookie(PENDING_COOKIE, "/login", httponly=True, samesite="lax")
-        return response
-
-    async def _begin(
+    async def begin(
         self,
         request: Request,
         response: Response,
@@ -174,7 +99,7 @@ class SignIn:
         key_id: str | None = None,
         id_token: str = "",
     ) -> None:
-        """A new session; one that the browser had ends, so that nobody can lay one under a person's sign-in."""
+        """Begin a session. One that the browser had ends, so that nobody can lay one under a person's sign-in."""
         if before := request.cookies.get(COOKIE):
             await self._database.write(sessions.end, before)
         record = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
@@ -183,8 +108,25 @@ class SignIn:
             audit.append(connection, record)
             return sessions.begin(connection, principal, seconds, key_id, id_token)
 
-        session = await self._database.write(write)
-        _set_cookie(response, request, COOKIE, session, int(seconds))
+        set_cookie(response, request, COOKIE, await self._database.write(write), int(seconds))
+
+    def problem(self, request: Request, failed: SignInFailed, following: str) -> Response:
+        """Return the sign-in page with the reason; a refusal counts as a wrong try of the address."""
+        if failed.status < 500:
+            self._keys.wrong(client_address(request.scope), "session.begin")
+        return self._page(following, str(failed), failed.status)
+
+    async def _with_key(self, request: Request) -> Response:
+        fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+        secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
+        key, wait = await self._keys.find(client_address(request.scope), secret)
+        if wait:
+            return self._too_many(following, wait)
+        if key is None:
+            return self._page(following, gettext("This key is not known, or it was revoked."), 401)
+        response = RedirectResponse(local_path(following), 303)
+        await self.begin(request, response, key.principal, KEY_SESSION_SECONDS, key.id)
+        return response
 
     async def _logout(self, request: Request) -> Response:
         """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
@@ -195,8 +137,8 @@ class SignIn:
             id_token = await self._database.write(sessions.end, session)
             if principal:
                 note(self._database, replace(principal, origin=client_address(request.scope)), "session.end")
-            if id_token and self._provider:
-                address = await self._provider.logout_address(id_token, _here(request, "/login")) or "/login"
+            for authenticator in self._authenticators if id_token else ():
+                address = await authenticator.logout_address(id_token, here(request, "/login")) or "/login"
         response = RedirectResponse(address, 303)
         if session:
             response.delete_cookie(COOKIE, httponly=True, samesite="strict")
@@ -204,13 +146,55 @@ class SignIn:
 
     def _too_many(self, following: str, wait: int) -> Response:
         message = gettext("Too many wrong tries. Try again in %(seconds)s s.", seconds=wait)
-        return self._problem(message, following, 429, wait)
+        return self._page(following, message, 429, {"Retry-After": str(wait)})
 
-    def _problem(self, problem: str, following: str, status: int, wait: int = 0) -> Response:
-        return sign_in_page(following, self._label, problem, status, wait)
+    def _page(
+        self, following: str, problem: str = "", status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """Ask for a key, and offer the other ways to sign in; `following` is where to go then."""
+        following = local_path(following)
+        parts = [f'<p class="problem">{html.escape(problem)}</p>'] if problem else []
+        links = [link for authenticator in self._authenticators for link in authenticator.links.items()]
+        for name, path in links:
+            label = html.escape(gettext("Sign in with %(name)s", name=name))
+            parts.append(f'<p><a class="button" href="{path}?next={quote(following, safe="/")}">{label}</a></p>')
+        hint = html.escape(gettext("Keys are made with %(command)s on the server."))
+        parts.append(
+            _FORM.format(
+                key=html.escape(gettext("API key")),
+                open=html.escape(gettext("Open")),
+                made=hint % {"command": "<code>anaphora keys create NAME</code>"},
+                following=html.escape(following),
+                focus="" if links else " autofocus",
+            )
+        )
+        return _html("\n".join(parts), status, headers=headers)
 
 
-def _set_cookie(
+def onward_page(following: str) -> Response:
+    """Return a page that goes on to another here.
+
+    It is no redirect, because at the end of a way that began at another site a browser leaves the session's cookie
+    (SameSite=Strict) at home.
+    """
+    address = html.escape(quote(local_path(following), safe="/?&=%#:@,;+~!$'()*"))
+    head = f'<meta http-equiv="refresh" content="0;url={address}">'
+    texts = html.escape(gettext("Signed in.")), html.escape(gettext("Go on"))
+    return _html(f'<p>{texts[0]} <a href="{address}">{texts[1]}</a></p>', head=head)
+
+
+def local_path(path: str) -> str:
+    """Return `path` if it stays on this server, else the page."""
+    stays = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and len(path) <= 1000
+    return path if stays else "/"
+
+
+def here(request: Request, path: str) -> str:
+    """Return the address of a path of this server, as the browser knows it."""
+    return str(request.url.replace(path=path, query="", fragment=""))
+
+
+def set_cookie(
     response: Response,
     request: Request,
     name: str,
@@ -219,6 +203,7 @@ def _set_cookie(
     path: str = "/",
     same_site: Literal["lax", "strict"] = "strict",
 ) -> None:
+    """Set a cookie that scripts cannot read, for TLS only where the browser came by it."""
     response.set_cookie(
         name,
         value,
@@ -230,17 +215,7 @@ def _set_cookie(
     )
 
 
-def _here(request: Request, path: str) -> str:
-    return str(request.url.replace(path=path, query="", fragment=""))
-
-
-def _packed(pending: PendingSignIn) -> str:
-    return base64.urlsafe_b64encode(pending.model_dump_json().encode()).decode().rstrip("=")
-
-
-def _unpacked(text: str) -> PendingSignIn | None:
-    """Undo `_packed`; None for anything else."""
-    try:
-        return PendingSignIn.model_validate_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    except ValueError:
-        return None
+def _html(body: str, status: int = 200, *, head: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    direction = "rtl" if spoken() in RIGHT_TO_LEFT else "ltr"
+    page = _PAGE.format(language=spoken(), direction=direction, head=head, body=body)
+    return HTMLResponse(page, status, {"Cache-Control": "no-store", **(headers or {})})

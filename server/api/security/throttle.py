@@ -1,4 +1,4 @@
-"""How often an address may be wrong: guesses at keys and at sign-ins are slowed down, whoever is right is not."""
+"""How often: wrong keys and sign-ins of an address are slowed down, and a principal's requests are counted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ import ipaddress
 import math
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from server.access import Principal
+from server.api.error_responses import chat_error_response
 from server.audit_log import note
+from server.chat import LimitReached
+from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
 from server.store import Database, keys
 from server.store.keys import ApiKey
 
@@ -18,18 +26,14 @@ if TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.strategies import RateLimiter
 
-
 PER_ADDRESS = "10/minute; 40/hour; 200/day"
 """Wrong tries of one address; who goes on waits a minute, then an hour, then a day."""
-
 
 IN_ALL = "300/minute"
 """Wrong tries that are remembered by address, which bounds the memory this takes; further ones are refused at once."""
 
-
 KNOWN = 1024
 """Addresses whose keys were right lately: these keys are looked at however often others there were wrong."""
-
 
 NETWORK_BITS = 64
 """What one customer has of the addresses of IP version 6."""
@@ -96,7 +100,7 @@ def _digest(address: str, secret: str) -> bytes:
 
 
 class KeyLookup:
-    """One for all ways in, so that an address has as many tries by all of them together."""
+    """Looks keys up for all ways to sign in, so that an address has as many tries by all of them together."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -124,3 +128,45 @@ class KeyLookup:
         if not wait:
             note(self._database, Principal("", "nobody", "reader", frozenset(), address), action, outcome="refused")
         return wait
+
+
+def limit_headers(standings: Sequence[RateLimitStatus]) -> dict[str, str]:
+    """How limits stand: `RateLimit` as the IETF's draft has it, and the names that OpenAI's clients know."""
+    if not standings:
+        return {}
+    headers = {
+        "RateLimit-Policy": ", ".join(f'"{status.name}";q={status.limit};w={WINDOW_SECONDS}' for status in standings),
+        "RateLimit": ", ".join(f'"{status.name}";r={status.remaining};t={status.seconds}' for status in standings),
+    }
+    for status in standings:
+        headers[f"X-RateLimit-Limit-{status.name.title()}"] = str(status.limit)
+        headers[f"X-RateLimit-Remaining-{status.name.title()}"] = str(status.remaining)
+        headers[f"X-RateLimit-Reset-{status.name.title()}"] = f"{status.seconds}s"
+    return headers
+
+
+class RequestLimit:
+    """Counts requests of the principal that the door found, and answers 429 to one too many."""
+
+    def __init__(self, app: ASGIApp, limits: PrincipalLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, principal = scope.get("path", ""), scope.get("state", {}).get("principal")
+        if scope["type"] != "http" or principal is None or not path.startswith("/v1/"):
+            await self._app(scope, receive, send)
+            return
+        refusal: Response | None = None
+        try:
+            await self._limits.request(principal)
+        except LimitReached as error:
+            refusal = chat_error_response(error)
+        headers = limit_headers(await self._limits.standings(principal))
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(headers)
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, with_headers if headers else send)

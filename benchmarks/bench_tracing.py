@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from opentelemetry.trace import INVALID_SPAN
+
 from server.chat import ChatService, TurnRequest, open_service
 from server.settings import LLMSettings, Settings
 from server.tracing import Tracing
@@ -40,7 +42,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 async def ask(service: ChatService, question: str, *, recorded: bool) -> tuple[float, float]:
     """Wall and processor seconds of one turn, its writing to the database included."""
     nothing: Any = [
-        patch.object(Tracing, "begin_turn", lambda *_: Call("turn", None)),
+        patch.object(Tracing, "begin_turn", lambda *_: Call(INVALID_SPAN, None)),
         patch.object(Tracing, "end", lambda *_: None),
     ]
     for one in () if recorded else nothing:

@@ -138,7 +138,7 @@ async def answer_all(
             turn = await _ask(engine, question, collection, listening)
             call.output({"answer": turn.answer})
         _keep(turn.row(), journal)
-        _keep({"id": question.id, "calls": recording.told()}, journal.with_suffix(".traces.jsonl"))
+        _keep({"id": question.id, "calls": recording.calls()}, journal.with_suffix(".traces.jsonl"))
         done[question.id] = turn
     progress("answering", len(done), len(questions))
     return done

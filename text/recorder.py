@@ -1,27 +1,38 @@
-"""Recording what is called within what: each call with its inputs, output, values and prompt, as a tree.
+"""Record what is called within what as OpenTelemetry spans, with OpenInference's attributes.
 
-`call` and `@recorded` note a call below the current one, whichever task or thread it runs in; `record` notes a value
-at the current call. Where no recording is under way they cost next to nothing. Inputs, outputs, prompts and what
-`record` is told may hold people's words, and are dropped where content is not wanted; `label` is for names and
-settings, which are always kept. A recording is bounded: what is beyond is counted, not kept. Storing and sending a
-recording is left to whoever began it.
+`call` and `@recorded` begin a span below the current one, in whichever task or thread they run; `record` notes a value
+at the current span. Where no recording is under way they cost next to nothing. Inputs, outputs, prompts and values of
+`record` may hold people's words, and are dropped where content is not wanted; `label` is for names and settings, which
+are always kept. A recording is bounded: spans beyond the bound are counted, not kept. Storing and exporting spans is
+left to `server.tracing`.
+
+https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md lists the attributes.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import Token
 from dataclasses import fields, is_dataclass
-from random import Random
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
-from text.sanitize import PromptPart, parts_of
+from openinference.semconv.trace import DocumentAttributes, MessageAttributes, RerankerAttributes, SpanAttributes
+from opentelemetry import context as otel
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode, Tracer, get_current_span, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from text.sanitize import parts_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,133 +46,168 @@ MAX_CHARS = 1_000_000
 MAX_TEXT = 100_000
 MAX_ITEMS = 1000
 MAX_DEPTH = 8
+MAX_ATTRIBUTES = 10_000
 
-_ids = Random()
-_current: ContextVar[Call | None] = ContextVar("current_call", default=None)
+OWN = "anaphora."
+"""Prefix of attributes that OpenInference has no name for; `anaphora.json.` where the value is JSON."""
+_JSON = f"{OWN}json."
+_PROMPT = f"{OWN}prompt"
+_CODE = "code.function.name"
+_NAMES = {
+    "model": SpanAttributes.LLM_MODEL_NAME,
+    "prompt_tokens": SpanAttributes.LLM_TOKEN_COUNT_PROMPT,
+    "completion_tokens": SpanAttributes.LLM_TOKEN_COUNT_COMPLETION,
+    "parameters": SpanAttributes.LLM_INVOCATION_PARAMETERS,
+}
+_OWN_NAMES = {attribute: name for name, attribute in _NAMES.items()}
+_KINDS = {"search": "RETRIEVER", "evidence": "RETRIEVER", "rerank": "RERANKER", "generate": "LLM"}
+_CALL = otel.create_key("anaphora-call")
+_RECORDING = otel.create_key("anaphora-recording")
+
+
+class RecordingProcessor(SpanProcessor):
+    """Keep every span of a turn with the recording that its context names, in the order in which they begin."""
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        recording = otel.get_value(_RECORDING, parent_context)
+        if isinstance(recording, Recording) and isinstance(span, ReadableSpan):
+            recording.spans.append(span)
+
+
+class _RecordAll(Sampler):
+    """Record every span, and sample all but those of a caller that samples its own trace out."""
+
+    def should_sample(self, parent_context: Context | None, *_: object, **__: object) -> SamplingResult:
+        caller = get_current_span(parent_context).get_span_context()
+        sampled = not caller.is_valid or caller.trace_flags.sampled
+        decision = Decision.RECORD_AND_SAMPLE if sampled else Decision.RECORD_ONLY
+        return SamplingResult(decision, trace_state=caller.trace_state)
+
+    def get_description(self) -> str:
+        return "RecordAll"
+
+
+def open_provider() -> TracerProvider:
+    """Return a provider whose spans recordings keep."""
+    provider = TracerProvider(
+        sampler=_RecordAll(),
+        resource=Resource.create({"service.name": "anaphora"}),
+        span_limits=SpanLimits(max_span_attributes=MAX_ATTRIBUTES),
+        shutdown_on_exit=False,
+    )
+    provider.add_span_processor(RecordingProcessor())
+    return provider
+
+
+@functools.cache
+def _own_tracer() -> Tracer:
+    return open_provider().get_tracer("anaphora")
 
 
 class Recording:
-    """A tree of calls below `root`. `caller` is the span of whoever asked for it, in hexadecimal."""
+    """The spans of one turn or item, below `root`, which begins below the current span of OpenTelemetry.
 
-    def __init__(
-        self, name: str, *, content: bool = True, trace_id: str = "", caller: str = "", flags: int = 1, state: str = ""
-    ) -> None:
+    `tracer` is one of `open_provider`; `exports` adds attributes that only a collector reads.
+    """
+
+    def __init__(self, name: str, *, content: bool = True, tracer: Tracer | None = None, exports: bool = False) -> None:
         self.content = content
-        self.trace_id = trace_id or f"{_ids.getrandbits(128) or 1:032x}"
-        self.flags = flags
-        self.state = state
-        """W3C `tracestate` of the caller, handed on as it is."""
-        self.calls: list[Call] = []
+        self.exports = exports
+        self.tracer = tracer or _own_tracer()
+        self.spans: list[ReadableSpan] = []
         self.dropped = 0
-        """Calls that were too many to be kept."""
+        """Spans that were too many to be kept."""
         self._chars = 0
-        self._epoch = time.time() - time.perf_counter()
-        self.root = Call(name, self, caller)
+        self.root = self.begin(name, otel.get_current())
 
-    def at(self, moment: float) -> float:
-        """Unix time of a moment of the performance counter; later calls never begin earlier."""
-        return self._epoch + moment
+    def begin(self, name: str, parent: Context, source: str = "") -> Call:
+        """Begin a span below `parent`, not yet current; one that keeps nothing beyond `MAX_CALLS`."""
+        if len(self.spans) > MAX_CALLS:
+            self.dropped += 1
+            return Call(INVALID_SPAN, None)
+        attributes = {SpanAttributes.OPENINFERENCE_SPAN_KIND: _KINDS.get(name, "CHAIN")}
+        if source:
+            attributes[_CODE] = source
+        below = otel.set_value(_RECORDING, self, parent)
+        return Call(self.tracer.start_span(name, context=below, attributes=attributes), self)
 
-    def clipped(self, text: str) -> str:
-        """The text, or what the bounds leave of it."""
+    def clip(self, text: str) -> str:
+        """Return the text, or the part of it that the bounds leave."""
         room = max(0, min(MAX_TEXT, MAX_CHARS - self._chars))
         self._chars += min(len(text), room)
         return text if len(text) <= room else f"{text[:room]}… [{len(text) - room} characters are not kept]"
 
-    def told(self) -> list[dict[str, Json]]:
-        """Every call in the order in which they began, the root first, as JSON."""
-        return [
-            {
-                "id": call.id,
-                "parent": call.parent or None,
-                "name": call.name,
-                "started": call.started,
-                "seconds": call.elapsed,
-                "inputs": dict(call.given()),
-                "output": call.gave(),
-                "values": call.noted(),
-                "prompt": list[Json](call.prompted()),
-                "error": call.error,
-                "message": call.message,
-                "source": call.source,
-            }
-            for call in (self.root, *self.calls)
-        ]
+    def calls(self) -> list[dict[str, Any]]:
+        """Return every span as JSON in the order in which they began, the root first.
+
+        Members are `id`, `parent`, `name`, `started` (Unix time), `seconds`, `inputs`, `output`, `values`, `prompt`,
+        `error`, `message` and `source`.
+        """
+        return [_told(span) for span in self.spans]
 
 
 class Call:
-    """A call that has begun. In `with` it is the current one there, and has ended behind it."""
+    """A span that has begun. In `with` it is the current one there, and has ended behind it."""
 
-    def __init__(self, name: str, recording: Recording | None, parent: str = "", source: str = "") -> None:
-        self.name = name
-        self.parent = parent
-        self.id = f"{_ids.getrandbits(64) or 1:016x}" if recording else ""
-        self.source = source
+    def __init__(self, span: Span, recording: Recording | None) -> None:
+        self.span = span
+        self.recording = recording
+        """The recording that the span belongs to; None where nothing is recorded."""
         self.seconds: float | None = None
         """Wall time; None until it has ended."""
-        self.error = self.message = ""
-        self.labels = dict[str, Label]()
-        self.values = dict[str, object]()
-        self.parts = list[tuple[str, tuple[PromptPart, ...]]]()
-        """The prompt: role and parts of each message."""
-        self._inputs: Mapping[str, object] = {}
-        self._output: object = None
-        self._recording = recording
-        self._token: Token[Call | None] | None = None
         self._began = time.perf_counter()
-
-    @property
-    def recording(self) -> Recording | None:
-        """The recording that this call is part of; None where nothing is recorded."""
-        return self._recording
+        self._token: Token[Context] | None = None
 
     @property
     def content(self) -> bool:
-        """Whether what holds people's words is kept, so that nobody need gather it otherwise."""
-        return self._recording is not None and self._recording.content
+        """Whether people's words are kept, so that nobody need gather them otherwise."""
+        return self.recording is not None and self.recording.content
 
     @property
-    def started(self) -> float:
-        """Unix time, seconds."""
-        return self._recording.at(self._began) if self._recording else 0.0
-
-    @property
-    def elapsed(self) -> float:
-        """Wall time since it began, or until it ended."""
-        return time.perf_counter() - self._began if self.seconds is None else self.seconds
+    def id(self) -> str:
+        """The span's id in hexadecimal; empty where nothing is recorded."""
+        return f"{self.span.get_span_context().span_id:016x}" if self.recording else ""
 
     def begin(self, name: str, source: str = "") -> Call:
-        """A call below this one, begun now and not yet current."""
-        recording = self._recording
-        if recording is None:
-            return Call(name, None)
-        if len(recording.calls) >= MAX_CALLS:
-            recording.dropped += 1
-            return Call(name, None)
-        call = Call(name, recording, self.id, source)
-        recording.calls.append(call)
-        return call
+        """Begin a span below this one, not yet current."""
+        recording = self.recording
+        return recording.begin(name, self.context(), source) if recording else Call(INVALID_SPAN, None)
+
+    def context(self) -> Context:
+        """Return the current context with this span as the current one."""
+        return otel.set_value(_CALL, self, set_span_in_context(self.span))
 
     def inputs(self, **inputs: object) -> None:
         """Record the inputs."""
-        if self.content:
-            self._inputs = inputs
+        if self.content and inputs:
+            self._set_json("input", plain(inputs, self._clip))
 
     def output(self, output: object) -> None:
-        """Record the output."""
-        if self.content:
-            self._output = output
+        """Record the output. Passages in it become OpenInference's documents where spans are exported."""
+        if not self.content or self.recording is None:
+            return
+        value = plain(output, self._clip)
+        self._set_json("output", value)
+        passages: Any = value.get("passages") if isinstance(value, dict) else None
+        if self.recording.exports and isinstance(passages, list):
+            reranked = getattr(self.span, "name", "") == "rerank"
+            prefix = RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS if reranked else SpanAttributes.RETRIEVAL_DOCUMENTS
+            for n, passage in enumerate(passages):
+                self._set_document(f"{prefix}.{n}", passage)
 
     def record(self, **values: object) -> None:
-        """Values that may hold people's words; without content only numbers are kept."""
-        if self._recording is not None:
-            recorded = values if self.content else {name: value for name, value in values.items() if _is_number(value)}
-            self.values.update(recorded)
+        """Record values that may hold people's words; without content only numbers are kept."""
+        if self.recording is None:
+            return
+        for name, value in values.items():
+            if self.content or _is_number(value):
+                self._set(name, plain(value, self._clip))
 
     def label(self, **labels: Label) -> None:
-        """Names, counts and settings: nothing of anyone's words."""
-        if self._recording is not None:
-            self.labels.update(labels)
+        """Record names, counts and settings: nothing of anyone's words."""
+        if self.recording is not None:
+            for name, value in labels.items():
+                self._set(name, value)
 
     def tell(self, inputs: Mapping[str, object], outputs: object, labels: Mapping[str, Label]) -> None:
         """Record inputs, output, and labels that hold nobody's words."""
@@ -170,85 +216,109 @@ class Call:
         self.label(**labels)
 
     def prompt(self, messages: Iterable[tuple[str, str]]) -> None:
-        """The messages a model is sent, as roles and texts; `text.sanitize` says what they are made of."""
-        if self.content:
-            self.parts = [(role, parts_of(text)) for role, text in messages]
+        """Record the messages a model is sent, as roles and texts, in the parts that `text.sanitize` knows of.
 
-    def fail(self, error: BaseException | str, message: str = "") -> None:
-        """It ended badly: by this exception, or with this code and message."""
-        self.error = error if isinstance(error, str) else type(error).__name__
-        if self.content:
-            self.message = message or (str(error) if isinstance(error, BaseException) else "")
-
-    def end(self, error: BaseException | None = None, seconds: float | None = None) -> None:
-        """It has ended; only the first time counts."""
-        if self.seconds is None:
-            self.seconds = self.elapsed if seconds is None else seconds
-            if error is not None:
-                self.fail(error)
-
-    def given(self) -> Mapping[str, Json]:
-        """The inputs as JSON, within bounds."""
-        return {name: plain(value, self._clip) for name, value in self._inputs.items()}
-
-    def gave(self) -> Json:
-        """The output as JSON, within bounds."""
-        return plain(self._output, self._clip)
-
-    def noted(self) -> dict[str, Json]:
-        """Labels and values as JSON, within bounds."""
-        return {**self.labels, **{name: plain(value, self._clip) for name, value in self.values.items()}}
-
-    def prompted(self) -> list[dict[str, Json]]:
-        """The prompt as ordered parts: `{message, role, literal}` or `{message, role, value, expression}`."""
-        recorded = list[dict[str, Json]]()
-        for n, (role, parts) in enumerate(self.parts):
-            for part in parts:
+        A part is `{message, role, literal}` or `{message, role, value, expression}`.
+        """
+        if not self.content or self.recording is None:
+            return
+        recorded, filled = list[dict[str, Json]](), dict[str, str]()
+        for n, (role, message) in enumerate(messages):
+            texts = list[str]()
+            for part in parts_of(message):
                 text = self._clip(part.text)
+                texts.append(text)
                 entry = {"value": text, "expression": part.expression} if part.expression else {"literal": text}
                 recorded.append({"message": n, "role": role, **entry})
-        return recorded
+                if part.expression:
+                    filled[part.expression] = text
+            if self.recording.exports:
+                prefix = f"{SpanAttributes.LLM_INPUT_MESSAGES}.{n}"
+                self.span.set_attribute(f"{prefix}.{MessageAttributes.MESSAGE_ROLE}", role)
+                self.span.set_attribute(f"{prefix}.{MessageAttributes.MESSAGE_CONTENT}", "".join(texts))
+        self.span.set_attribute(SpanAttributes.OPENINFERENCE_SPAN_KIND, "LLM")
+        self.span.set_attribute(_PROMPT, _dumped(recorded))
+        if self.recording.exports and filled:
+            self.span.set_attribute(SpanAttributes.LLM_PROMPT_TEMPLATE_VARIABLES, _dumped(filled))
+
+    def fail(self, error: BaseException | str, message: str = "") -> None:
+        """Mark the span as failed: by this exception, or with this code and message."""
+        code = error if isinstance(error, str) else type(error).__name__
+        text = message or (str(error) if isinstance(error, BaseException) else "")
+        self.span.set_status(Status(StatusCode.ERROR, code))
+        attributes = {"exception.type": code, "exception.message": self._clip(text) if self.content else ""}
+        self.span.add_event("exception", attributes)
+
+    def end(self, error: BaseException | None = None, seconds: float | None = None) -> None:
+        """End the span, `seconds` after it began if they are given; only the first time counts."""
+        if self.seconds is not None:
+            return
+        self.seconds = time.perf_counter() - self._began if seconds is None else seconds
+        if error is not None:
+            self.fail(error)
+        began = getattr(self.span, "start_time", None)
+        self.span.end(None if began is None else began + int(self.seconds * 1e9))
+
+    def _set(self, name: str, value: Json) -> None:
+        if isinstance(value, str | bool | int | float):
+            self.span.set_attribute(_NAMES.get(name, OWN + name), value)
+        else:
+            self.span.set_attribute(_JSON + name, _dumped(value))
+
+    def _set_json(self, side: str, value: Json) -> None:
+        self.span.set_attribute(f"{side}.value", _dumped(value))
+        self.span.set_attribute(f"{side}.mime_type", "application/json")
+
+    def _set_document(self, prefix: str, passage: Mapping[str, Any]) -> None:
+        set_attribute = self.span.set_attribute
+        name = passage.get("id", passage.get("passage_id", ""))
+        set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_ID}", name)
+        set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_SCORE}", passage["score"])
+        if "text" in passage:
+            set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_CONTENT}", passage["text"])
+            metadata = {name: passage[name] for name in ("document_id", "title", "page")}
+            set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_METADATA}", json.dumps(metadata))
 
     def _clip(self, text: str) -> str:
-        return self._recording.clipped(text) if self._recording else ""
+        return self.recording.clip(text) if self.recording else ""
 
     @contextmanager
     def current(self) -> Iterator[Self]:
         """Within it, calls and requests belong to this call; not around a `yield` of a generator of events."""
-        token = _current.set(self)
+        token = otel.attach(self.context())
         try:
             yield self
         finally:
-            _current.reset(token)
+            otel.detach(token)
 
     def __enter__(self) -> Self:
-        self._token = _current.set(self)
+        self._token = otel.attach(self.context())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._token is not None:
-            _current.reset(self._token)
+            otel.detach(self._token)
             self._token = None
         self.end(error)
 
 
-_NOTHING = Call("", None)
+_NOTHING = Call(INVALID_SPAN, None)
 
 
 def current() -> Call:
-    """The current call; where nothing is recorded, one that keeps nothing."""
-    return _current.get() or _NOTHING
+    """Return the current call; where nothing is recorded, one that keeps nothing."""
+    return cast("Call | None", otel.get_value(_CALL)) or _NOTHING
 
 
 def call(name: str, /, **inputs: object) -> Call:
-    """A call below the current one; use it in `with`."""
-    below = _current.get() or _NOTHING
-    if below.recording is None:
-        return Call(name, None)
+    """Begin a call below the current one; use it in `with`."""
+    above = current()
+    if above.recording is None:
+        return Call(INVALID_SPAN, None)
     frame = sys._getframe(1)
-    call = below.begin(name, f"{frame.f_globals.get('__name__', '')}:{frame.f_lineno}")
+    call = above.begin(name, f"{frame.f_globals.get('__name__', '')}:{frame.f_lineno}")
     call.inputs(**inputs)
     return call
 
@@ -259,7 +329,7 @@ def record(**values: object) -> None:
 
 
 def recorded(function: Callable[P, R]) -> Callable[P, R]:
-    """A function, also an asynchronous one, whose calls are recorded with their arguments and results."""
+    """Record the calls of a function, also of an asynchronous one, with their arguments and results."""
     signature = inspect.signature(function)
     code = inspect.unwrap(function).__code__
     source = f"{function.__module__}:{code.co_firstlineno}"
@@ -294,17 +364,15 @@ def recorded(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def trace_headers() -> dict[str, str]:
-    """The W3C headers of a request that the current call sends; none where nothing is recorded."""
-    below = _current.get()
-    recording = below.recording if below is not None else None
-    if below is None or recording is None:
-        return {}
-    headers = {"traceparent": f"00-{recording.trace_id}-{below.id}-{recording.flags:02x}"}
-    return {**headers, "tracestate": recording.state} if recording.state else headers
+    """Return the W3C headers of a request that the current call sends; none where nothing is recorded."""
+    headers = dict[str, str]()
+    if (above := current()).recording is not None:
+        TraceContextTextMapPropagator().inject(headers, set_span_in_context(above.span))
+    return headers
 
 
 def plain(value: object, clip: Callable[[str], str] = str, depth: int = MAX_DEPTH) -> Json:
-    """A value as JSON, its texts cut by `clip`: what has no such form is named by its type."""
+    """Return a value as JSON, its texts cut by `clip`; a value without such a form is named by its type."""
     if isinstance(value, str):
         return clip(str(value))
     if value is None or _is_number(value):
@@ -323,3 +391,37 @@ def plain(value: object, clip: Callable[[str], str] = str, depth: int = MAX_DEPT
 
 def _is_number(value: object) -> bool:
     return isinstance(value, bool | int | float)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _told(span: ReadableSpan) -> dict[str, Any]:
+    """Return a span as JSON, its attributes under the names that they were recorded by."""
+    attributes: Mapping[str, Any] = span.attributes or {}
+    values = dict[str, Any]()
+    for name, value in attributes.items():
+        if name in _OWN_NAMES:
+            values[_OWN_NAMES[name]] = value
+        elif name.startswith(_JSON):
+            values[name.removeprefix(_JSON)] = json.loads(value)
+        elif name.startswith(OWN) and name != _PROMPT:
+            values[name.removeprefix(OWN)] = value
+    failed = span.status.status_code is StatusCode.ERROR
+    messages = [event.attributes["exception.message"] for event in span.events if event.attributes]
+    began, parent = span.start_time or 0, span.parent
+    return {
+        "id": f"{span.context.span_id:016x}",
+        "parent": f"{parent.span_id:016x}" if parent else None,
+        "name": span.name,
+        "started": began / 1e9,
+        "seconds": ((span.end_time or time.time_ns()) - began) / 1e9,
+        "inputs": json.loads(attributes.get("input.value", "{}")),
+        "output": json.loads(attributes.get("output.value", "null")),
+        "values": values,
+        "prompt": json.loads(attributes.get(_PROMPT, "[]")),
+        "error": span.status.description or "" if failed else "",
+        "message": messages[-1] if failed and messages else "",
+        "source": attributes.get(_CODE, ""),
+    }

@@ -108,7 +108,7 @@ async def run_recipes(
                     text = await answered(pool, tools.asker)
                 chosen = tuple(sorted(one.n for one in pool.passages))
                 made[name] = RecipeAnswer(chosen, text, time.perf_counter() - began)
-                row = {"id": trial.question.id, "recipe": name, "chosen": chosen, "calls": recording.told()}
+                row = {"id": trial.question.id, "recipe": name, "chosen": chosen, "calls": recording.calls()}
                 print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
             found.append(made)
     if "perplexity" in recipes and found:

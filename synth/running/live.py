@@ -184,8 +184,8 @@ class ChatAsker:
                 self._keep(first, recording)
 
     def _keep(self, task: Pending[Any], recording: Recording) -> None:
-        if self._traces is not None and recording.calls:
-            line = {"step": task.task.step, "item": task.task.item, "key": task.key, "calls": recording.told()}
+        if self._traces is not None and len(recording.spans) > 1:
+            line = {"step": task.task.step, "item": task.task.item, "key": task.key, "calls": recording.calls()}
             with self._traces.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

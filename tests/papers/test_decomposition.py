@@ -120,7 +120,7 @@ def test_perplexity_takes_the_passage_of_which_not_mentioned_is_least_likely() -
     assert set(texts(every)) == {FAX, LEAVE, THIRD}
     assert texts(few) == [LEAVE], "what overflows loses the least relevant first"
     # What a model is sent is what the trace's parts are, one after the other.
-    calls = [call for call in recording.told() if call["name"] == "ask answer"]
+    calls = [call for call in recording.calls() if call["name"] == "ask answer"]
     for call, request in zip(calls, llm.requests, strict=False):
         parts: Any = call["prompt"]
         sent = [message["content"] for message in request["messages"][:2]]
@@ -128,7 +128,7 @@ def test_perplexity_takes_the_passage_of_which_not_mentioned_is_least_likely() -
             "".join(p.get("value", p.get("literal", "")) for p in parts if p["message"] == n) for n in (0, 1)
         ] == sent
         assert any(part.get("expression") == "excerpt" for part in parts)
-        assert call["parent"] == next(one["id"] for one in recording.told() if one["name"] == "perplexity")
+        assert call["parent"] == next(one["id"] for one in recording.calls() if one["name"] == "perplexity")
 
 
 def test_perplexity_says_plainly_that_a_server_does_not_tell() -> None:

@@ -114,9 +114,9 @@ def test_a_cross_encoder_that_hangs_leaves_the_list_in_its_own_order(
     assert [passage.document_id for passage in shown.passages] == ["d1.md", "d2.md"]
     assert done(events)
     assert "reversing took too long" in caplog.text
-    [reading] = [call for call in recording.calls if call.name == "rerank"]
-    assert reading.error == "rerank_timeout"
-    assert "keeps its own order" in reading.message
+    [reading] = [call for call in recording.calls() if call["name"] == "rerank"]
+    assert reading["error"] == "rerank_timeout"
+    assert "keeps its own order" in reading["message"]
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])

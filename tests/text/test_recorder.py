@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import pytest
+from opentelemetry.context import attach, detach
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from text import recorder
 from text.recorder import Recording, call, current, record, recorded, trace_headers
@@ -40,20 +42,21 @@ def test_a_thousand_calls_at_once_keep_their_parents() -> None:
             return await asyncio.gather(*(outer(n) for n in range(1000)), return_exceptions=True)
 
     results = asyncio.run(crowd())
-    calls = {one.id: one for one in recording.calls}
-    outers = {one.given()["number"]: one for one in recording.calls if one.name == "outer"}
+    root, *calls = recording.calls()
+    outers = {each["inputs"]["number"]: each for each in calls if each["name"] == "outer"}
 
-    assert len(calls) == len(recording.calls) == 1000 + 1000 + 900
-    assert all(one.parent == recording.root.id for one in outers.values())
-    assert all(one.noted() == {"number": number} for number, one in outers.items())
-    for one in recording.calls:
-        if one.name != "outer":
-            assert one.parent == outers[one.given()["number"]].id
+    assert len({each["id"] for each in calls}) == len(calls) == 1000 + 1000 + 900
+    assert all(each["parent"] == root["id"] == recording.root.id for each in outers.values())
+    assert all(each["values"] == {"number": number} for number, each in outers.items())
+    for each in calls:
+        if each["name"] != "outer":
+            assert each["parent"] == outers[each["inputs"]["number"]]["id"]
     assert sum(isinstance(result, LookupError) for result in results) == 100
-    failed = [one for one in recording.calls if one.error]
-    assert {one.name for one in failed} == {"outer", "inner"}
-    assert {one.message for one in failed} == {f"no {n}" for n in range(3, 1000, 10)}
-    assert all(one.seconds is not None and one.started >= recording.root.started for one in recording.calls)
+    failed = [each for each in calls if each["error"]]
+    assert {each["name"] for each in failed} == {"outer", "inner"}
+    assert {each["error"] for each in failed} == {"LookupError"}
+    assert {each["message"] for each in failed} == {f"no {n}" for n in range(3, 1000, 10)}
+    assert all(span.end_time is not None for span in recording.spans)
 
 
 def test_nothing_is_recorded_where_no_recording_is_under_way() -> None:
@@ -75,7 +78,7 @@ def test_two_recordings_do_not_mix() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda recording: copy_context().run(one, recording), recordings))
-    assert [len(recording.calls) for recording in recordings] == [100] * 4
+    assert [len(recording.spans) for recording in recordings] == [101] * 4
 
 
 @pytest.mark.parametrize("content", [True, False])
@@ -88,11 +91,11 @@ def test_words_are_kept_only_where_content_is_wanted(content: bool) -> None:
         this.label(model="small")
         this.fail(ValueError("a secret"))
 
-    [made] = recording.calls
-    kept = str((made.given(), made.gave(), made.noted(), made.prompted(), made.message))
-    assert ("secret" in kept) is content
-    assert made.error == "ValueError"
-    assert {"score": 0.5, "model": "small"}.items() <= made.noted().items()
+    [_, made] = recording.calls()
+    assert ("secret" in str(made)) is content
+    assert ("secret" in "".join(span.to_json() for span in recording.spans)) is content
+    assert made["error"] == "ValueError"
+    assert {"score": 0.5, "model": "small"}.items() <= made["values"].items()
 
 
 def test_a_recording_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,18 +107,22 @@ def test_a_recording_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(8):
             with call("step", text="x" * 5000, many=list(range(5000))):
                 pass
-    texts = [str(one.given()["text"]) for one in recording.calls]
+    calls = recording.calls()[1:]
+    texts = [each["inputs"]["text"] for each in calls]
 
-    assert len(recording.calls) == 5
+    assert len(calls) == 5
     assert recording.dropped == 3
     assert sum(map(len, texts)) < 1300
     assert texts[0].endswith("… [4700 characters are not kept]")
-    assert len(recording.calls[0].given()["many"]) == recorder.MAX_ITEMS  # type: ignore[arg-type]
+    assert len(calls[0]["inputs"]["many"]) == recorder.MAX_ITEMS
 
 
 def test_what_is_asked_of_others_carries_the_trace_on() -> None:
-    recording = Recording("turn", trace_id="ab" * 16, flags=0, state="vendor=1")
+    caller = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-00", "tracestate": "vendor=1"}
+    token = attach(TraceContextTextMapPropagator().extract(caller))
+    recording = Recording("turn")
     with recording.root, call("ask") as this:
         headers = trace_headers()
+    detach(token)
 
     assert headers == {"traceparent": f"00-{'ab' * 16}-{this.id}-00", "tracestate": "vendor=1"}

@@ -93,7 +93,7 @@ def test_a_model_is_shown_no_orders_and_its_words_are_linked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
         ("The safety valve opens by itself at 90 bar.", "a number"),
         ("The safety valve opens by itself at 4 bar, says Plimsworth.", "a name"),
@@ -118,7 +118,7 @@ def test_what_the_source_lacks_is_left_out_and_the_quotations_stay(reply: str, r
 
 
 @pytest.mark.parametrize(
-    ("written", "shown"),
+    ("written", "expected"),
     [
         ("We propose and try a safety valve.", "The document proposes and tries a safety valve."),
         ("Here we also have a pump, which helps us.", "Here the document also has a pump, which helps the document."),

@@ -174,7 +174,7 @@ class TraceMixin(ConversationMixin):
             record.turn_id, record.conversation_id, record.collection, record.question, record.request
         )
         try:
-            with index_errors(), turn:
+            with index_errors(), turn.current():
                 events = await replay(
                     record,
                     collection=core.opened.get,

@@ -198,8 +198,8 @@ class RunningTurn(AsyncIterator[Event]):
                 metrics.rewrites.labels(event.decision).inc()
             case EvidenceEvent():
                 self._evidence = event
+                # Its passages are recorded when the turn has ended, so that they delay no token.
                 self._evidence_step = self._call.begin("evidence")
-                self._evidence_step.end()
             case TokenEvent():
                 self._answer.append(event.text)
                 self._checkpoint()
@@ -293,6 +293,7 @@ class RunningTurn(AsyncIterator[Event]):
         self._waiting.end()
         if (step := self._evidence_step) is not None and self._evidence is not None:
             tell_evidence(step, self._evidence)
+            step.end(seconds=0.0)
 
     def _not_stored(self, error: StoreError) -> None:
         log.error("turn %s could not be stored: %s", self.id, error)

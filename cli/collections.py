@@ -70,36 +70,32 @@ def delete(
 
 
 Name = Annotated[str, typer.Argument(help="The collection.", show_default=False)]
-GroupName = Annotated[str, typer.Argument(help="The group.", show_default=False)]
 
 
 @app.command()
-def grants(context: typer.Context, name: Name) -> None:
-    """The groups that may use a collection; one that was granted to nobody belongs to the group default."""
-    state = state_of(context)
-    _demand(state, name)
-    for group in with_service(state, lambda service: service.grants(name)):
-        state.out.print(group)
+def grant(
+    context: typer.Context,
+    name: Name,
+    group: Annotated[str, typer.Argument(help="The group; without one, list those that may use it.")] = "",
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take the collection from the group instead.")] = False,
+) -> None:
+    """Let a group use a collection, or list the groups that may.
 
-
-@app.command()
-def grant(context: typer.Context, name: Name, group: GroupName) -> None:
-    """Let a group use a collection. With its first grant it belongs to the group default no more, unless granted.
-
-    One that is not there yet is granted by `anaphora index --group`.
+    A collection without a grant belongs to the group default; with its first grant it does no more. The last grant
+    cannot be revoked. `anaphora index --group` grants a collection that is not there yet.
     """
     state = state_of(context)
-    _demand(state, name)
-    granted = with_service(state, lambda service: service.grant(name, group))
-    state.err.print(f"{name} may be used by: {', '.join(granted)}.")
-
-
-@app.command("revoke-grant")
-def revoke_grant(context: typer.Context, name: Name, group: GroupName) -> None:
-    """Take a collection from a group; the last grant stays, or it would belong to the group default."""
-    state = state_of(context)
-    with_service(state, lambda service: service.revoke_grant(name, group))
-    state.err.print(f"{name} may not be used by {group} any more.")
+    if not revoke:
+        _demand(state, name)
+    if not group:
+        for granted in with_service(state, lambda service: service.grants(name)):
+            state.out.print(granted)
+    elif revoke:
+        with_service(state, lambda service: service.revoke_grant(name, group))
+        state.err.print(f"{name} may not be used by {group} any more.")
+    else:
+        groups = with_service(state, lambda service: service.grant(name, group))
+        state.err.print(f"{name} may be used by: {', '.join(groups)}.")
 
 
 def _demand(state: State, name: str) -> None:

@@ -64,12 +64,20 @@ def list_traces(
 
 
 @app.command()
-def show(context: typer.Context, turn: TurnId, as_json: AsJson = False) -> None:
-    """The calls of a turn as a tree, with what each was given and gave."""
-    from server.traces import calls
+def show(
+    context: typer.Context,
+    turn: TurnId,
+    other: Annotated[str, typer.Argument(help="Another turn: compare both call by call.", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the calls of a turn as a tree, each with its inputs and output, or what differs between two turns."""
+    from server.traces import calls, differences
 
     state = state_of(context)
     trace = _trace(state, turn)
+    if other:
+        _tell(state, differences(trace, _trace(state, other)), as_json)
+        return
     if as_json:
         fields = trace.model_dump(mode="json", include={"turn_id", "conversation_id", "trace_id", "dropped"})
         typer.echo(json.dumps({**fields, "calls": calls(trace)}, ensure_ascii=False))
@@ -84,38 +92,6 @@ def show(context: typer.Context, turn: TurnId, as_json: AsJson = False) -> None:
                 state.out.print(f"{'  ' * level}  {name}: {_brief(call[name])}")
         if call["prompt"]:
             state.out.print(f"{'  ' * level}  prompt: {len(call['prompt'])} parts (--json shows them)")
-
-
-@app.command()
-def diff(context: typer.Context, left: TurnId, right: TurnId, as_json: AsJson = False) -> None:
-    """Compare two turns call by call."""
-    from server.traces import differences
-
-    state = state_of(context)
-    _tell(state, differences(_trace(state, left), _trace(state, right)), as_json)
-
-
-@app.command()
-def export(
-    context: typer.Context,
-    out: Annotated[Path, typer.Argument(help="The file to write, one trace a line.", show_default=False)],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Only turns over this collection.")] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-) -> None:
-    """Write the newest traces (1,000 at most) as JSON, one turn a line."""
-    from text.files import text_writer
-
-    state = state_of(context)
-    if out.exists() and not overwrite:
-        raise InputError(f"{out} is there already; name another file or --overwrite.")
-
-    async def read(service: ChatService) -> list[Trace]:
-        return [await service.trace(trace.turn_id) for trace in await service.traces(collection=collection, limit=1000)]
-
-    traces = _served(state, {}, read)
-    with text_writer(out) as file:
-        file.writelines(trace.model_dump_json() + "\n" for trace in traces)
-    state.err.print(f"Wrote {out}: {len(traces)} traces.")
 
 
 @app.command()

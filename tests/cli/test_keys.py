@@ -59,26 +59,25 @@ def test_what_cannot_be_is_refused(tmp_path: Path, flags: tuple[str, str]) -> No
 
 
 def test_a_collection_is_granted_and_taken_back(command_home: Path) -> None:
-    assert run(command_home, "collections", "grants", "docs").split() == ["default"]
+    assert run(command_home, "collections", "grant", "docs").split() == ["default"]
     run(command_home, "collections", "grant", "docs", "support")
     run(command_home, "collections", "grant", "docs", "sales")
-    assert run(command_home, "collections", "grants", "docs").split() == ["sales", "support"]
-    run(command_home, "collections", "revoke-grant", "docs", "support")
-    last = run(command_home, "collections", "revoke-grant", "docs", "sales", code=ExitCode.BUSY)
+    assert run(command_home, "collections", "grant", "docs").split() == ["sales", "support"]
+    run(command_home, "collections", "grant", "docs", "support", "--revoke")
+    last = run(command_home, "collections", "grant", "docs", "sales", "--revoke", code=ExitCode.BUSY)
     assert "last group" in last
     database = Database(command_home / "anaphora.db")
     assert database.read_blocking(lambda connection: grants.of(connection, "docs")) == ["sales"]
     database.close()
 
 
-@pytest.mark.parametrize("command", ["grant", "grants"])
-def test_a_collection_that_is_not_there_is_granted_to_nobody(command_home: Path, command: str) -> None:
-    group = ["support"] if command == "grant" else []
-    said = run(command_home, "collections", command, "dosc", *group, code=ExitCode.NOT_FOUND)
+@pytest.mark.parametrize("group", [["support"], []])
+def test_a_collection_that_is_not_there_is_granted_to_nobody(command_home: Path, group: list[str]) -> None:
+    said = run(command_home, "collections", "grant", "dosc", *group, code=ExitCode.NOT_FOUND)
     assert "no collection dosc" in said
     assert "There are: docs." in said
 
 
 def test_indexing_names_the_group_of_a_collection(command_home: Path, documents: Path) -> None:
     run(command_home, "index", str(documents), "--collection", "new", "--group", "support")
-    assert run(command_home, "collections", "grants", "new").split() == ["support"]
+    assert run(command_home, "collections", "grant", "new").split() == ["support"]

@@ -51,7 +51,7 @@ def test_a_turn_is_shown_compared_played_again_and_kept(llm: FakeOpenAIServer, t
 
     asked = len(llm.requests)
     assert [one for one in read("trace", "replay", turn) if one["status"] != "same"] == []
-    assert {one["status"] for one in read("trace", "diff", turn, turn)} == {"same"}
+    assert {one["status"] for one in read("trace", "show", turn, turn)} == {"same"}
     assert len(llm.requests) == asked
 
     rows = tmp_path / "cases.jsonl"
@@ -79,9 +79,6 @@ def test_a_turn_is_shown_compared_played_again_and_kept(llm: FakeOpenAIServer, t
     assert {one["path"] for one in weighed if one["status"] != "same"} <= {"turn/search", *(
         f"turn/search/{name}" for name in ("encode", "bm25", "dense", "fuse")
     )}  # fmt: skip
-    out = tmp_path / "traces.jsonl"
-    run("trace", "export", str(out))
-    assert [json.loads(line)["turn_id"] for line in out.read_text().splitlines()] == [turn]
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:

@@ -96,9 +96,7 @@ def main() -> None:
         cases = []
         for question in chosen.questions:
             found = search.find(question.text, collection=kept, conversation=question.conversation)
-            passages = select_evidence(
-                found.hits, limit=retrieval.evidence, budget=candidates, document=opened.document
-            )
+            passages = select_evidence(found.hits, limit=retrieval.evidence, budget=candidates)
             judged = chosen.levels[0].qrels.get(question.id, {})
             relevant = frozenset(
                 one.n for one in passages if max(judged.get(one.passage_id, 0), judged.get(one.document_id, 0)) > 0

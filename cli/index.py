@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 
     from index.encoders import Encoder
     from index.indexer import IndexReport
-    from index.pools import Pool, PoolKind
     from index.workers import Workers
     from index.writer import IndexProgress
     from server.settings import Settings
 
 SHOWN_FAILURES = 50
-AUTO = "auto"
 STAGES = {"reading": "reading files", "embedding": "embedding passages", "saving": "saving"}
 
 
@@ -46,17 +44,6 @@ def index(
     exclude: Exclude = None,
     prune: Annotated[bool, typer.Option(help="Remove documents whose files are gone.")] = True,
     retry: Annotated[bool, typer.Option("--retry", help="Read files again that were given up before.")] = False,
-    propositions: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|auto",
-            help="Propositions to search by, of `anaphora synth`; auto has the LLM write them first.",
-        ),
-    ] = "",
-    pool: Annotated[
-        Literal["section", "sentence", "proposition", "both"] | None,
-        typer.Option(help="What is searched; both: propositions and sections. The collection remembers it."),
-    ] = None,
     group: Annotated[str, typer.Option(help="A group that may use the collection; without any: default.")] = "",
     on: Annotated[
         Literal["here", "ray"],
@@ -83,9 +70,8 @@ def index(
         }
     )
     settings = settings.model_copy(update={"index": patterns})
-    searched = choose_pool(state, settings, files, encoder, propositions, pool)
     with RayWorkers() if on == "ray" else nullcontext() as workers:
-        index_files(state, settings, encoder, files, prune=prune, retry=retry, pool=searched, workers=workers)
+        index_files(state, settings, encoder, files, prune=prune, retry=retry, workers=workers)
 
 
 def _grant(settings: Settings, group: str) -> None:
@@ -114,7 +100,6 @@ def index_files(
     *,
     prune: bool = True,
     retry: bool = False,
-    pool: Pool | None = None,
     workers: Workers | None = None,
 ) -> None:
     """Bring the collection of the settings up to date, show how far it is and what came of it, and note its sources.
@@ -140,7 +125,6 @@ def index_files(
                 prune=prune,
                 retry=files if retry else (),
                 limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump()),
-                pool=pool,
                 store=wanted.vectors,
                 language=wanted.language,
                 progress=report,
@@ -153,47 +137,6 @@ def index_files(
     if not any(file.status in ("indexed", "unchanged") for file in done.files):
         raise typer.Exit(ExitCode.BAD_INPUT)
     remember(settings, files)
-
-
-def choose_pool(
-    state: State,
-    settings: Settings,
-    files: Sequence[Path],
-    encoder: Encoder,
-    propositions: str,
-    pool: PoolKind | None,
-) -> Pool | None:
-    """The pool of these options, None where they say nothing and the collection's own is taken.
-
-    With `auto` the propositions are written first, into `synth/<collection>` of the home folder, going on where an
-    earlier run stopped. Raises InputError for options that contradict each other.
-    """
-    from index.pools import Pool, read_pool, remembered
-    from index.version import CollectionFolder
-
-    needs_propositions = pool in ("proposition", "both")
-    if not propositions:
-        if pool is None:
-            return None
-        if not needs_propositions:
-            return Pool(pool)
-        remembered_pool = remembered(CollectionFolder(settings.home / "collections", settings.collection).path)
-        if not remembered_pool.propositions:
-            raise InputError(f"--pool {pool} needs propositions: name a file with --propositions, or `auto`.")
-        return Pool(pool, remembered_pool.propositions)
-    if pool is not None and not needs_propositions:
-        raise InputError(f"--pool {pool} searches no propositions; leave --propositions out or choose another pool.")
-    path = Path(propositions).expanduser()
-    if propositions == AUTO:
-        from cli.shared.language_model import have_written
-        from synth import Folder
-
-        folder = Folder(settings.home / "synth" / settings.collection)
-        have_written(state, settings, files, encoder, folder, dialogs=False)
-        path = folder.propositions
-    elif not path.is_file():
-        raise InputError(f"There is no file {path}; name the propositions.jsonl of `anaphora synth`, or `auto`.")
-    return read_pool(path, pool or "proposition")
 
 
 def remember(settings: Settings, files: Sequence[Path]) -> None:

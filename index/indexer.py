@@ -20,7 +20,7 @@ from index.loaders import SourceFile, walk
 from index.loaders.addresses import addressed
 from index.loaders.parser_worker import Limits
 from index.loaders.sandbox import shared_pool
-from index.pools import Pool, remembered
+from index.passages import split
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder
@@ -78,7 +78,6 @@ def index_paths(
     prune: bool = True,
     retry: Sequence[Path] = (),
     limits: Limits | None = None,
-    pool: Pool | None = None,
     store: StoreSpec = EXACT,
     language: str | None = None,
     progress: Report | None = None,
@@ -87,14 +86,13 @@ def index_paths(
 ) -> IndexReport:
     """Index files and folders into a collection, made if need be.
 
-    A file whose bytes and splitting are as before is not read again. With `prune`, files that were
-    indexed from under these paths and are no longer among them are deleted from the collection;
-    files from elsewhere stay. `passage_tokens` is cut to the encoder's window. `pool` says which passages
-    are searched and is remembered: None takes the collection's last. `store` is where its vectors are kept from
-    now on, and `language` (`index.language`) what its words are stemmed by: None leaves that as it was. Files are
-    parsed by other processes within `limits`; one that goes beyond them is left alone from then on, until it changes
-    or `retry` names it or its folder. `cancelled` is asked while files are parsed and between batches.
-    `workers` read and embed in the place of this process.
+    A file whose bytes and splitting are as before is not read again. With `prune`, files that were indexed from under
+    these paths and are no longer among them are deleted from the collection; files from elsewhere stay.
+    `passage_tokens` is cut to the encoder's window. `store` is where its vectors are kept from now on, and `language`
+    (`index.language`) what its words are stemmed by: None leaves that as it was. Files are parsed by other processes
+    within `limits`; one that goes beyond them is left alone from then on, until it changes or `retry` names it or its
+    folder. `cancelled` is asked while files are parsed and between batches. `workers` read and embed in the place of
+    this process.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
@@ -112,21 +110,17 @@ def index_paths(
         folder.writing(),
         VersionWriter(folder, encoder, store, progress, cancelled, language, workers) as writer,
     ):
-        if pool is None:
-            pool = remembered(folder.path)
-        else:
-            pool.remember(folder.path)
         quarantine = Quarantine(folder.path)
         reader = FileReader(
             shared_pool(limits or Limits()),
             quarantine,
             writer.staged.files(),
-            f"{TEXTS} {window} {encoder.name}{pool.fingerprint()}",
+            f"{TEXTS} {window} {encoder.name}",
             max_file_mb,
             {resolved(path) for path in retry},
             cancelled or (lambda: False),
         )
-        run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths}, pool)
+        run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths})
         files: list[FileStatus] = []
         for done, (source, reading) in enumerate(reader.ahead(sources, workers)):
             writer.report("reading", done, len(sources), source.document_id)
@@ -143,7 +137,6 @@ def index_documents(
     documents: Iterable[Document],
     encoder: Encoder,
     *,
-    pool: Pool | None = None,
     passage_tokens: int = PASSAGE_TOKENS,
     store: StoreSpec = EXACT,
     language: str | None = None,
@@ -152,20 +145,18 @@ def index_documents(
 ) -> IndexReport:
     """Index documents that a program made, each in the place of the one of its id; others stay.
 
-    Their sections are searched, unless `pool` says otherwise. `language` as for `index_paths`.
+    `language` as for `index_paths`.
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
-    pool = pool or Pool()
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
     with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, language) as writer:
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)
-            passages, remarks = pool.passages(document, window, encoder.count_tokens)
+            passages = split(document, window, encoder.count_tokens)
             left_out = writer.staged.add_document(document, "", passages)
-            reason = "; ".join(remark for remark in (*remarks, _repeated(left_out)) if remark)
-            files.append(FileStatus("", document.id, "indexed", reason, len(passages) - left_out))
+            files.append(FileStatus("", document.id, "indexed", _repeated(left_out), len(passages) - left_out))
         return _finish(writer, files, bool(files), began)
 
 
@@ -237,7 +228,6 @@ class _IndexRun:
     reader: FileReader
     quarantine: Quarantine
     given: set[Path]
-    pool: Pool
     changed: bool = False
 
     def __post_init__(self) -> None:
@@ -290,8 +280,7 @@ class _IndexRun:
                     warnings.append(f"document {document.id!r} is already there from {owner}: left out")
                     continue
                 self._forget(owner)
-            passages, remarks = self.pool.passages(document, self.window, self.encoder.count_tokens)
-            warnings.extend(remarks)
+            passages = split(document, self.window, self.encoder.count_tokens)
             left_out = self._staged.add_document(document, str(path), passages)
             if left_out:
                 warnings.append(_repeated(left_out))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from index.documents import Document, PlacedText, Section
-from index.query import Box, Passage, PassageKind
+from index.query import Box, Passage
 from text.sentences import sentences, trim
 
 # What a border costs, in parts of a further passage: within a paragraph; behind words that announce
@@ -45,25 +45,20 @@ class _Unit:
     leads: bool = False
 
 
-def split(
-    document: Document, max_tokens: int, count_tokens: CountTokens, kind: PassageKind = "section"
-) -> list[Passage]:
+def split(document: Document, max_tokens: int, count_tokens: CountTokens) -> list[Passage]:
     """The passages of `document` in reading order; `document.text[p.start:p.end] == p.text` for each.
 
     `count_tokens` counts without special tokens; it is called about once for each sentence. No
     passage's `indexed_text` (title, heading path and text) counts above `max_tokens`, as long as a
     text's tokens are those of its words. Where title and headings alone would take more than half
-    of that, outer headings are left out, then the title is shortened. `kind` is "section" for packed
-    sentences or "sentence" for one passage each. Sections of a verbatim document come as they are,
-    whatever their length; those without any words are left out. Ids are hashes (hex) of document
-    id, kind, offsets and indexed text, or the section's own `passage_id`.
+    of that, outer headings are left out, then the title is shortened. Sections of a verbatim document
+    come as they are, whatever their length; those without any words are left out. Ids are hashes (hex)
+    of document id, offsets and indexed text, or the section's own `passage_id`.
     """
-    if kind == "proposition":
-        raise ValueError("propositions are not split from a document: they are written by the synth room")
     if max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens}: a passage needs at least one token")
     if document.verbatim:
-        return [passage for section in document.sections if (passage := _verbatim(document, section, kind))]
+        return [passage for section in document.sections if (passage := _verbatim(document, section))]
     passages: list[Passage] = []
     prefixes: dict[tuple[str, ...], tuple[str, tuple[str, ...], int]] = {}
     for section in document.sections:
@@ -71,37 +66,27 @@ def split(
             prefixes[section.heading] = _prefix(document.title, section.heading, max_tokens, count_tokens)
         title, heading, room = prefixes[section.heading]
         units = list(_units(document.text, section, room, count_tokens))
-        spans = _packed(units, room) if kind == "section" else [(unit.start, unit.end) for unit in units]
-        for start, end in spans:
-            if kind == "sentence" and not any(map(str.isalnum, document.text[start:end])):
-                continue
-            passages.append(_passage(document, section, title, heading, kind, start, end))
+        passages += [_passage(document, section, title, heading, *span) for span in _packed(units, room)]
     return passages
 
 
-def _verbatim(document: Document, section: Section, kind: PassageKind) -> Passage | None:
-    passage = _passage(document, section, document.title, section.heading, kind, section.start, section.end)
+def _verbatim(document: Document, section: Section) -> Passage | None:
+    passage = _passage(document, section, document.title, section.heading, section.start, section.end)
     return passage if passage.indexed_text.strip() else None
 
 
 def _passage(
-    document: Document,
-    section: Section,
-    title: str,
-    heading: tuple[str, ...],
-    kind: PassageKind,
-    start: int,
-    end: int,
+    document: Document, section: Section, title: str, heading: tuple[str, ...], start: int, end: int
 ) -> Passage:
     metadata = {**document.passage_metadata, **section.metadata} if section.metadata else document.passage_metadata
     text = document.text[start:end]
     boxes = boxes_of(section.placed, start, end)
     page = boxes[0].page if boxes else section.page
-    passage = Passage(section.passage_id, document.id, title, text, kind, start, end, heading, page, metadata, boxes)
+    passage = Passage(section.passage_id, document.id, title, text, start, end, heading, page, metadata, boxes)
     if section.passage_id:
         return passage
     digest = hashlib.blake2b(digest_size=16)
-    for part in (document.id, kind, str(start), str(end), passage.indexed_text):
+    for part in (document.id, "section", str(start), str(end), passage.indexed_text):
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\x00")
     return replace(passage, id=digest.hexdigest())
@@ -130,7 +115,7 @@ def _prefix(
     """Title and heading path as they fit, and the tokens they leave for the text (at least 1)."""
     limit = max_tokens // 2
     while True:
-        probe = Passage("", "", title, "", "section", 0, 0, heading).indexed_text
+        probe = Passage("", "", title, "", 0, 0, heading).indexed_text
         tokens = count_tokens(probe) if probe else 0
         if tokens <= limit or not (title or heading):
             return title, heading, max(1, max_tokens - tokens)

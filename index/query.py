@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from index.documents import Metadata, MetadataValue
-
-PassageKind: TypeAlias = Literal["section", "sentence", "proposition"]
 
 Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 """A filter on passage metadata: every key must equal the value, or be one of the listed values."""
@@ -32,8 +30,7 @@ class Box(NamedTuple):
 class Passage:
     """A retrievable piece of a document.
 
-    `document.text[start:end]` is always the passage's source span, and equals `text` for sections and sentences; a
-    proposition's `text` may differ. `id` is a content hash, or the row's own `_id` for documents loaded verbatim.
+    `document.text[start:end]` is `text`. `id` is a content hash, or the row's own `_id` for documents loaded verbatim.
     `page` is the page on which `start` lies; `boxes` are the places of the text, one for each page, column and kind of
     region it covers, if the document has places.
     """
@@ -42,7 +39,6 @@ class Passage:
     document_id: str
     title: str
     text: str
-    kind: PassageKind
     start: int
     end: int
     heading: tuple[str, ...] = ()

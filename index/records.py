@@ -14,7 +14,6 @@ import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from index.query import Box, Passage
 from text.languages import ENGLISH, analysis
 from text.words import tokenize
 
-PASSAGE_COLUMNS = 'id, document_id, title, text, kind, "start", "end", heading, page, metadata, boxes'
+PASSAGE_COLUMNS = 'id, document_id, title, text, "start", "end", heading, page, metadata, boxes'
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,6 @@ class Records:
         with self._lock:
             self._db.close()
 
-    @cached_property
-    def _passage(self) -> str:
-        """The columns of a passage; records written before passages had boxes have none."""
-        columns = self._all("SELECT 1 FROM pragma_table_info('passages') WHERE name = 'boxes'")
-        return PASSAGE_COLUMNS if columns else PASSAGE_COLUMNS.replace("boxes", "'[]'")
-
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
@@ -101,13 +94,13 @@ class Records:
         marks = ",".join("?" * len(rows))
         passages_by_id = {
             row[0]: passage_of(row[1:])
-            for row in self._all(f'SELECT "row", {self._passage} FROM passages WHERE "row" IN ({marks})', rows)
+            for row in self._all(f'SELECT "row", {PASSAGE_COLUMNS} FROM passages WHERE "row" IN ({marks})', rows)
         }
         return [passages_by_id[row] for row in rows]
 
     def passages_of(self, document_id: str) -> list[Passage]:
         """The passages of a document, row by row; none where it is not there."""
-        query = f'SELECT {self._passage} FROM passages WHERE document_id = ? ORDER BY "row"'
+        query = f'SELECT {PASSAGE_COLUMNS} FROM passages WHERE document_id = ? ORDER BY "row"'
         return [passage_of(row) for row in self._all(query, (document_id,))]
 
     def document(self, document_id: str) -> Document:
@@ -186,11 +179,11 @@ def _named(metadata: str) -> tuple[str, str, str]:
 
 def passage_of(row: Sequence[Any]) -> Passage:
     """A passage from a row of `PASSAGE_COLUMNS`."""
-    name, document_id, title, text, kind, start, end, heading, page, metadata, boxes = row
+    name, document_id, title, text, start, end, heading, page, metadata, boxes = row
     path = () if heading == "[]" else tuple(json.loads(heading))
     own: Metadata = {} if metadata == "{}" else json.loads(metadata)
     places = () if boxes == "[]" else tuple(Box(*box) for box in json.loads(boxes))
-    return Passage(name, document_id, title, text, kind, start, end, path, page, own, places)
+    return Passage(name, document_id, title, text, start, end, path, page, own, places)
 
 
 _SCHEMA = """
@@ -199,14 +192,14 @@ CREATE TABLE files (
 ) WITHOUT ROWID;
 CREATE TABLE documents (
     id TEXT PRIMARY KEY, path TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, sections TEXT NOT NULL,
-    metadata TEXT NOT NULL, verbatim INTEGER NOT NULL, content_hash TEXT NOT NULL, language TEXT NOT NULL DEFAULT 'en'
+    metadata TEXT NOT NULL, verbatim INTEGER NOT NULL, content_hash TEXT NOT NULL, language TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX documents_by_path ON documents (path);
 CREATE TABLE passages (
     "row" INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document_id TEXT NOT NULL, place INTEGER NOT NULL,
-    title TEXT NOT NULL, text TEXT NOT NULL, kind TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    title TEXT NOT NULL, text TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL,
     heading TEXT NOT NULL, page INTEGER, metadata TEXT NOT NULL, key BLOB NOT NULL, terms TEXT NOT NULL,
-    boxes TEXT NOT NULL DEFAULT '[]'
+    boxes TEXT NOT NULL
 );
 CREATE INDEX passages_by_document ON passages (document_id, place);
 """
@@ -233,9 +226,7 @@ class RecordsWriter:
         self._db.execute("ATTACH ? AS before", (str(before),))
         self._db.execute("BEGIN")
         for table in ("files", "documents", "passages"):
-            # Those that a version before this one wrote may have fewer.
-            columns = ", ".join(f'"{row[1]}"' for row in self._db.execute(f"PRAGMA before.table_info({table})"))
-            self._db.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM before.{table}")
+            self._db.execute(f"INSERT INTO {table} SELECT * FROM before.{table}")
         self._db.execute("COMMIT")
         self._db.execute("DETACH before")
 
@@ -323,7 +314,7 @@ class RecordsWriter:
             ),
         )
         added = self._db.executemany(
-            f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES ({', '.join('?' * 14)})",
+            f"INSERT OR IGNORE INTO passages ({_STORED}) VALUES ({', '.join('?' * 13)})",
             (_values(passage, place, language) for place, passage in enumerate(passages)),
         ).rowcount
         self._db.execute("COMMIT")
@@ -375,7 +366,6 @@ def _values(passage: Passage, place: int, language: str) -> tuple[Any, ...]:
         passage.document_id,
         passage.title,
         passage.text,
-        passage.kind,
         passage.start,
         passage.end,
         _json(passage.heading),

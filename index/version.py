@@ -49,12 +49,8 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
 
 
-FORMAT = 2
-"""Of the files of a version: raise it when old versions cannot be reused.
-
-Format 1 had one store, Chroma, beside a matrix of the same vectors. The matrix is what the exact store reads, so such a
-version still serves, by it, or by its Chroma server.
-"""
+FORMAT = 3
+"""Of the files of a version: raise it when old versions cannot be reused."""
 
 TEXTS = 1
 """Of how texts become passages and terms: raise it, and the format, when files are to be read again."""

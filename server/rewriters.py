@@ -70,7 +70,7 @@ def check(folder: Path) -> None:
     try:
         [read] = load_reranker(str(folder)).rerank(
             "and by fax?",
-            [Hit(Passage("p", "d", "", text, "section", 0, len(text)), 1.0)],
+            [Hit(Passage("p", "d", "", text, 0, len(text)), 1.0)],
             seconds=60.0,
             context=QuestionContext("licence", "How do I renew my licence?", "Online or by mail."),
         )

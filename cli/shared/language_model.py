@@ -122,10 +122,8 @@ def have_written(
     paths: Sequence[Path],
     encoder: Encoder,
     folder: Folder,
-    *,
-    dialogs: bool = True,
 ) -> None:
-    """Have the settings' language model write propositions, and dialogs where wanted, into `folder`.
+    """Have the settings' language model write propositions and dialogs into `folder`.
 
     Earlier output is kept; only new and changed documents are sent to the model. Raises NoDocuments, SettingsError
     where there is no model, and ModelFailed.
@@ -138,7 +136,7 @@ def have_written(
     )
     with open_task_runner(settings, state, folder) as runner:
         try:
-            facts = synthesise(documents, SynthPlan(), runner, encoder, folder, dialogs=dialogs)
+            facts = synthesise(documents, SynthPlan(), runner, encoder, folder)
         except Paused as paused:
             raise InputError(f"{paused} Run the same command again to go on.") from None
     state.err.print(f"{facts.propositions:,} propositions from {len(documents):,} documents.")

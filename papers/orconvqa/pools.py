@@ -7,24 +7,25 @@ sentence is relevant where the source of a relevant proposition lies in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 from evaluation.metrics.ranking import by_document, evaluate
 from index.collection import Collection
-from index.documents import Document
+from index.documents import Document, Section
 from index.encoders import Encoder
 from index.indexer import index_documents
-from index.passages import split
-from index.pools import Pool, PoolKind, Stated
 from index.query import Query
 from synth import Dialog, DialogMessage, Proposition
 from synth.dialogs.lists import asked
+from text.sentences import sentences
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
 WAYS = ("history + question", "contextualised", "stand-alone")
-POOLS: tuple[PoolKind, ...] = ("proposition", "sentence")
+PoolKind: TypeAlias = Literal["proposition", "sentence"]
+POOLS: tuple[PoolKind, ...] = get_args(PoolKind)
 _DEPTH = 100
 
 
@@ -68,9 +69,9 @@ def compare(
     cells: list[Cell] = []
     for kind in POOLS:
         tell(f"indexing {kind}s")
-        pool = _pool(kind, propositions)
-        index_documents(workplace, kind, documents, encoder, pool=pool)
-        judged = _judged(kind, documents, relevant, by_id, encoder)
+        units = in_propositions(documents, propositions) if kind == "proposition" else in_sentences(documents)
+        index_documents(workplace, kind, units, encoder)
+        judged = _judged(kind, units, relevant, by_id)
         judged_documents = {
             identifier: {name: 1 for one in ids if one in by_id for name in by_id[one].documents}
             for identifier, ids in relevant.items()
@@ -114,38 +115,58 @@ def _with_history(turn: DialogMessage, before: Sequence[DialogMessage]) -> str:
     return "\n".join([turn.text, *(one.text for one in reversed(before))])
 
 
-def _pool(kind: PoolKind, propositions: Sequence[Proposition]) -> Pool:
-    if kind != "proposition":
-        return Pool(kind)
-    stated: dict[str, list[Stated]] = {}
+def in_propositions(documents: Sequence[Document], propositions: Sequence[Proposition]) -> list[Document]:
+    """Each document as its propositions, a passage each, under the headings of their sources.
+
+    A document without propositions keeps its sections. Propositions whose source is not in it any more are left out.
+    """
+    by_document: dict[str, list[Proposition]] = {}
     for one in propositions:
-        stated.setdefault(one.document_id, []).append(Stated(one.id, one.text, one.start, one.end, one.source))
-    return Pool(kind, {name: tuple(found) for name, found in stated.items()})
+        by_document.setdefault(one.document_id, []).append(one)
+    units: list[Document] = []
+    for document in documents:
+        stated = [one for one in by_document.get(document.id, ()) if document.text[one.start : one.end] == one.source]
+        text, sections = "", list[Section]()
+        for one in stated:
+            around = (place for place in document.sections if place.start < one.end and one.start < place.end)
+            heading = next((place.heading for place in around), ())
+            sections.append(Section(heading, len(text), len(text) + len(one.text), passage_id=one.id))
+            text += one.text + "\n"
+        units.append(replace(document, text=text, sections=tuple(sections), verbatim=True) if stated else document)
+    return units
+
+
+def in_sentences(documents: Sequence[Document]) -> list[Document]:
+    """Each document as its sentences, a passage each; mere marks are left out."""
+    return [replace(document, sections=tuple(_sentences(document)), verbatim=True) for document in documents]
+
+
+def _sentences(document: Document) -> Iterator[Section]:
+    for section in document.sections:
+        for sentence in sentences(document.text[section.start : section.end]):
+            start, end = section.start + sentence.start, section.start + sentence.end
+            if any(map(str.isalnum, document.text[start:end])):
+                yield replace(section, start=start, end=end, passage_id=f"{document.id}#{start}", placed=())
 
 
 def _judged(
     kind: PoolKind,
-    documents: Sequence[Document],
+    units: Sequence[Document],
     relevant: Mapping[str, Sequence[str]],
     by_id: Mapping[str, Proposition],
-    encoder: Encoder,
 ) -> dict[str, dict[str, int]]:
     """Question id → relevant passage ids of a pool."""
     if kind == "proposition":
         return {identifier: dict.fromkeys(ids, 1) for identifier, ids in relevant.items()}
-    spans: dict[str, list[tuple[int, int, str]]] = {}
-    window = encoder.max_tokens - 2
-    for document in documents:
-        sentences = split(document, window, encoder.count_tokens, "sentence")
-        spans[document.id] = [(one.start, one.end, one.id) for one in sentences]
+    spans = {document.id: document.sections for document in units}
     return {
         identifier: {
-            name: 1
+            sentence.passage_id: 1
             for one in ids
             if one in by_id
             for source in by_id[one].sources
-            for start, end, name in spans.get(source.document_id, ())
-            if start < source.end and source.start < end
+            for sentence in spans.get(source.document_id, ())
+            if sentence.start < source.end and source.start < sentence.end
         }
         for identifier, ids in relevant.items()
     }

@@ -15,9 +15,7 @@ from typing import TypeAlias
 
 import regex
 
-from index.documents import Document
-from index.pools import SECTION_END, SECTION_START
-from index.query import Hit, Passage
+from index.query import Hit
 from server.turn.events import Evidence
 from server.turn.markdown_blocks import ITEM, LEADS_IN, block_around, sequel_end, table_rows
 from server.turn.prompt import count_tokens
@@ -93,31 +91,23 @@ HEADER_TOKENS = 12
 """Tokens that number and delimit one passage, beside its title and heading path."""
 
 
-def select_evidence(
-    hits: Sequence[Hit], *, limit: int, budget: int, document: Callable[[str], Document] | None = None
-) -> tuple[Evidence, ...]:
-    """At most `limit` of `hits` within `budget` tokens, numbered from 1; the first always, even where it is larger.
-
-    `document` looks a document up by id; it is asked only for passages whose text is not their source
-    text (propositions), which are shown as the section they come from, each section once.
-    """
+def select_evidence(hits: Sequence[Hit], *, limit: int, budget: int) -> tuple[Evidence, ...]:
+    """At most `limit` of `hits` within `budget` tokens, numbered from 1; the first always, even where it is larger."""
     chosen: list[Evidence] = []
     spent = 0
     seen: set[tuple[str, int, int]] = set()
     for hit in hits:
         if len(chosen) == limit:
             break
-        start, end = _place(hit.passage)
-        place = (hit.passage.document_id, start, end)
+        place = (hit.passage.document_id, hit.passage.start, hit.passage.end)
         if place in seen:
             continue
-        passage = _shown(hit, document)
-        cost = passage_tokens(passage)
+        cost = passage_tokens(hit)
         if chosen and spent + cost > budget:
             continue
         seen.add(place)
         spent += cost
-        chosen.append(numbered(len(chosen) + 1, passage))
+        chosen.append(numbered(len(chosen) + 1, hit))
     return tuple(chosen)
 
 
@@ -132,22 +122,6 @@ def renumbered(passages: Iterable[Evidence], numbers: dict[str, int]) -> tuple[E
 def passage_tokens(hit: Hit) -> int:
     """Tokens one passage costs in a prompt, its header included."""
     return HEADER_TOKENS + count_tokens(hit.passage.indexed_text)
-
-
-def _place(passage: Passage) -> tuple[int, int]:
-    """Return the span of the document to show for a passage: itself, or the section around a proposition's source."""
-    if passage.kind != "proposition":
-        return passage.start, passage.end
-    around = passage.metadata.get(SECTION_START, passage.start), passage.metadata.get(SECTION_END, passage.end)
-    return int(around[0]), int(around[1])
-
-
-def _shown(hit: Hit, document: Callable[[str], Document] | None) -> Hit:
-    if hit.passage.kind != "proposition" or document is None:
-        return hit
-    start, end = _place(hit.passage)
-    text = document(hit.passage.document_id).text[start:end]
-    return replace(hit, passage=replace(hit.passage, text=text, start=start, end=end))
 
 
 def numbered(n: int, hit: Hit) -> Evidence:

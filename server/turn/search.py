@@ -236,7 +236,7 @@ class TurnSearch:
         what it had no time for, or where there is none."""
         if self.reranker is None or self.settings.retrieval.rerank == "never":
             return [None] * len(texts)
-        hits = [Hit(Passage(str(n), "", "", text, "sentence", 0, len(text)), 0.0) for n, text in enumerate(texts)]
+        hits = [Hit(Passage(str(n), "", "", text, 0, len(text)), 0.0) for n, text in enumerate(texts)]
         hits_read = self._reranked(question=question, hits=hits, top=len(hits), context=context) or hits
         relevances = {hit.passage.id: hit.relevance for hit in hits_read}
         return [relevances[hit.passage.id] for hit in hits]

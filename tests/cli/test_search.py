@@ -140,7 +140,7 @@ def test_a_missing_collection_and_bad_lines_write_nothing(search: Search, querie
 
 
 def hit(identifier: str, document: str, score: float) -> Hit:
-    return Hit(Passage(identifier, document, "", "text", "section", 0, 4), score)
+    return Hit(Passage(identifier, document, "", "text", 0, 4), score)
 
 
 def test_a_document_has_the_rank_of_its_best_passage() -> None:

@@ -1,4 +1,4 @@
-"""`anaphora synth` and `anaphora index --propositions` as they are typed."""
+"""`anaphora synth` as it is typed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -42,25 +41,6 @@ def docs(tmp_path: Path) -> Path:
 @pytest.fixture
 def anaphora(home: Path) -> Call:
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def propositions(folder: Path) -> Path:
-    """A store as `synth` writes it, for the permit's page."""
-    from index.loaders import load
-
-    (document,) = load(folder / "docs" / "permit.md", "permit.md")
-    body = document.text
-    rows = []
-    for text, source in (
-        ("A parking permit costs $35 a year.", "A parking permit costs $35 a year."),
-        ("You can order a parking permit online.", "You can order it online."),
-    ):
-        start = body.index(source)
-        where = {"document_id": "permit.md", "start": start, "end": start + len(source), "source": source}
-        rows.append(json.dumps({"_id": f"p{start}", "title": "Parking permit", "text": text, **where}))
-    path = folder / "propositions.jsonl"
-    path.write_text("\n".join(rows) + "\n")
-    return path
 
 
 def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
@@ -114,53 +94,6 @@ def test_a_folder_without_a_run_is_told(anaphora: Call, tmp_path: Path, command:
     result = anaphora("synth", command, tmp_path)
     assert result.exit_code == ExitCode.BAD_INPUT
     assert "--out folder" in result.output
-
-
-def test_propositions_become_the_pool_and_sections_the_evidence(
-    anaphora: Call, docs: Path, home: Path, tmp_path: Path, encoder: Any
-) -> None:
-    from index.collection import Collection
-    from index.query import Query
-    from server.turn.evidence import select_evidence
-
-    result = anaphora("index", docs, "-c", "town", "--propositions", propositions(tmp_path))
-    assert result.exit_code == 0, result.output
-    collection = Collection.open(home / "collections", "town", encoder)
-    hits = collection.search([Query("ordering online")], k=5)
-    assert [hit.passage.kind for hit in hits] == ["proposition", "proposition"]
-    assert hits[0].passage.text == "You can order a parking permit online."
-    (shown,) = select_evidence(hits, limit=5, budget=500, document=collection.document)
-    collection.close()
-    assert "It is not refundable." in shown.text
-
-    assert anaphora("index", docs, "-c", "town", "--pool", "both").exit_code == 0
-    collection = Collection.open(home / "collections", "town", encoder)
-    kinds = {hit.passage.kind for hit in collection.search([Query("ordering online")], k=5)}
-    collection.close()
-    assert kinds == {"proposition", "section"}
-
-
-def test_propositions_are_not_written_without_a_model(
-    anaphora: Call, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
-    assert anaphora("index", docs, "--propositions", "auto").exit_code == ExitCode.SETTINGS
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--pool", "both"), "--propositions"),
-        (("--pool", "section", "--propositions", "x.jsonl"), "--pool section"),
-        (("--propositions", "missing.jsonl"), "missing.jsonl"),
-    ],
-)
-def test_options_that_contradict_each_other_are_told(
-    anaphora: Call, docs: Path, options: tuple[str, ...], told: str
-) -> None:
-    result = anaphora("index", docs, *options)
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert told in result.output
 
 
 @pytest.mark.extended

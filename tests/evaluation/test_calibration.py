@@ -33,7 +33,7 @@ class LegCollection:
     ) -> list[Hit]:
         order = sorted((query for query in queries if not query.documents), key=lambda query: -query.dense)
         names = dict.fromkeys([order[0].name, *(query.name for query in order)])
-        return [Hit(Passage(name, name, "", name, "section", 0, 1), 1.0) for name in names][:k]
+        return [Hit(Passage(name, name, "", name, 0, 1), 1.0) for name in names][:k]
 
     def document(self, document_id: str) -> Document:
         raise NotImplementedError

@@ -123,7 +123,7 @@ def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None
                 [1],
             ]
             assert scorer.read == expected
-    hits = [Hit(Passage(text, "d", "", text, "section", 0, 1), 1.0, {}) for text in ("a", "bbb", "cc", "dddddd", "ee")]
+    hits = [Hit(Passage(text, "d", "", text, 0, 1), 1.0, {}) for text in ("a", "bbb", "cc", "dddddd", "ee")]
     plain = CrossEncoderReranker("counting", Counting())
     with cached_reranker(plain, tmp_path / "read.sqlite") as reading:
         assert reading is not None

@@ -52,18 +52,18 @@ def test_sentences_cover_every_word_once_and_in_order(text: str) -> None:
     assert not text[covered:].strip()
 
 
-@given(TEXTS, st.integers(8, 80), st.sampled_from(["section", "sentence"]))
+@given(TEXTS, st.integers(8, 80))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_passages_keep_offsets_window_and_unique_ids(text: str, window: int, kind: str) -> None:
+def test_passages_keep_offsets_window_and_unique_ids(text: str, window: int) -> None:
     document = markdown(text)
-    passages = split(document, window, count_words, kind)  # type: ignore[arg-type]
+    passages = split(document, window, count_words)
     for passage in passages:
         assert document.text[passage.start : passage.end] == passage.text
         assert passage.text.strip()
         assert count_words(passage.indexed_text) <= window
     assert len({passage.id for passage in passages}) == len(passages)
     assert all(left.end <= right.start for left, right in pairwise(passages))
-    assert passages == split(document, window, count_words, kind)  # type: ignore[arg-type]
+    assert passages == split(document, window, count_words)
 
 
 @given(TEXTS, st.integers(8, 80))
@@ -131,11 +131,6 @@ def test_sections_are_never_joined() -> None:
     assert [(passage.heading, passage.text) for passage in passages] == [(("A",), "One."), (("B",), "Two.")]
 
 
-def test_sentence_passages_leave_out_mere_marks() -> None:
-    passages = split(markdown(":::tip\nMind this. And that.\n:::\n\n---\n"), 200, count_words, "sentence")
-    assert [passage.text for passage in passages] == [":::tip", "Mind this.", "And that."]
-
-
 def test_ids_change_with_the_text_and_with_nothing_else() -> None:
     one, two = markdown("# T\nSame words."), markdown("# T\nOther words.")
     tagged = Document(one.id, one.title, one.text, one.sections, {"format": "markdown", "tag": "new"})
@@ -175,7 +170,6 @@ def test_count_tokens_is_called_about_once_a_sentence() -> None:
     assert calls <= 502
 
 
-@pytest.mark.parametrize(("window", "kind"), [(0, "section"), (9, "proposition")])
-def test_what_cannot_be_split_is_refused(window: int, kind: str) -> None:
-    with pytest.raises(ValueError, match=r"max_tokens|propositions"):
-        split(markdown("x"), window, count_words, kind)  # type: ignore[arg-type]
+def test_a_window_without_room_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_tokens"):
+        split(markdown("x"), 0, count_words)

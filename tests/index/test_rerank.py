@@ -17,7 +17,7 @@ from text.asking import QuestionContext
 
 def hits(texts: Sequence[str]) -> list[Hit]:
     return [
-        Hit(Passage(f"p{n}", "d", "", text, "section", 0, len(text)), 1 / (61 + n), {"typed/bm25": n + 1})
+        Hit(Passage(f"p{n}", "d", "", text, 0, len(text)), 1 / (61 + n), {"typed/bm25": n + 1})
         for n, text in enumerate(texts)
     ]
 

@@ -102,8 +102,8 @@ def test_a_collection_of_an_unknown_format_says_what_to_do(
 ) -> None:
     index_documents(tmp_path, "docs", documents, words)
     manifest = next(CollectionFolder(tmp_path, "docs").sound()).folder / "manifest.json"
-    manifest.write_text(manifest.read_text("utf-8").replace('"format": 2', '"format": 99'), "utf-8")
-    with pytest.raises(CollectionCorrupt, match="format 99, and this program reads format 2: delete the collection"):
+    manifest.write_text(manifest.read_text("utf-8").replace('"format": 3', '"format": 99'), "utf-8")
+    with pytest.raises(CollectionCorrupt, match="format 99, and this program reads format 3: delete the collection"):
         Collection.open(tmp_path, "docs", words)
 
 

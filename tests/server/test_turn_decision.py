@@ -35,7 +35,7 @@ ASKED = "How long does parental leave last?"
 
 
 def hit(text: str, rank: int, relevance: float | None = None) -> Hit:
-    found = Passage(f"p{rank}", "d", "", text, "section", 0, len(text))
+    found = Passage(f"p{rank}", "d", "", text, 0, len(text))
     return Hit(found, 1 / rank, {"typed/bm25": rank, "typed/dense": rank}, relevance)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from index.documents import Document, Section
 from index.query import Hit
 from server.turn.evidence import passage_tokens, select_evidence
 from tests.server.turn_fakes import passage
@@ -38,29 +37,6 @@ def test_the_same_place_is_shown_once() -> None:
     twice = [Hit(passage("same", id=name), 1.0) for name in ("a", "b")]
 
     assert len(select_evidence(twice, limit=5, budget=500)) == 1
-
-
-def test_a_proposition_is_shown_with_its_source_text() -> None:
-    source = "It may be sent by fax."
-    proposition = passage("Form PL-7 may be sent by fax.", start=5, end=5 + len(source), kind="proposition")
-    document = Document("d1.md", "Handbook", "Well. " + source, (Section((), 0, 28),))
-    shown = select_evidence([Hit(proposition, 1.0)], limit=1, budget=500, document=lambda _: document)[0]
-
-    assert shown.text == document.text[5 : 5 + len(source)]
-
-
-def test_propositions_of_one_section_show_it_once() -> None:
-    text = "Well. It may be sent by fax. It may be sent by mail."
-    around = {"section_start": 0, "section_end": len(text)}
-    found = [
-        Hit(passage(said, id=said, start=start, end=end, kind="proposition", metadata=around), 1.0)
-        for said, start, end in (("Form PL-7 may be faxed.", 6, 28), ("Form PL-7 may be mailed.", 29, len(text)))
-    ]
-    document = Document("d1.md", "Handbook", text, (Section((), 0, len(text)),))
-    selection = select_evidence(found, limit=5, budget=500, document=lambda _: document)
-
-    (shown,) = selection
-    assert (shown.text, shown.start, shown.end) == (text, 0, len(text))
 
 
 def test_nothing_found_is_no_evidence() -> None:

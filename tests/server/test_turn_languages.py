@@ -161,8 +161,7 @@ def test_what_the_server_says_is_history_for_nobody_in_any_language(language: st
 def test_chinese_sentences_are_quoted_cited_and_checked_without_spaces() -> None:
     texts = ["主机保修两年，磨豆刀盘保修一年。请保存好发票。", "橙灯闪烁时需要除垢。全程约二十五分钟。"]
     passages = [
-        numbered(n, Hit(Passage(str(n), str(n), "", text, "section", 0, len(text)), 1.0))
-        for n, text in enumerate(texts, 1)
+        numbered(n, Hit(Passage(str(n), str(n), "", text, 0, len(text)), 1.0)) for n, text in enumerate(texts, 1)
     ]
     assert [one.quote for one in best_sentences("磨豆刀盘保修多久？", passages)] == ["主机保修两年，磨豆刀盘保修一年。"]
 

@@ -41,7 +41,6 @@ def passage(text: str, document_id: str = "d1.md", start: int = 0, **fields: Any
     values: dict[str, Any] = {
         "id": f"{document_id}:{start}",
         "title": "Handbook",
-        "kind": "section",
         "end": start + len(text),
         "heading": ("Leave",),
         "metadata": {"source": document_id},

@@ -87,7 +87,7 @@ def test_a_hit_counts_as_the_places_it_holds() -> None:
     from index.query import Passage
 
     def hit(key: str, document: str, start: int, end: int) -> Hit:
-        passage = Passage(key, document, "", "x" * (end - start), "section", start, end)
+        passage = Passage(key, document, "", "x" * (end - start), start, end)
         return Hit(passage, 1.0, {})
 
     asked = question(1, needs=True, place=AnswerSpan("d", 10, 20))

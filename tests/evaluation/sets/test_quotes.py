@@ -16,7 +16,7 @@ from tests.evaluation import evaluation_data as data
 
 
 def passage(start: int, end: int) -> Passage:
-    return Passage(f"{start}-{end}", "d", "", "x" * (end - start), "section", start, end)
+    return Passage(f"{start}-{end}", "d", "", "x" * (end - start), start, end)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,12 @@ def test_a_quote_is_found_wherever_it_stands_and_by_its_words() -> None:
     assert spans(text, "the guide uv") == spans(text, "…") == []
 
 
-@pytest.mark.parametrize("kind", ["section", "sentence"])
-def test_the_passages_of_a_collection_are_judged_by_the_quotes(tmp_path: Path, kind: str) -> None:
-    from index.pools import Pool
-
+def test_the_passages_of_a_collection_are_judged_by_the_quotes(tmp_path: Path) -> None:
     data.product(tmp_path)
     encoder, judged = WordEncoder(), {}
     for product in ("desk", "gate"):
         chosen = load_set(f"product-{product}", tmp_path)
-        index_paths(tmp_path / "home", product, [chosen.corpus], encoder, pool=Pool(kind))  # type: ignore[list-item, arg-type]
+        index_paths(tmp_path / "home", product, [chosen.corpus], encoder)
         collection = Collection.open(tmp_path / "home", product, encoder)
         found = placed(chosen, collection)
         passages, documents = found.levels

@@ -110,7 +110,7 @@ def test_a_run_serves_as_it_learned(trained: Path) -> None:
     assert isinstance(reranker, CrossEncoderReranker)
     assert reranker.reads_conversations
     texts = [f"a {thing} costs ten euros ." for thing in THINGS]
-    hits = [Hit(Passage(thing, "d", "", text, "section", 0, 1), 1.0) for thing, text in zip(THINGS, texts, strict=True)]
+    hits = [Hit(Passage(thing, "d", "", text, 0, 1), 1.0) for thing, text in zip(THINGS, texts, strict=True)]
     context = QuestionContext("passport", "i need a passport", "ask the office .")
     read = reranker.rerank("what about it ?", hits, seconds=20.0, context=context)
     assert reranker.lengths is not None
@@ -282,7 +282,7 @@ def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, t
     assert packed.reads_conversations
 
     def said(reranker: Reranker) -> dict[str, float | None]:
-        hits = [Hit(Passage(thing, "d", "", f"a {thing} .", "section", 0, 1), 1.0) for thing in THINGS]
+        hits = [Hit(Passage(thing, "d", "", f"a {thing} .", 0, 1), 1.0) for thing in THINGS]
         return {hit.passage.id: hit.relevance for hit in reranker.rerank("a passport", hits, seconds=9.0)}
 
     assert said(packed) == pytest.approx(said(load_reranker(str(run))), abs=0.05)

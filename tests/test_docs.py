@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,15 @@ def commands_in(page: Path) -> Iterator[list[str]]:
             yield shlex.split(line, comments=True)[1:]
 
 
+@cache
+def program() -> Any:
+    """The command line, built once."""
+    return get_command(app)
+
+
 def check(words: list[str]) -> str:
     """What is wrong with a command line, or nothing; arguments are not looked at."""
-    command: Any = get_command(app)
+    command: Any = program()
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
@@ -112,16 +119,14 @@ def test_a_wrong_command_would_be_seen() -> None:
 
 def test_every_command_is_described() -> None:
     described = set(re.findall(r"^## anaphora (\w+)$", CLI.read_text("utf-8"), re.M))
-    command: Any = get_command(app)
-    assert described == set(command.commands)
+    assert described == set(program().commands)
 
 
 def test_every_option_is_described() -> None:
     text = CLI.read_text("utf-8")
-    program: Any = get_command(app)
     missing = [
         f"anaphora {name} {option.opts[0]}"
-        for name, command in program.commands.items()
+        for name, command in program().commands.items()
         for option in command.params
         if option.opts[0].startswith("--") and option.opts[0] != "--help" and not _mentions(text, name, option)
     ]

@@ -132,7 +132,7 @@ def marked_texts(draw: st.DrawFn) -> tuple[str, list[Annotation]]:
     return text, draw(st.lists(mark, max_size=6))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(marked_texts())
 def test_any_text_with_any_marks_is_safe(case: tuple[str, list[Annotation]]) -> None:
     text, marks = case

@@ -9,12 +9,13 @@ import nothing heavy at their top, so that `anaphora --help` answers at once.
 from __future__ import annotations
 
 import logging
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli import audit, collections, config, erase, feedback, keys, models, sessions, sources, synth, trace
+from cli import audit, collections, config, erase, feedback, keys, models, sessions, synth, trace
 from cli import eval as evaluate
 from cli.adapt import adapt
 from cli.ask import ask
@@ -77,7 +78,6 @@ app.command()(search)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")
-app.add_typer(sources.app, name="sources")
 app.add_typer(keys.app, name="keys")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(trace.app, name="trace")
@@ -96,8 +96,9 @@ app.add_typer(erase.app, name="erase")
 app.command()(doctor)
 
 
+@cache
 def add_plugin_commands() -> None:
-    """Add the commands of the installed plugins."""
+    """Add the commands of the installed plugins, once."""
     from pkgutil import resolve_name
 
     from server.plugins import installed_plugins

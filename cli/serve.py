@@ -94,7 +94,7 @@ async def _serve(
     from server.api.running import Server
     from server.audit_log import at_terminal
     from server.chat import open_service
-    from server.source_watch import keep_fresh
+    from server.plugins import parts
     from ui import mount
 
     async with open_service(settings) as opened:
@@ -105,15 +105,15 @@ async def _serve(
         server = Server(app, settings.server)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         preparing = asyncio.create_task(_prepare(service, state, sock, paths, group))
-        following = asyncio.create_task(keep_fresh(opened))
+        following = {asyncio.create_task(task(opened)) for task in parts("tasks")}
         await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)
         failed = preparing.done() and preparing.exception() is not None
         if failed:
             server.should_exit = True
         await serving
-        for task in (preparing, following):
+        for task in (preparing, *following):
             task.cancel()
-        await asyncio.wait({preparing, following})
+        await asyncio.wait({preparing, *following})
         service.note("serve.stop")
         if failed:
             preparing.result()

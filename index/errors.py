@@ -10,7 +10,6 @@ IndexingError
 ├── InvalidName            a collection cannot be called that
 ├── IndexingCancelled      indexing was stopped on request; running it again resumes
 ├── StorageError           the disk is full, or a write failed; the last good version still serves
-├── SourceError            a source of documents cannot be read now, or is described wrongly
 ├── StoreUnavailable       there is no vector store of that name, or what it needs is not installed
 └── ModelUnavailable       an encoder's or reranker's files are not there or cannot be loaded
 """
@@ -54,10 +53,6 @@ class IndexingCancelled(IndexingError):
 
 class StorageError(IndexingError):
     """The disk is full or a write failed; the last good version still serves."""
-
-
-class SourceError(IndexingError):
-    """A source of documents cannot be read now, or is described wrongly; nothing was deleted."""
 
 
 class StoreUnavailable(IndexingError):

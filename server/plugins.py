@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,13 @@ class Plugin:
     `settings` names a pydantic model, which becomes the table `[plugins.NAME]`. `routers` are FastAPI routers behind
     the server's own checks. `pages` are functions `(app, service) -> None` that add routes of the page. `commands` are
     typer applications by name. `page_calls` are async functions that the page's scripts may call by name: `(service,
-    **members) -> {...}`. `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins,
-    and `framed_paths` set their own policy on who may frame them. `authenticators` make a
-    `server.api.security.sign_in.Authenticator` of the settings. `checks` are functions `(settings) -> findings` that
-    `anaphora doctor` runs.
+    **members) -> {...}`. `workbench` names the plugin's part of a tab: the files NAME.html and NAME.js of a package,
+    as "package:NAME". `tasks` are async functions `(service) -> None` that run as long as a server does.
+    `document_folders` are functions `(home, collection) -> [folder]` that return where a plugin keeps documents of a
+    collection, and `delete_documents` are functions `(home, collection) -> None` that delete those with the collection.
+    `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths` set
+    their own policy on who may frame them. `authenticators` make a `server.api.security.sign_in.Authenticator` of the
+    settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -44,6 +48,10 @@ class Plugin:
     pages: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     page_calls: Mapping[str, str] = field(default_factory=dict)
+    workbench: Mapping[str, str] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+    document_folders: tuple[str, ...] = ()
+    delete_documents: tuple[str, ...] = ()
     public_paths: frozenset[str] = frozenset()
     shared_paths: frozenset[str] = frozenset()
     framed_paths: frozenset[str] = frozenset()
@@ -84,6 +92,12 @@ def parts(kind: str) -> list[Any]:
 def page_calls() -> Mapping[str, str]:
     """Return the page calls of all plugins, by name."""
     return {name: place for plugin in installed_plugins().values() for name, place in plugin.page_calls.items()}
+
+
+def workbench_files(tab: str, suffix: str) -> str:
+    """Return what plugins add to the template (".html") or the script (".js") of a tab of the workbench."""
+    places = (plugin.workbench[tab].split(":") for plugin in installed_plugins().values() if tab in plugin.workbench)
+    return "".join((files(package) / f"{name}{suffix}").read_text("utf-8") for package, name in places)
 
 
 def paths(kind: str) -> frozenset[str]:

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from cli import app
+from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
 from cli.shared.reference import leaves
 from server.settings import Settings
 
+add_plugin_commands()
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     [
@@ -183,13 +184,17 @@ def test_settings_that_are_named_exist(page: Path) -> None:
     assert named <= known | {name.rpartition(".")[0] for name in known}
 
 
+ACCOUNTS = ("note", "_once", "_note_read", "account", "_account", "entry", "write_down", "wrong", "AuditEntry")
+"""Functions whose first text is an act."""
+
+
 def test_every_act_in_the_audit_log_is_described() -> None:
     written = set()
     for room in ("server", "cli", "plugins"):
         for path in (REPOSITORY / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-                if called in ("note", "_once", "_note_read", "account", "entry", "write_down", "wrong", "AuditEntry"):
+                if called in ACCOUNTS:
                     written |= {value for one in node.args if isinstance(value := getattr(one, "value", None), str)}
     text = SECURITY.read_text("utf-8").partition("## Who did what?")[2].partition("\n## ")[0]
     acts = {act for line in text.splitlines() if line.startswith("| `") for act in re.findall(r"`(\w+\.\w+)`", line)}

@@ -27,7 +27,7 @@ ROOMS = {
         "text",
     },
     "ui": {"ui", "server.chat", "server.plugins", "evaluation.reports", "evaluation.errors", "text"},
-    "plugins": {"plugins", "ui", "server", "synth", "index", "rewriter", "text"},
+    "plugins": {"plugins", "cli", "ui", "server", "synth", "index", "rewriter", "text"},
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
     "testing": {"testing", "server", "index", "rewriter", "text"},
 }

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from server.chat import Action, ChatService, RunGroup, Unavailable
+from server.plugins import workbench_files
 from ui.templates import page, static
 
 if TYPE_CHECKING:
@@ -65,7 +66,13 @@ def _page(service: ChatService, tab: Tab) -> Callable[[Request], Awaitable[HTMLR
             tab=tab,
             tabs=[tab for tab in TABS if acting.may(tab.needs)],
             style=Markup(static("page.css") + static("workbench.css")),
-            script=Markup(static("page.js") + static("workbench.js") + static(f"workbench_{tab.name}.js")),
+            plugins=Markup(workbench_files(tab.name, ".html")),
+            script=Markup(
+                static("page.js")
+                + static("workbench.js")
+                + static(f"workbench_{tab.name}.js")
+                + workbench_files(tab.name, ".js")
+            ),
         )
 
     return shown

@@ -4,7 +4,6 @@ The HTTP API, the page and the terminal chat all go through it. `open_service(se
 the events of a turn and every type that crosses the door are exported here.
 """
 
-from index.sources import Source as Source
 from rewriter.protocol import Message as Message
 from server.access import Action as Action
 from server.access import Principal as Principal
@@ -26,8 +25,6 @@ from server.chat.reviews import ReviewDetail as ReviewDetail
 from server.chat.reviews import ReviewPage as ReviewPage
 from server.chat.service import ChatService as ChatService
 from server.chat.service import open_service as open_service
-from server.chat.sources import PushedDocument as PushedDocument
-from server.chat.sources import SourceSummary as SourceSummary
 from server.chat.turns import RunningTurn as RunningTurn
 from server.chat.types import CollectionSummary as CollectionSummary
 from server.chat.types import DocumentSummary as DocumentSummary

@@ -40,9 +40,6 @@ class ServiceCore:
         self.models = ServiceModels(settings)
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
-        self.sources = settings.home / "sources"
-        self.asked: dict[str, float] = {}
-        """When each source was read because it was due."""
         self.resuming = asyncio.Lock()
         self.pictures = PictureCache()
         self.suggested: dict[tuple[str, str], list[Suggestion]] = {}

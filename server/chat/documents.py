@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, BinaryIO, Concatenate, NamedTuple, ParamSpec, 
 
 from sqlalchemy import Connection
 
-from index.sources import mirrors
 from server.access import DEFAULT_GROUP, Ownership, policy
 from server.chat.administration import checked_group, foreign_group
 from server.chat.authorization import requires
@@ -38,6 +37,7 @@ from server.chat.error_mapping import (
 )
 from server.chat.types import CollectionSummary
 from server.jobs import JobProgress
+from server.plugins import parts
 from server.store import grants, jobs, standalone, uploads
 from server.store.records import FileResult, Job, JobKind
 from text.files import replacing
@@ -333,8 +333,8 @@ class DocumentMixin(DocumentTextMixin):
             # Cut short by the end of a server, deleting it is asked for again.
             if not await asyncio.to_thread(self.core.uploads.root(name).is_dir):
                 raise
-        for mirror in await asyncio.to_thread(mirrors, self.core.sources, name):
-            await run_blocking(mirror.remove)
+        for delete_documents in parts("delete_documents"):
+            await run_blocking(partial(delete_documents, self.core.settings.home, name))
         await asyncio.to_thread(self.core.uploads.remove_all, name)
         await self._write(jobs.forget_sources, name)
         await self._write(uploads.forget, name)
@@ -402,7 +402,8 @@ class DocumentMixin(DocumentTextMixin):
 
     def _own_roots(self, name: str) -> list[Path]:
         """The folders of ours that hold documents of a collection."""
-        return [self.core.uploads.root(name), *(mirror.files for mirror in mirrors(self.core.sources, name))]
+        folders = (folder for find in parts("document_folders") for folder in find(self.core.settings.home, name))
+        return [self.core.uploads.root(name), *folders]
 
     def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
         """Remove documents that are neither ours nor lie under one of the sources."""

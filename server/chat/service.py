@@ -25,6 +25,7 @@ from server.chat.admission import QueueSlot
 from server.chat.authorization import requires
 from server.chat.conversations import SharingMixin
 from server.chat.core import ServiceCore
+from server.chat.documents import DocumentMixin
 from server.chat.error_mapping import (
     ChatError,
     InvalidRequest,
@@ -37,7 +38,6 @@ from server.chat.error_mapping import (
 )
 from server.chat.pictures import PictureMixin
 from server.chat.reviews import ReviewMixin
-from server.chat.sources import SourceMixin
 from server.chat.suggestions import SuggestionMixin
 from server.chat.turns import RunningTurn
 from server.chat.types import Readiness, SearchResult, TurnRequest
@@ -111,7 +111,7 @@ HISTORY_CHARS_PER_TURN = 8
 class ChatService(
     SharingMixin,
     ReviewMixin,
-    SourceMixin,
+    DocumentMixin,
     PictureMixin,
     SuggestionMixin,
     JobMixin,

@@ -287,14 +287,6 @@ class AuditSettings(SettingsGroup):
     days: int = Field(0, ge=0, description="Days a row is kept; 0 keeps all.")
 
 
-class SourcesSettings(SettingsGroup):
-    """Hosts that sources may reach."""
-
-    private_hosts: tuple[str, ...] = Field(
-        (), description="Hosts that sources may be read from although their addresses are private: `wiki.example.lan`."
-    )
-
-
 class UnreadableSettingsFile(ValueError):
     """A settings file is not TOML, not UTF-8, or may not be read."""
 
@@ -327,7 +319,6 @@ class Settings(BaseSettings):
     trace: TraceSettings = TraceSettings()
     limits: LimitsSettings = LimitsSettings()
     audit: AuditSettings = AuditSettings()
-    sources: SourcesSettings = SourcesSettings()
     database: DatabaseSettings = DatabaseSettings()
     plugins: dict[str, Any] = Field(
         default={},

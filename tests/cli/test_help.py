@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from typer.main import get_command
 
-from cli import app
+from cli import add_plugin_commands, app
 from tests.heavy_imports import LATE
 
 # Asks for the help of each command in turn: what it said, and what it loaded that was not loaded before.
@@ -37,6 +37,7 @@ Answer = tuple[int, str, list[str]]
 
 def commands() -> Iterator[tuple[str, ...]]:
     """Every command and group of the program."""
+    add_plugin_commands()
     waiting: list[tuple[tuple[str, ...], object]] = [((), get_command(app))]
     while waiting:
         path, command = waiting.pop(0)

@@ -11,7 +11,6 @@ from server.api.routes import (
     reviews,
     runs,
     search,
-    sources,
     statistics,
 )
 
@@ -19,7 +18,7 @@ ROUTERS = [
     module.router
     for module in (
         *(models, search, conversations, feedback, reviews, collections),
-        *(jobs, runs, sources, statistics, keys, audit),
+        *(jobs, runs, statistics, keys, audit),
     )
 ]
 """In the order in which the description lists them; where the server lives, and what it counts, comes last."""

@@ -1,25 +1,26 @@
-"""A source as an operator describes it, and the connector that reads it. No connector is imported before it is used."""
+"""A source as an operator describes it, and the contract of the connector that reads it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
-from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, Protocol, Self, TypeAlias
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from index.errors import SourceError
-from index.sources.protocol import Connector
-from text.modules import need_extra
+from index.errors import IndexingError
+from server.settings.groups import SettingsGroup
 from text.names import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable
 
 SourceKind: TypeAlias = Literal["folder", "git", "web", "s3", "push"]
 Name: TypeAlias = Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_CHARS)]
+Pause: TypeAlias = Callable[[float], None]
+"""Waits so many seconds, 0 too; raises IndexingCancelled if the work should stop."""
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _OPTIONS: dict[SourceKind, frozenset[str]] = {
@@ -31,6 +32,21 @@ _OPTIONS: dict[SourceKind, frozenset[str]] = {
 }
 _BRANCH = re.compile(r"[A-Za-z0-9_][\w./+-]*")
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
+_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+# A smaller file comes along though it is no document: documents quote code that lies beside them.
+_SMALL_BYTES = 32 * 1024
+
+
+class SourceError(IndexingError):
+    """A source cannot be read now, or its description is damaged."""
+
+
+class SourcesSettings(SettingsGroup):
+    """Configure which hosts sources may reach."""
+
+    private_hosts: tuple[str, ...] = Field(
+        (), description="Hosts that sources may be read from although their addresses are private: `wiki.example.lan`."
+    )
 
 
 class Source(BaseModel):
@@ -81,29 +97,83 @@ class Source(BaseModel):
             if parts.scheme not in ("http", "https") or not parts.hostname or not is_showable(address):
                 raise ValueError("it is no address that begins with https:// or http://")
             if "@" in parts.netloc:
-                raise ValueError(
-                    "leave user and password out of the address: docs/operate/sources.md says where they go"
-                )
+                raise ValueError("leave user and password out of the address: the page on sources says where they go")
         return self
 
     @property
     def seconds(self) -> int:
-        """How often it is looked at; 0 for never."""
+        """Seconds between two runs; 0 for no schedule."""
         return int(self.every[:-1]) * _SECONDS[self.every[-1]] if self.every else 0
 
     def address(self, path: str, template: str = "") -> str:
-        """Where a person opens the file of this path; empty where nobody said."""
-        from urllib.parse import quote
-
+        """Return where a person opens the file of this path; empty if nobody said."""
         return (self.link or template).replace("{path}", quote(path, errors="replace"))
 
     def secret(self, what: str) -> str:
-        """A credential of this source, from the environment alone: nothing of it is ever written."""
+        """Return a credential of this source, from the environment alone: nothing of it is ever written."""
         return os.environ.get(f"ANAPHORA_SOURCE_{re.sub(r'[^A-Z0-9]', '_', self.name.upper())}_{what}", "")
 
 
-def guess(location: str) -> SourceKind:
-    """The kind of a source, by where it lies."""
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Report of a source about one of its documents.
+
+    `key` names it there and stays when it changes. `version` is the connector's own mark of what it saw; `content` is
+    None if that version is mirrored already. `url` is where a person opens it, or empty; `suffix` the ending of its
+    file if the key has another. `gone`: it was seen to be deleted; with a `problem` it stays as it was.
+    """
+
+    key: str
+    version: str = ""
+    content: bytes | None = None
+    url: str = ""
+    title: str = ""
+    suffix: str = ""
+    problem: str = ""
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A mirrored document: the version that was seen, and the file that holds it."""
+
+    version: str
+    path: Path
+
+
+class Connector(Protocol):
+    """Reads one source; used by one thread at a time. `lists_all`: what a complete run of `items` does not name is
+    deleted."""
+
+    @property
+    def lists_all(self) -> bool: ...
+
+    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+        """List the present documents, each key once; `known` is what is mirrored, by key.
+
+        `pause` is called before every request or file, and what it raises is passed on. Raises SourceError if the
+        source cannot be read (on): what was not named until then stays.
+        """
+
+    def close(self) -> None: ...
+
+
+def is_wanted(name: str, size: int) -> bool:
+    """Return whether a file of a source is a document, or something that documents show or quote."""
+    from index.loaders.files import suffixes
+
+    path = PurePosixPath(name)
+    hidden = any(part.startswith(".") or part in ("node_modules", "__pycache__") for part in path.parts)
+    return not hidden and (path.suffix.lower() in suffixes() | _PICTURES or size <= _SMALL_BYTES)
+
+
+def size_problem(size: int, most: int) -> str:
+    """Return the problem of a document of so many bytes; empty if it may have them."""
+    return f"it has {size >> 20} MiB, and {most >> 20} are allowed (index.max_file_mb)" if size > most else ""
+
+
+def kind_of(location: str) -> SourceKind:
+    """Return the kind of a source by its location."""
     if location.startswith("s3://"):
         return "s3"
     if not location.startswith(("http://", "https://")):
@@ -111,20 +181,3 @@ def guess(location: str) -> SourceKind:
     parts = urlsplit(location)
     hosted = parts.hostname in ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
     return "git" if parts.path.endswith(".git") or (hosted and parts.path.count("/") == 2) else "web"
-
-
-def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str], max_bytes: int) -> Connector:
-    """Return the connector for a source. `cache` is a folder of its own; only `private_hosts` may have private
-    addresses.
-
-    Raises SourceError, for a source that documents are pushed to as well.
-    """
-    from index.sources.ssrf_guard import Guard
-
-    if source.kind == "push":
-        raise SourceError(f"{source.name} is not read from anywhere: documents are pushed to it")
-    if source.kind in ("web", "s3"):
-        need_extra("sources", f"A source of kind {source.kind}", "protego", "httpx_auth", error=SourceError)
-    guard = Guard(frozenset(name.lower() for name in private_hosts))
-    connector: Connector = import_module(f"index.sources.{source.kind}").connect(source, cache, guard, max_bytes)
-    return connector

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from typer.testing import CliRunner
 
-from cli import app
+from cli import add_plugin_commands, app
 from cli.serve import watch
 from cli.shared.state import State
+from plugins.sources.service import follow
+from plugins.sources.tests.web_servers import FakeSite
 from server.client import AnaphoraClient
 from server.mcp_tools import AskTool
-from server.source_watch import keep_fresh
 from server.store import erasing
 from server.store.records import Job
+from testing.plugin import PluginContract
 from tests.eventually import eventually
 from tests.serving import MakeSettings, Running, Serve
-from tests.web_servers import FakeSite
 
 if TYPE_CHECKING:
     from server.chat import ChatService
@@ -38,7 +39,7 @@ def site() -> Iterator[FakeSite]:
 
 @pytest.fixture
 def running(serve: Serve, settings_for: MakeSettings) -> Running:
-    return serve(settings_for("none", sources={"private_hosts": ["127.0.0.1"]}))
+    return serve(settings_for("none", plugins={"sources": {"private_hosts": ["127.0.0.1"]}}))
 
 
 def ask(running: Running, method: str, path: str, body: Any = None, status: int = 200) -> Any:
@@ -148,8 +149,8 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
     state = running.service.settings.home / "sources" / "due" / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text("utf-8")), "due": 1.0}), "utf-8")
 
-    async def follow() -> None:
-        following = asyncio.create_task(keep_fresh(running.service, 0.1))
+    async def look() -> None:
+        following = asyncio.create_task(follow(running.service, 0.1))
         try:
             for number in range(600):
                 # Whoever watches needs a moment to begin.
@@ -162,7 +163,7 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
         finally:
             following.cancel()
 
-    running.call(follow(), 120)
+    running.call(look(), 120)
     # The documents are there a moment before it is noted when they are read again.
     eventually(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
     with running.client() as client:
@@ -175,6 +176,8 @@ def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, 
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "one.md").write_text("# One\n\nThe canteen opens at noon.\n", "utf-8")
+
+    add_plugin_commands()
 
     def run(*arguments: str, code: int = 0) -> str:
         done = CliRunner().invoke(app, ["sources", *arguments])
@@ -208,3 +211,9 @@ def test_what_waits_for_another_job_says_so_once(capsys: pytest.CaptureFixture[s
 
     assert asyncio.run(watch(cast("ChatService", Busy()), State(), waiting)).state == "done"
     assert capsys.readouterr().err == "Waiting for the job (upload) that works on docs now.\n"
+
+
+class TestPlugin(PluginContract):
+    """The contract of every plugin."""
+
+    name = "sources"

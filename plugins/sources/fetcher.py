@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 import httpcore
 import httpx
 
-from index.errors import SourceError
-from index.sources.protocol import too_large
+from plugins.sources.source import SourceError, size_problem
 
 AGENT = "anaphora (documentation index)"
 _REDIRECTS = 5
 _SECONDS = httpx.Timeout(30.0, connect=10.0)
 _WHOLE_SECONDS = 120.0
+_PARSED_BYTES = 4 << 20
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
@@ -64,7 +64,7 @@ class Guard:
             raise SourceError(f"{host} cannot be found ({error}): check the name") from error
         if not allowed or not infos:
             raise SourceError(
-                f"{host} is at a private address, which nothing is asked of unless sources.private_hosts names it"
+                f"{host} is at a private address, which is not asked unless plugins.sources.private_hosts names it"
             )
         return infos
 
@@ -140,8 +140,22 @@ class Fetcher:
         with self._client.stream("GET", url, headers=dict(headers), auth=auth) as answer:
             for chunk in answer.iter_bytes():
                 body += chunk
-                if problem := too_large(len(body), self.max_bytes):
+                if problem := size_problem(len(body), self.max_bytes):
                     raise SourceError(f"{url} is not read to its end: {problem}")
                 if time.monotonic() > until:
                     raise SourceError(f"{url} takes more than {_WHOLE_SECONDS:g} seconds")
             return Fetched(url, permanent, answer.status_code, answer.headers, bytes(body))
+
+
+def parse_tree(body: bytes, *, html: bool) -> Any:
+    """Return the tree of a hostile page or list; None if there is none. Nothing outside of it is read."""
+    from lxml import etree
+
+    hostile = {"no_network": True, "recover": True}
+    parser = (
+        etree.HTMLParser(encoding="utf-8", **hostile) if html else etree.XMLParser(resolve_entities=False, **hostile)
+    )
+    try:
+        return etree.fromstring(body[:_PARSED_BYTES], parser)
+    except (etree.XMLSyntaxError, ValueError):
+        return None

@@ -12,8 +12,9 @@ from typing import Protocol
 
 import pytest
 
-from index.errors import IndexingCancelled, SourceError
-from index.sources import Connector, Source, SourceMirror, SyncReport
+from index.errors import IndexingCancelled
+from plugins.sources.mirror import SourceMirror, SyncReport
+from plugins.sources.source import Connector, Source, SourceError
 
 
 class Place(Protocol):
@@ -51,7 +52,7 @@ class ConnectorContract:
         try:
             with mirror.hold():
                 items = connector.items(mirror.known(), lambda _: None)
-                return mirror.take(items, whole=connector.lists_all, dry_run=dry_run)
+                return mirror.sync(items, complete=connector.lists_all, dry_run=dry_run)
         finally:
             connector.close()
 
@@ -126,7 +127,7 @@ class ConnectorContract:
 
         connector = place.connector(mirror.cache)
         with mirror.hold(), pytest.raises(IndexingCancelled):
-            mirror.take(connector.items(mirror.known(), stop), whole=connector.lists_all)
+            mirror.sync(connector.items(mirror.known(), stop), complete=connector.lists_all)
         connector.close()
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 

@@ -16,10 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from index.errors import SourceError
-from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
-from index.sources.source import Source
-from index.sources.ssrf_guard import Guard
+from plugins.sources.fetcher import Guard
+from plugins.sources.source import Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 from text.sanitize import sanitize_line, without_credentials
 
 _HEAD = "refs/anaphora/head"
@@ -74,13 +72,14 @@ class GitConnector:
                 about, _, path = line.partition(b"\t")
                 mode, _, blob, size = about.decode().split()
                 key = path.decode("utf-8", "replace")
-                if not mode.startswith("100") or not worth_keeping(key, int(size)):
+                if not mode.startswith("100") or not is_wanted(key, int(size)):
                     continue
                 pause(0)
-                if problem := too_large(int(size), self._max_bytes):
+                if problem := size_problem(int(size), self._max_bytes):
                     yield Item(key, problem=problem)
                     continue
-                content = None if same(known.get(key), blob) else _blob(reader, blob, int(size))
+                unchanged = key in known and known[key].version == blob
+                content = None if unchanged else _blob(reader, blob, int(size))
                 yield Item(key, blob, content, self._source.address(key, self._link))
 
     def close(self) -> None:

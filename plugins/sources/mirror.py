@@ -1,11 +1,11 @@
-"""A source's documents as files of ours, and what is known of each: the part that decides what is written and deleted.
+"""Mirror of a source: its documents as files of ours, and the decision what is written and deleted.
 
-    <folder>/source.json          the source as an operator described it
-    <folder>/state.json           its documents and how the last run ended
-    <folder>/files/<name>/…       its documents, for the index to read; `.addresses.json` beside them
-    <folder>/cache/, lock         the connector's own; held by whoever reads the source
+    <home>/sources/<name>/source.json     the source as an operator described it
+                          state.json      its documents and how the last run ended
+                          files/<name>/…  its documents, for the index to read; `.addresses.json` beside them
+                          cache/, lock    the connector's own; held by whoever reads the source
 
-Every file is replaced as a whole. Documents that a source did not report as deleted stay: an interrupted run deletes
+Every file is replaced as a whole. A document stays until its source reports it as deleted: an interrupted run deletes
 nothing unseen, and a suddenly empty list is not believed.
 """
 
@@ -23,16 +23,15 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from index.errors import SourceError
 from index.loaders.addresses import write_addresses
-from index.sources.protocol import Item, Known
-from index.sources.source import Source
+from plugins.sources.source import Item, Known, Source, SourceError
 from text.files import replacing, write_text
 
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "failed", "deleted"]
-SHOWN = 500
+
+MAX_CHANGES = 500
 """So many changes of a run are remembered."""
 _JITTER = 0.1
 _SAVE_SECONDS = 10.0
@@ -40,12 +39,8 @@ _PART_BYTES = 120
 _UNSAFE_CHARS = re.compile(r"[^\w .,()+@=-]")
 
 
-class _MirrorRecord(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Kept(_MirrorRecord):
-    """A document of a source. `path` is its file below `files`, empty where it was never read; times are seconds."""
+class Kept(BaseModel, frozen=True):
+    """A document of a source. `path` is its file below `files`, empty if it was never read; times are seconds."""
 
     path: str = ""
     version: str = ""
@@ -55,7 +50,7 @@ class Kept(_MirrorRecord):
     changed: float = 0.0
 
 
-class Change(_MirrorRecord):
+class Change(BaseModel, frozen=True):
     """Change found for one document."""
 
     key: str
@@ -63,8 +58,8 @@ class Change(_MirrorRecord):
     message: str = ""
 
 
-class SyncReport(_MirrorRecord):
-    """A run: what changed (at most `SHOWN` of it), how many of each outcome, and why it ended early."""
+class SyncReport(BaseModel, frozen=True):
+    """A run: its changes (at most `MAX_CHANGES`), how many of each outcome, and why it ended early."""
 
     began: float
     changes: tuple[Change, ...] = ()
@@ -72,7 +67,7 @@ class SyncReport(_MirrorRecord):
     problem: str = ""
 
 
-class MirrorState(_MirrorRecord):
+class MirrorState(BaseModel, frozen=True):
     """Sync state of a source; `due` is when it is to be read again, 0 for never."""
 
     documents: dict[str, Kept] = {}
@@ -91,7 +86,7 @@ class SourceMirror:
 
     @property
     def source(self) -> Source:
-        """As it was described. Raises SourceError."""
+        """The source as it was described. Raises SourceError."""
         try:
             return Source.model_validate_json((self.folder / "source.json").read_text("utf-8"))
         except (OSError, ValidationError) as error:
@@ -113,7 +108,7 @@ class SourceMirror:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep others from changing it. Raises SourceError at once where somebody does."""
+        """Keep others from changing it. Raises SourceError at once if somebody does."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.folder / "lock", timeout=0):
@@ -122,32 +117,28 @@ class SourceMirror:
             raise SourceError(f"the source {self.folder.name} is being read by another process: wait for it") from None
 
     def remove(self) -> None:
-        """Delete it from the disk. Raises SourceError where somebody reads the source."""
+        """Delete it from the disk. Raises SourceError if somebody reads the source."""
         with self.hold():
             shutil.rmtree(self.folder)
 
     def known(self) -> dict[str, Known]:
-        """Return the known documents whose files exist, for the connector."""
-        documents = {
-            key: Known(document.version, self.files / document.path)
-            for key, document in self.state.documents.items()
-            if document.path
-        }
-        return {key: document for key, document in documents.items() if document.path.is_file()}
+        """Return the mirrored documents by key, for the connector."""
+        documents = ((key, stored.version, self.files / stored.path) for key, stored in self.state.documents.items())
+        return {key: Known(version, path) for key, version, path in documents if path.is_file()}
 
-    def take(
+    def sync(
         self,
         items: Iterable[Item],
         *,
-        whole: bool = False,
+        complete: bool = False,
         dry_run: bool = False,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> SyncReport:
-        """Bring the files up to date with what a source says, or only say what that would do. The caller holds the
-        lock. Where `items` are the `whole` of the source, what they do not name is deleted.
+        """Bring the files up to date with what a source reports, or with `dry_run` only report the changes.
 
-        A source that cannot be read (on) is a `problem` of the report. Passes on what else `items` raises, and raises
-        OSError where nothing can be written; what was read until then is kept.
+        The caller holds the lock. If the list is to be `complete`, documents that it does not name are deleted. A
+        source that cannot be read (on) is a `problem` of the report. Passes on what else `items` raises, and raises
+        OSError if nothing can be written; what was read until then is kept.
         """
         began, saved, problem, every = time.time(), time.monotonic(), "it was stopped", self.source.seconds
         run = _MirrorRun(self, dry_run)
@@ -158,52 +149,53 @@ class SourceMirror:
                 if time.monotonic() - saved > _SAVE_SECONDS and not dry_run:
                     self._save(self.state.model_copy(update={"documents": run.documents}))
                     saved = time.monotonic()
-            if whole:
+            if complete:
                 run.delete_unlisted()
             problem = ""
         except SourceError as error:
             problem = str(error)
         finally:
-            changes = tuple(run.changes[:SHOWN])
-            report = SyncReport(began=began, changes=changes, counts=dict(run.counts), problem=problem)
+            report = SyncReport(
+                began=began, changes=tuple(run.changes[:MAX_CHANGES]), counts=dict(run.counts), problem=problem
+            )
             if not dry_run:
                 # What was never read and is not named any more is no document.
-                documents = {
-                    key: document for key, document in run.documents.items() if document.path or key in run.met
-                }
+                documents = {key: stored for key, stored in run.documents.items() if stored.path or key in run.met}
                 # Sources that were added together need not be asked together for ever.
                 due = time.time() + every * (1 + random.uniform(0, _JITTER)) if every else 0.0
                 self._save(MirrorState(documents=documents, last=report, due=due))
         return report
 
     def _save(self, state: MirrorState) -> None:
-        about = {
-            document.path: {
-                "url": document.url,
-                "title": document.title,
-                "changed": time.strftime("%F", time.gmtime(document.changed)),
-            }
-            for document in state.documents.values()
-            if document.path
-        }
-        write_addresses(self.files, about)
+        write_addresses(
+            self.files,
+            {
+                stored.path: {
+                    "url": stored.url,
+                    "title": stored.title,
+                    "changed": time.strftime("%F", time.gmtime(stored.changed)),
+                }
+                for stored in state.documents.values()
+                if stored.path
+            },
+        )
         write_text(self._state, state.model_dump_json(exclude_defaults=True))
 
 
 class _MirrorRun:
-    """One run: takes what the source says, and keeps count."""
+    """One run: takes the items of a source, and keeps count."""
 
     def __init__(self, mirror: SourceMirror, dry_run: bool) -> None:
         self.documents = dict(mirror.state.documents)
         self.met: set[str] = set()
         self.changes: list[Change] = []
         self.counts: Counter[Outcome] = Counter()
-        self._taken = {document.path.casefold() for document in self.documents.values()}
+        self._names = {stored.path.casefold() for stored in self.documents.values()}
         self._mirror = mirror
         self._dry_run = dry_run
 
     def take(self, item: Item) -> None:
-        """One document: write it, delete it, or note its problem."""
+        """Write or delete one document, or note its problem."""
         key, before = item.key, self.documents.get(item.key)
         self.met.add(key)
         if item.gone:
@@ -213,12 +205,11 @@ class _MirrorRun:
         elif item.content is not None:
             self._write(item, item.content, before.path if before else "")
         elif before:
-            fresh = {"version": item.version, "url": item.url, "problem": ""}
-            self.documents[key] = before.model_copy(update=fresh)
+            self.documents[key] = before.model_copy(update={"version": item.version, "url": item.url, "problem": ""})
             self._note(key, "unchanged")
 
     def delete_unlisted(self) -> None:
-        """The source has named everything: what it did not name is deleted, unless it has named nothing at all."""
+        """Delete what a complete list did not name. Raises SourceError for a list that is empty all at once."""
         missing = [key for key in self.documents if key not in self.met]
         if missing and not self.met:
             raise SourceError(
@@ -231,8 +222,8 @@ class _MirrorRun:
     def _write(self, item: Item, content: bytes, before: str) -> None:
         path = before
         if not path.endswith(item.suffix) or not path:
-            path = mirror_path(self._mirror.folder.name, item.key, item.suffix, self._taken)
-            self._taken.add(path.casefold())
+            path = mirror_path(self._mirror.folder.name, item.key, item.suffix, self._names)
+            self._names.add(path.casefold())
         try:
             if not self._dry_run:
                 with replacing(self._mirror.files / path) as draft:
@@ -267,19 +258,30 @@ class _MirrorRun:
             self.changes.append(Change(key=key, outcome=outcome, message=message))
 
 
-def mirrors(root: Path, collection: str = "") -> list[SourceMirror]:
-    """The mirrors of one collection, or of all, by name; those whose description is damaged are none."""
-    mirrors = []
-    for path in sorted(root.glob("*/source.json")):
-        mirror = SourceMirror(root, path.parent.name)
+def mirrors(home: Path, collection: str = "") -> list[SourceMirror]:
+    """Return the mirrors of one collection, or of all, by name; without those whose description is damaged."""
+    readable = []
+    for path in sorted((home / "sources").glob("*/source.json")):
+        mirror = SourceMirror(home / "sources", path.parent.name)
         with suppress(SourceError):
-            if mirror.source.collection == collection or not collection:
-                mirrors.append(mirror)
-    return mirrors
+            if collection in ("", mirror.source.collection):
+                readable.append(mirror)
+    return readable
+
+
+def document_folders(home: Path, collection: str) -> list[Path]:
+    """Return the folders that hold mirrored documents of a collection."""
+    return [mirror.files for mirror in mirrors(home, collection)]
+
+
+def delete_mirrors(home: Path, collection: str) -> None:
+    """Delete the sources of a collection. Raises SourceError if one is being read."""
+    for mirror in mirrors(home, collection):
+        mirror.remove()
 
 
 def mirror_path(name: str, key: str, suffix: str, names: Collection[str]) -> str:
-    """The file for a document, below `files`: readable, within it, visible, and none of `taken` (case-folded)."""
+    """Return the file for a document below `files`: readable, within it, visible, and none of `names` (case-folded)."""
     path = key.partition("://")[2].partition("/")[2] if "://" in key else key
     ending = suffix or PurePosixPath(path).suffix[:10]
     stem = path.removesuffix(ending)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,30 +16,31 @@ from cli.shared.state import InputError, State, state_of
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from server.chat import ChatService, Job, SourceSummary
+    from plugins.sources.service import SourceService, SourceSummary
+    from server.chat import ChatService, Job
+
+T = TypeVar("T")
 
 app = typer.Typer(help="Follow folders, repositories, web sites and buckets, and documents that programs push.")
 
 Name = Annotated[str, typer.Argument(help="The source.", show_default=False)]
-SHOWN = 50
+MAX_FILES = 50
 
 
 @app.command("list")
 def list_all(context: typer.Context) -> None:
-    """List the sources: what they are, how the last run ended, when the next one is due."""
-    import time
-
+    """List the sources: their place, how the last run ended, when the next one is due."""
     from cli.shared.console import open_table
 
     state = state_of(context)
     table = open_table("name", "collection", "kind", "documents", "failed", "last run", "next", right=("documents",))
-    for listed in with_service(state, lambda service: service.sources()):
-        source, problem = listed.source, sanitize_line(listed.last.problem) if listed.last else "never read"
+    for summary in _with_sources(state, lambda service, sources: sources.sources()):
+        source, problem = summary.source, sanitize_line(summary.last.problem) if summary.last else "never read"
         last, due = (
             time.strftime("%Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
-            for moment in (listed.last.began if listed.last else 0, listed.due)
+            for moment in (summary.last.began if summary.last else 0, summary.due)
         )
-        counts = str(listed.documents), str(listed.failed or "")
+        counts = str(summary.documents), str(summary.failed or "")
         table.add_row(source.name, source.collection, source.kind, *counts, f"{last} {problem}", due)
     state.out.print(table)
 
@@ -61,24 +63,23 @@ def add(
     """Add a source and read it for the first time."""
     from pydantic import ValidationError
 
-    from index.sources.source import Source, guess
+    from plugins.sources.source import Source, kind_of
 
     state = state_of(context)
-    chosen = kind or guess(location)
-    place = str(Path(location).expanduser().absolute()) if chosen == "folder" else location
-    if chosen == "folder" and not Path(place).is_dir():
+    kind = kind or kind_of(location)
+    place = str(Path(location).expanduser().absolute()) if kind == "folder" else location
+    if kind == "folder" and not Path(place).is_dir():
         raise InputError(f"There is no folder {place}; correct the location.")
     options: dict[str, Any] = dict(pair.partition("=")[::2] for pair in option or ())
+    options |= {"name": name, "kind": kind, "location": place, "every": every}
     try:
-        options |= {"name": name, "kind": chosen, "location": place, "every": every}
         source = Source.model_validate({**options, "collection": collection or state.settings().collection})
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc']))} {problem['msg']}".strip() for problem in error.errors()
         )
         raise InputError(f"This is no source: {problems}. `anaphora sources add --help` says more.") from error
-
-    _run(state, lambda service: service.add_source(source))
+    _run(state, lambda sources: sources.add(source))
 
 
 @app.command()
@@ -88,7 +89,7 @@ def sync(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has changed.")] = False,
 ) -> None:
     """Read a source now and bring its collection up to date."""
-    _run(state_of(context), lambda service: service.sync_source(name, dry_run=dry_run))
+    _run(state_of(context), lambda sources: sources.sync(name, dry_run=dry_run))
 
 
 @app.command()
@@ -100,29 +101,38 @@ def remove(
     """Remove a source with its documents; the place it was read from is left alone."""
     if not yes:
         typer.confirm(f"Remove {name} and its documents from the collection?", abort=True)
-    _run(state_of(context), lambda service: service.remove_source(name))
+    _run(state_of(context), lambda sources: sources.remove(name))
 
 
-def _run(state: State, begin: Callable[[ChatService], Awaitable[Job | SourceSummary]]) -> None:
-    """Begin a job, wait for its end and say what became of it. Raises Exit where it failed."""
+def _with_sources(state: State, work: Callable[[ChatService, SourceService], Awaitable[T]]) -> T:
+    async def run(service: ChatService) -> T:
+        from plugins.sources.service import SourceService
+
+        return await work(service, SourceService(service.core, service.principal))
+
+    return with_service(state, run)
+
+
+def _run(state: State, begin: Callable[[SourceService], Awaitable[Job | SourceSummary]]) -> None:
+    """Begin a job, wait for its end and print its result. Raises Exit if it failed."""
     from cli.serve import watch
     from cli.shared.resources import fetch_models
-    from server.chat import SourceSummary
+    from server.chat import Job
 
     fetch_models(state.settings(), state, reranker=False)
 
-    async def work(service: ChatService) -> Job | None:
-        job = await begin(service)
-        if isinstance(job, SourceSummary):
+    async def work(service: ChatService, sources: SourceService) -> Job | None:
+        job = await begin(sources)
+        if not isinstance(job, Job):
             if job.source.kind == "push":
                 return None
             job = (await service.jobs(job.source.collection))[0]
         return await watch(service, state, job)
 
-    job = with_service(state, work)
+    job = _with_sources(state, work)
     if job is None:
         return
-    for file in job.files[:SHOWN]:
+    for file in job.files[:MAX_FILES]:
         state.out.print(sanitize_line(f"{file.status}: {file.document_id} {file.message}"), highlight=False)
     counts = Counter(file.status for file in job.files)
     numbers = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing changed"

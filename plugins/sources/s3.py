@@ -12,11 +12,8 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from index.errors import SourceError
-from index.sources.protocol import Item, Known, Pause, same, too_large, worth_keeping
-from index.sources.source import Source
-from index.sources.ssrf_guard import Fetched, Fetcher, Guard
-from index.sources.web import parse_tree
+from plugins.sources.fetcher import Fetched, Fetcher, Guard, parse_tree
+from plugins.sources.source import Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 
 
 class BucketConnector:
@@ -44,9 +41,9 @@ class BucketConnector:
         for key, version, size in list(self._listed(pause)):
             pause(0)
             url = self._source.address(key)
-            if problem := too_large(size, self._fetcher.max_bytes):
+            if problem := size_problem(size, self._fetcher.max_bytes):
                 yield Item(key, problem=problem)
-            elif same(known.get(key), version):
+            elif key in known and known[key].version == version:
                 yield Item(key, version, url=url)
             else:
                 response = self._get(f"{self._place}/{quote(key)}")
@@ -66,7 +63,7 @@ class BucketConnector:
                 )
             for entry in tree.iter("{*}Contents"):
                 key, version, size = (entry.findtext(f"{{*}}{name}") or "" for name in ("Key", "ETag", "Size"))
-                if size.isdigit() and int(size) and worth_keeping(key, int(size)):
+                if size.isdigit() and int(size) and is_wanted(key, int(size)):
                     yield key, version, int(size)
             token = tree.findtext("{*}NextContinuationToken")
             if not token:

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from index.errors import SourceError
-from index.sources import Source, SourceMirror, SyncReport, open_connector
-from index.sources.ssrf_guard import Fetcher, Guard, is_public, system_addresses
-from index.sources.web import canonical
-from tests.web_servers import FakeSite, Page, answer, serving
+from plugins.sources.fetcher import Fetcher, Guard, is_public, system_addresses
+from plugins.sources.mirror import SourceMirror, SyncReport
+from plugins.sources.service import open_connector
+from plugins.sources.source import Source, SourceError
+from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
+from plugins.sources.web import canonical
 
 HERE = ("127.0.0.1",)
 
@@ -45,7 +46,7 @@ def crawl(mirror: SourceMirror, site: FakeSite, **options: Any) -> SyncReport:
     connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=100_000)
     pauses.clear()
     try:
-        return mirror.take(connector.items(mirror.known(), pauses.append), whole=connector.lists_all)
+        return mirror.sync(connector.items(mirror.known(), pauses.append), complete=connector.lists_all)
     finally:
         connector.close()
 

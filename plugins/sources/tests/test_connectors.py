@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from index.errors import SourceError
-from index.sources import Connector, Source, SourceMirror, open_connector
-from index.sources.git import GitConnector
-from index.sources.source import guess
-from index.sources.ssrf_guard import Guard
-from testing.connector import ConnectorContract, Place
-from tests.web_servers import FakeBucket, FakeSite, answer, git_server, serving
+from plugins.sources.fetcher import Guard
+from plugins.sources.git import GitConnector
+from plugins.sources.mirror import SourceMirror
+from plugins.sources.service import open_connector
+from plugins.sources.source import Connector, Source, SourceError, kind_of
+from plugins.sources.tests.connector import ConnectorContract, Place
+from plugins.sources.tests.web_servers import FakeBucket, FakeSite, answer, git_server, serving
 
 HERE = ("127.0.0.1",)
 
@@ -287,10 +287,10 @@ def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_pa
 
 
 def test_the_kind_is_told_by_the_location() -> None:
-    assert guess("/srv/docs") == "folder"
-    assert guess("s3://bucket/docs") == "s3"
-    assert guess("https://example.org/docs/") == "web"
-    assert guess("https://github.com/owner/name") == guess("https://example.org/x.git") == "git"
-    assert guess("https://github.com/owner/name/wiki") == "web"
+    assert kind_of("/srv/docs") == "folder"
+    assert kind_of("s3://bucket/docs") == "s3"
+    assert kind_of("https://example.org/docs/") == "web"
+    assert kind_of("https://github.com/owner/name") == kind_of("https://example.org/x.git") == "git"
+    assert kind_of("https://github.com/owner/name/wiki") == "web"
     with pytest.raises(ValueError, match="kind web has no branch"):
         Source(name="x", collection="docs", kind="web", location="https://example.org", branch="main")

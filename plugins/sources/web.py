@@ -12,13 +12,13 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
-from index.errors import SourceError
-from index.sources.protocol import Item, Known, Pause
-from index.sources.source import Source
-from index.sources.ssrf_guard import AGENT, Fetched, Fetcher, Guard
+import httpx
+
+from plugins.sources.fetcher import AGENT, Fetched, Fetcher, Guard, parse_tree
+from plugins.sources.source import Item, Known, Pause, Source, SourceError
 from text.sanitize import is_showable
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ _SUFFIXES = {
 _TRACKING = ("utm_", "gclid", "fbclid", "mc_cid", "mc_eid")
 _LONGEST = 1000
 _SITEMAPS, _SITEMAP_URLS = 50, 50_000
-_PARSED = 4 << 20
 # So many requests in a row that fail, or that the server refuses for now, end a run.
 _FAILURES = 5
 _LONGEST_DELAY = 60.0
@@ -196,23 +195,19 @@ class WebConnector:
 
 
 def canonical(url: str) -> str:
-    """An address as it is compared: no fragment, no default port, no marks of campaigns; empty if it is none."""
+    """Return an address as it is compared, without fragment, default port and marks of campaigns; empty for none."""
     try:
-        parts = urlsplit(url.strip())
-        host, port = (parts.hostname or "").lower(), parts.port
-        path = urlsplit(urljoin(f"http://h{parts.path or '/'}", parts.path or "/")).path
-    except ValueError:
+        address = httpx.URL(url.strip())
+        address = address.copy_with(raw_path=address.raw_path, fragment=None)
+    except (httpx.InvalidURL, ValueError):
         return ""
-    if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
+    if address.scheme not in ("http", "https") or not address.host or address.userinfo:
         return ""
-    host = f"[{host}]" if ":" in host else host
-    if port is not None and (parts.scheme, port) not in (("http", 80), ("https", 443)):
-        host = f"{host}:{port}"
-    query = parts.query
-    if any(mark in query for mark in _TRACKING):
-        pairs = parse_qsl(query, keep_blank_values=True)
+    if any(mark.encode() in address.query for mark in _TRACKING):
+        pairs = parse_qsl(address.query.decode("ascii"), keep_blank_values=True)
         query = urlencode([pair for pair in pairs if not pair[0].startswith(_TRACKING)])
-    return urlunsplit((parts.scheme, host, path, query, ""))
+        address = address.copy_with(query=query.encode() or None)
+    return str(address)
 
 
 def _origin(url: str) -> tuple[str, str]:
@@ -230,20 +225,6 @@ def _as_utf8(body: bytes, parameters: str) -> bytes:
         return body if charset in ("", "utf-8", "utf8") else _BOM + body.decode(charset, "replace").encode()
     except (LookupError, UnicodeEncodeError):
         return body
-
-
-def parse_tree(body: bytes, *, html: bool) -> Any:
-    """The tree of a hostile page or list; None where there is none. Nothing outside of it is read."""
-    from lxml import etree
-
-    hostile = {"no_network": True, "recover": True}
-    parser = (
-        etree.HTMLParser(encoding="utf-8", **hostile) if html else etree.XMLParser(resolve_entities=False, **hostile)
-    )
-    try:
-        return etree.fromstring(body[:_PARSED], parser)
-    except (etree.XMLSyntaxError, ValueError):
-        return None
 
 
 def _page(body: bytes, url: str, robots_header: str = "") -> _Page:

@@ -1,0 +1,304 @@
+"""Follow sources: read on request and when they are due, pushed to, removed.
+
+A run is a job on the source's collection: the mirror of the source is brought up to date, then indexed as any folder
+is. Who may decide about the server's machine adds and removes sources; operators of the collection sync them and push.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from plugins.sources.fetcher import Guard
+from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
+from plugins.sources.source import Connector, Item, Source, SourceError, SourcesSettings
+from server.access import Ownership, Principal
+from server.chat.authorization import requires
+from server.chat.documents import DocumentMixin, making_a_job
+from server.chat.error_mapping import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean
+from server.jobs import JobProgress
+from server.store import uploads
+from server.store.records import FileResult, Job
+from text.modules import need_extra
+from text.names import is_name
+
+if TYPE_CHECKING:
+    from server.chat import ChatService
+    from server.chat.core import ServiceCore
+
+log = logging.getLogger(__name__)
+
+MAX_KEY_CHARS = 500
+TICK = 5.0
+"""Seconds between two looks at what is due."""
+_SUFFIXES = {"markdown": ".md", "html": ".html", "text": ".txt"}
+
+
+class SourceSummary(BaseModel):
+    """A source and its state; `busy` is the job that works on its collection."""
+
+    source: Source
+    documents: int
+    failed: int
+    due: float = Field(description="When it is read again, in seconds since the epoch; 0 for never.")
+    last: SyncReport | None
+    busy: str | None
+    items: dict[str, Kept] = Field({}, description="Its documents, by what the source calls them; not in a list.")
+
+
+class PushedDocument(BaseModel):
+    """A document that a program brings, in place of the one it brought before."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1)
+    title: str = Field("", max_length=300)
+    url: str = Field("", max_length=2000, description="Where people open it; citations lead there.")
+    format: Literal["markdown", "html", "text"] = "markdown"
+
+
+class SourceService(DocumentMixin):
+    """Sources of the collections that `principal` reaches."""
+
+    def __init__(self, core: ServiceCore, principal: Principal) -> None:
+        self.core = core
+        self.principal = principal
+
+    @requires("documents")
+    async def sources(self) -> list[SourceSummary]:
+        """Return every source whose collection is reached, by name, without their documents."""
+        summaries = []
+        for mirror in await asyncio.to_thread(mirrors, self.core.settings.home):
+            try:
+                summaries.append((await self.source(mirror.folder.name)).model_copy(update={"items": {}}))
+            except NotFound:
+                continue
+        return summaries
+
+    @requires("documents")
+    async def source(self, name: str) -> SourceSummary:
+        """Return one source with its documents. Raises NotFound, or Conflict if its file is damaged."""
+        mirror, source, _ = await self._mirror(name)
+        state = await asyncio.to_thread(lambda: mirror.state)
+        return SourceSummary(
+            source=source,
+            documents=sum(bool(document.path) for document in state.documents.values()),
+            failed=sum(bool(document.problem) for document in state.documents.values()),
+            due=state.due,
+            last=state.last,
+            busy=await self._busy(source.collection),
+            items=state.documents,
+        )
+
+    @requires("server")
+    async def add(self, source: Source) -> SourceSummary:
+        """Follow a source; it is read for the first time at once. Raises Conflict for a name that is taken."""
+        mirror = SourceMirror(self.core.settings.home / "sources", source.name)
+        if mirror.folder.exists():
+            raise Conflict(f"There is a source {source.name} already. Remove it first.", code="source_exists")
+        if source.watch:
+            need_extra("sources", "Watching a folder", "watchfiles", error=InvalidRequest)
+        ownership = await self._made(source.collection, "")
+        await self._account("source.add", source, ownership, kind=source.kind, location=source.location)
+        await asyncio.to_thread(mirror.write, source)
+        if source.kind != "push":
+            await self.sync(source.name)
+        return await self.source(source.name)
+
+    @requires("documents")
+    @making_a_job
+    async def sync(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
+        """Read a source now. With `dry_run` the job only reports the changes; with `if_due` it does nothing if another
+        server has read the source meanwhile. Raises NotFound."""
+        mirror, source, ownership = await self._mirror(name)
+        settings = self.core.settings
+
+        def read(progress: JobProgress) -> list[FileResult]:
+            if source.kind == "push" or (if_due and time.time() < mirror.state.due):
+                return []
+            with mirror.hold():
+                hosts, max_bytes = settings.of(SourcesSettings).private_hosts, settings.index.max_file_mb << 20
+                connector = open_connector(source, mirror.cache, private_hosts=hosts, max_bytes=max_bytes)
+                try:
+                    report = mirror.sync(
+                        connector.items(mirror.known(), progress.pause),
+                        complete=connector.lists_all,
+                        dry_run=dry_run,
+                        progress=lambda done, total: progress.report("crawl", done, max(done, total)),
+                    )
+                finally:
+                    connector.close()
+            return _results(source, report, dry_run)
+
+        await self._account("source.sync", source, ownership)
+        return await self._follow(mirror, source, ownership, read, index=not dry_run)
+
+    @requires("server")
+    @making_a_job
+    async def remove(self, name: str) -> Job:
+        """Remove a source and its documents. Raises NotFound."""
+        mirror, source, ownership = await self._mirror(name)
+
+        def forget(progress: JobProgress) -> list[FileResult]:
+            root, deleted = mirror.files.resolve(), list[FileResult]()
+            if self.core.opened.exists(source.collection):
+                deleted = self._delete(source.collection, lambda info: Path(info.path).is_relative_to(root))
+            mirror.remove()
+            self.core.database.write_blocking(uploads.forget_source, source.collection, name)
+            return deleted
+
+        await self._account("source.remove", source, ownership)
+        return await self._follow(mirror, source, ownership, forget, index=False)
+
+    @requires("documents")
+    @making_a_job
+    async def push(self, name: str, key: str, document: PushedDocument | None) -> Job:
+        """Store a document under its key, or with None delete it, and index that in the background.
+
+        Raises NotFound, InvalidRequest for a source of another kind, TooLarge, Conflict if somebody reads the source.
+        """
+        mirror, source, ownership = await self._mirror(name)
+        key = clean(key, MAX_KEY_CHARS, "key").strip()
+        if source.kind != "push" or not key:
+            raise InvalidRequest(f"{name} is of kind {source.kind}: documents are pushed to a source of kind push.")
+        item, label = Item(key, gone=True), f"{name}/{key}"
+        if document is not None:
+            content = document.text.encode("utf-8", "replace")
+            if len(content) > self.core.settings.index.max_file_mb << 20:
+                raise TooLarge("The document is larger than index.max_file_mb.", param="text")
+            if room := await self._room(source.collection, label):
+                room.demand(len(content), "text")
+            item = Item(key, "", content, document.url, document.title, _SUFFIXES[document.format])
+
+        def put() -> None:
+            with mirror.hold():
+                mirror.sync([item])
+
+        await self._account("source.push", source, ownership, about=key)
+        try:
+            await asyncio.to_thread(put)
+        except SourceError as error:
+            raise Conflict(f"{error}.", code="source_busy") from error
+        if item.content is None:
+            await self._write(uploads.forget, source.collection, label)
+        else:
+            await self._write(uploads.remember, source.collection, label, len(item.content), ownership)
+        return await self._follow(mirror, source, ownership, lambda progress: [])
+
+    @requires("server")
+    async def sync_due(self, changed: set[str], last_reads: dict[str, float]) -> dict[str, str]:
+        """Read the sources that are due or `changed`; return the names of the folders to watch, by place.
+
+        A source is taken out of `changed`, and its time is put into `last_reads`, once its job is made.
+        """
+        now, watched = time.time(), dict[str, str]()
+        for summary in await self.sources():
+            source, last_read = summary.source, last_reads.get(summary.source.name, 0.0)
+            if source.watch and await asyncio.to_thread(Path(source.location).is_dir):
+                watched[source.location] = source.name
+            # What was pushed may be indexed no more than a server before this one came to.
+            due = (source.kind == "push" and not last_read) or (
+                0 < source.seconds < 2 * (now - last_read) and now >= summary.due
+            )
+            if (due or source.name in changed) and not summary.busy:
+                last_reads[source.name] = now
+                await self.sync(source.name, if_due=source.name not in changed)
+                changed.discard(source.name)
+        return watched
+
+    async def _mirror(self, name: str) -> tuple[SourceMirror, Source, Ownership]:
+        """Return a source of a collection that is reached. Raises NotFound, or Conflict if it is damaged."""
+        mirror = SourceMirror(self.core.settings.home / "sources", name)
+        missing = NotFound(f"There is no source {name[:80]!r}.")
+        if not is_name(name) or not await asyncio.to_thread(mirror.folder.is_dir):
+            raise missing
+        try:
+            source = await asyncio.to_thread(lambda: mirror.source)
+            return mirror, source, await self.reached(source.collection)
+        except NotFound:
+            raise missing from None
+        except SourceError as error:
+            raise Conflict(f"{error}.", code="source_damaged") from error
+
+    async def _account(self, did: str, source: Source, ownership: Ownership, about: str = "", **detail: str) -> None:
+        await self.account(
+            did, about or source.name, collection=source.collection, group=ownership.group, detail=detail
+        )
+
+    async def _follow(
+        self,
+        mirror: SourceMirror,
+        source: Source,
+        ownership: Ownership,
+        first: Callable[[JobProgress], list[FileResult]],
+        index: bool = True,
+    ) -> Job:
+        """Submit a job that does something first, then indexes the mirror; its result names what changed."""
+
+        def work(progress: JobProgress) -> Iterable[FileResult]:
+            results = first(progress)
+            indexed = self._index_root(progress, source.collection, mirror.files) if index else []
+            return [*results, *(result for result in indexed if result.status != "unchanged")]
+
+        return await self._submit("sync", source.collection, work, ownership)
+
+
+def _results(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:
+    """Return the failures of a sync; for a dry run, everything it would do."""
+    results = [FileResult(document_id=source.name, status="failed", message=report.problem)] if report.problem else []
+    for change in report.changes:
+        if change.outcome == "failed":
+            results.append(FileResult(document_id=change.key, status="failed", message=change.message))
+        elif dry_run:
+            results.append(
+                FileResult(document_id=change.key, status="skipped", message=f"{change.outcome}: not done, only said")
+            )
+    return results
+
+
+def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str], max_bytes: int) -> Connector:
+    """Return the connector for a source; `cache` is a folder of its own. Raises SourceError, for kind `push` too."""
+    if source.kind == "push":
+        raise SourceError(f"{source.name} is not read from anywhere: documents are pushed to it")
+    if source.kind in ("web", "s3"):
+        need_extra("sources", f"A source of kind {source.kind}", "protego", "httpx_auth", error=SourceError)
+    guard = Guard(frozenset(name.lower() for name in private_hosts))
+    connector: Connector = import_module(f"plugins.sources.{source.kind}").connect(source, cache, guard, max_bytes)
+    return connector
+
+
+async def follow(service: ChatService, tick: float = TICK) -> None:
+    """Read each source that is due, and each watched folder that changes, until cancelled."""
+    folders, changed, last_reads = dict[str, str](), set[str](), dict[str, float]()
+    own = SourceService(service.core, service.principal)
+    while True:
+        async for paths in _changes(folders, tick):
+            changed |= {name for folder, name in folders.items() if any(path.is_relative_to(folder) for path in paths)}
+            try:
+                watched = await own.sync_due(changed, last_reads)
+            except ChatError as error:
+                log.warning("sources are not looked at: %s", error)
+                continue
+            if watched != folders:
+                folders = watched
+                break
+
+
+async def _changes(folders: Iterable[str], tick: float) -> AsyncIterator[list[Path]]:
+    """Yield what changed in the folders, at least every `tick` seconds."""
+    if folders and find_spec("watchfiles"):
+        from watchfiles import awatch
+
+        async for changes in awatch(*folders, rust_timeout=int(1000 * tick), yield_on_timeout=True):
+            yield [Path(path) for _, path in changes]
+    while True:
+        yield []
+        await asyncio.sleep(tick)

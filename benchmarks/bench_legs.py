@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.metrics.ranking import Qrels, evaluate, read_qrels
+from evaluation.metrics import Qrels, evaluate, read_qrels
 from index.collection import Collection
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_paths

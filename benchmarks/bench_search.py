@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.ranking import evaluate, read_qrels
+from evaluation.metrics import evaluate, read_qrels
 from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Encoder, Vectors, load_encoder

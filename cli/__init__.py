@@ -15,12 +15,10 @@ from typing import Annotated
 
 import typer
 
-from cli import audit, collections, config, erase, feedback, keys, models, sessions, synth, trace
-from cli import eval as evaluate
+from cli import audit, collections, config, erase, evaluate, feedback, keys, models, sessions, synth, trace
 from cli.adapt import adapt
 from cli.ask import ask
 from cli.backup import backup, move, restore
-from cli.calibrate import calibrate
 from cli.config import doctor
 from cli.diagnose import diagnose
 from cli.index import index
@@ -88,7 +86,6 @@ app.add_typer(synth.app, name="synth")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
 app.command()(diagnose)
-app.command()(calibrate)
 app.command()(backup)
 app.command()(restore)
 app.command()(move)

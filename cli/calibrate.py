@@ -1,4 +1,4 @@
-"""`anaphora calibrate`: the settings of the search that judged questions speak for."""
+"""`anaphora eval calibrate`: the settings of the search that judged questions speak for."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ def calibrate(
     collection: Searched = "",
     model: Annotated[str, typer.Option(help="Folder or run id of a rewriter (rewriter.model).")] = "",
     every: Every = 1,
-    plot: Annotated[Path | None, typer.Option(help="A picture of the curve.")] = None,
 ) -> None:
     """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.batches.rewrites import read_queries
     from evaluation.calibration import Calibration, fragment, frontier, judged
-    from evaluation.metrics.ranking import read_qrels
-    from evaluation.reports.page import write_scatter
+    from evaluation.metrics import read_qrels
+    from evaluation.questions import read_questions
     from server.chat.loaded_models import Models
     from text.files import text_writer
     from text.modules import need_extra
 
-    need_extra("eval", "Calibrating", "ir_measures", *(["matplotlib"] if plot else ()))
+    need_extra("eval", "Calibrating", "ir_measures")
     state = state_of(context)
     kind = "auto" if model else ""
     flags = overriding(collection=collection, rewriter__threshold=0.0, rewriter__kind=kind, rewriter__model=model)
@@ -45,7 +43,7 @@ def calibrate(
         relevant = read_qrels(qrels)
     except ValueError as error:
         raise InputError(f"{error}. Correct the file.") from error
-    judged_queries = judged(read_queries(queries), relevant)[::every]
+    judged_queries = judged((line.question for line in read_questions(queries)), relevant)[::every]
     if not judged_queries:
         raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
 
@@ -62,13 +60,6 @@ def calibrate(
     with text_writer(out) as file:
         file.write(fragment(settings, best.setting))
     unbeaten = frontier(calibration.points)
-    if plot is not None:
-        write_scatter(
-            plot,
-            "milliseconds a question (median)",
-            "nDCG@5",
-            *([(point.milliseconds, point.ndcg) for point in points] for points in (calibration.points, unbeaten)),
-        )
     state.out.print("nDCG@5  ms a question  setting")
     shown_points = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
     for point in shown_points:

@@ -20,10 +20,10 @@ from cli.shared.state import InputError, State, state_of
 from text.progress import track_progress
 
 if TYPE_CHECKING:
-    from evaluation.answering import AnsweredTurn
+    from evaluation.answers import AnsweredTurn
     from evaluation.diagnosis.gold import GoldIndex
-    from evaluation.reports.run_folder import EvaluationRun
-    from evaluation.sets.dialogs import JudgedQuestion
+    from evaluation.questions import JudgedQuestion
+    from evaluation.run_folder import EvaluationRun
     from server.chat import ChatService
     from server.settings import Settings
     from server.turn.events import Event
@@ -49,8 +49,7 @@ def diagnose(
     """
     from cli.shared.resources import demand_collection, fetch_models
     from evaluation.diagnosis.gold import read_gold
-    from evaluation.reports.page import counts, failures, headline
-    from evaluation.reports.tables import table
+    from evaluation.report import failure_counts, failures, headline, table
 
     state = state_of(context)
     golds = read_gold(gold)
@@ -71,7 +70,8 @@ def diagnose(
     rows = failures(run)
     state.out.print(headline(run, rows))
     if rows:
-        state.out.print(table(*counts(rows)), soft_wrap=True)
+        counts = failure_counts(rows)
+        state.out.print(table(counts.head, counts.rows), soft_wrap=True)
     for note in run.notes:
         state.err.print(f"Note: {note}", style="yellow")
     state.err.print(f"Wrote {out / 'report.html'}.")
@@ -203,7 +203,7 @@ class ServiceTurns:
 
     async def _answered(self, gold: JudgedQuestion, play: Callable[[], Awaitable[list[Event]]]) -> AnsweredTurn:
         """Read the events of a turn into an answer; a refused request is an error of this question alone."""
-        from evaluation.answering import answered
+        from evaluation.answers import answered
         from server.chat import InvalidRequest
 
         try:
@@ -214,7 +214,7 @@ class ServiceTurns:
 
 
 def _failed(gold: JudgedQuestion, problem: str) -> AnsweredTurn:
-    from evaluation.answering import AnsweredTurn
+    from evaluation.answers import AnsweredTurn
 
     question = gold.question
     return AnsweredTurn(question.id, question.text, question.text, "error", "", problem=problem)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,8 +15,10 @@ from cli.shared.options import Answering, Queries, Rewriting, Searched, Where, o
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
-    from rewriter.protocol import Rewriter
+    from evaluation.questions import Question
+    from index.query import Hit
     from server.settings import Settings
+    from server.turn.search import TurnSearch
 
 
 def search(
@@ -32,40 +35,31 @@ def search(
         Literal["auto", "always", "never"] | None, typer.Option(help="When to rerank (retrieval.rerank).")
     ] = None,
     rewriter: Rewriting = None,
-    rewrites: Annotated[
-        Path | None, typer.Option(help="Output of `anaphora rewrite` to take the rewrites from.")
-    ] = None,
     where: Where = None,
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
     from cli.ask import parse_where
-    from evaluation.batches.rewrites import read_queries
+    from evaluation.questions import read_questions
     from text.files import text_writer
 
     state = state_of(context)
     flags = overriding(collection=collection, retrieval__depth=depth, retrieval__rerank=rerank, rewriter__kind=rewriter)
     settings = state.settings(flags)
-    lines = read_queries(queries)
+    lines = [judged.question for judged in read_questions(queries)]
     filters = parse_where(where or [])
-    written: Rewriter | None = None
-    if rewrites is not None:
-        from evaluation.batches.rewrites import WrittenRewrites, read_records
-
-        written = WrittenRewrites(lines, read_records(rewrites))
 
     from cli.shared.console import progress
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.batches.rewrites import search_all
     from server.chat.loaded_models import Models
     from server.turn.search import TurnSearch
 
-    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted" and written is None)
+    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted")
     models = Models(settings)
     with ExitStack() as stack:
         searched = stack.enter_context(open_collection(settings, models))
         turn_search = TurnSearch(
             collection=lambda _: searched,
-            rewriter=written or stack.enter_context(open_rewriter(settings, state)),
+            rewriter=stack.enter_context(open_rewriter(settings, state)),
             settings=settings,
             reranker=models.reranker(),
         )
@@ -79,6 +73,45 @@ def search(
             style="yellow",
         )
     state.err.print(f"Wrote {run}: {len(lines)} questions, {level} level.")
+
+
+def search_all(
+    search: TurnSearch,
+    queries: Sequence[Question],
+    file: IO[str],
+    *,
+    level: Literal["passage", "document"],
+    k: int,
+    where: Mapping[str, Any],
+    advance: Callable[[], None] = lambda: None,
+) -> bool:
+    """Write the ranking of every question, of `k` ids at most; whether an id holds spaces, as a run's should not."""
+    from evaluation.metrics import run_lines
+
+    # Documents are found through their passages: as many of them as each ranking contributes.
+    wanted = k if level == "passage" else max(k, search.settings.retrieval.depth)
+    spaces = False
+    for query in queries:
+        searched = search.find(
+            query.text,
+            collection=search.settings.collection,
+            conversation=query.conversation,
+            k=wanted,
+            where=where,
+        )
+        ranking = ranked(searched.hits, level)[:k]
+        spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
+        file.writelines(run_lines(query.id, ranking, "anaphora"))
+        advance()
+    return spaces
+
+
+def ranked(hits: Sequence[Hit], level: Literal["passage", "document"]) -> list[tuple[str, float]]:
+    """Ids and scores, best first, each id once; a document has the score of its best passage."""
+    best: dict[str, float] = {}
+    for hit in hits:
+        best.setdefault(hit.passage.id if level == "passage" else hit.passage.document_id, hit.score)
+    return list(best.items())
 
 
 def mcp(

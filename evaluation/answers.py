@@ -1,108 +1,382 @@
-"""Sets answered as a chat answers, judged where that is asked for, and measured; engine and rewriter are handed in."""
+"""Answers as a chat gives them: every question of a set through the turn's own event stream, kept, and measured.
+
+Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on with.
+Three tables are measured: `answer` compares the words of answered turns with a reference, which is one right answer
+of many; `citation` looks at what they cite, judged as in a chat (`server.turn.support`); `turn` counts refusals and
+seconds over all turns. Engine and rewriter are handed in.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from evaluation.answer_measures import measure
-from evaluation.answering import AnsweredTurn, Listening, answer_all
+import regex
+
 from evaluation.judge import judge_all
+from evaluation.metrics import corpus_bleu, rouge, sentence_bleu, token_f1
+from evaluation.questions import BadRow, Question, json_rows
 from evaluation.retrieval import Bench, index_set
-from evaluation.sets.quotes import placed
-from index.collection import Collection
+from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
+from evaluation.sets import EvalSet, placed
+from evaluation.significance import Estimate, estimate_of
+from server.turn.events import DoneEvent, ErrorEvent, Event, Evidence, EvidenceEvent, RewriteEvent
 from server.turn.models import TurnModels, answer_style
-from server.turn.run import TurnEngine
+from server.turn.run import TurnEngine, TurnInput
+from server.turn.support import SUPPORTED, SupportScorer
+from text.recorder import Recording
 
 if TYPE_CHECKING:
-    from evaluation.reports.run_folder import RunWriter
-    from evaluation.sets.base import EvalSet
-    from rewriter.prompts import Prompt
+    from langchain_core.language_models import BaseChatModel
+
     from rewriter.protocol import Rewriter
+
+_MARKER = regex.compile(r"[ ]?\[\d{1,3}\]")
+_KEPT = {"n", "passage_id", "document_id", "title", "heading", "start", "end", "text", "score"}
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredTurn:
+    """Outcome of one question. `status` is a turn's (`answered`, `quoted`, `refused`) or `error`."""
+
+    id: str
+    question: str
+    searched: str
+    status: str
+    answer: str
+    passages: tuple[Mapping[str, Any], ...] = ()
+    """Number, id, document, title, text and score of the evidence."""
+
+    citations: tuple[Mapping[str, Any], ...] = ()
+    """Number cited, offset in the answer, and whether the server attributed it."""
+
+    support: tuple[Mapping[str, Any], ...] = ()
+    """Offsets of each statement, the numbers it cites, its score, and whether it is supported."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
+    problem: str = ""
+    turn_id: str = ""
+    asks_back: bool = False
+    """Whether it asks which of several things is meant."""
+
+
+def read_journal(path: Path) -> dict[str, AnsweredTurn]:
+    """The turns of a journal by question; none where there is no file. A torn last line is passed over.
+
+    Raises BadRow for any other line that is no turn.
+    """
+    if not path.is_file():
+        return {}
+    text = path.read_text("utf-8")
+    if text and not text.endswith("\n"):
+        path.write_text(text[: text.rfind("\n") + 1], "utf-8")
+    turns = {}
+    for where, row in json_rows(path):
+        try:
+            turn = AnsweredTurn(**row)
+        except TypeError as error:
+            raise BadRow(f"{where} is no answered turn ({error}).") from None
+        turns[turn.id] = turn
+    return turns
+
+
+async def answer_all(
+    engine: TurnEngine,
+    questions: Sequence[Question],
+    journal: Path,
+    *,
+    collection: str,
+    content: bool = True,
+    until: float = math.inf,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> dict[str, AnsweredTurn]:
+    """Ask every question the journal does not know yet, one after the other; the turns by question.
+
+    The calls of each turn are kept beside the journal (`.traces.jsonl`), with `content` in words. Stops before a new
+    question at `until` (`time.monotonic`): then fewer turns than questions come back. A turn that ended in an error is
+    asked again the next time.
+    """
+    wanted = {question.id for question in questions}
+    done = {name: turn for name, turn in read_journal(journal).items() if turn.status != "error" and name in wanted}
+    for question in questions:
+        if question.id in done:
+            continue
+        if time.monotonic() > until:
+            break
+        progress("answering", len(done), len(questions))
+        recording = Recording("turn", content=content)
+        with recording.root as call:
+            call.inputs(question=question.text)
+            request = TurnInput(question=question.text, collection=collection, conversation=question.conversation)
+            turn = answered(question, [event async for event in engine.run(request)])
+            call.output({"answer": turn.answer})
+        _keep(asdict(turn), journal)
+        _keep({"id": question.id, "calls": recording.calls()}, journal.with_suffix(".traces.jsonl"))
+        done[question.id] = turn
+    progress("answering", len(done), len(questions))
+    return done
+
+
+def _keep(row: Mapping[str, Any], journal: Path) -> None:
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def answered(question: Question, events: Sequence[Event]) -> AnsweredTurn:
+    """Read the events of a turn into an outcome."""
+    rewrite = next((event for event in events if isinstance(event, RewriteEvent)), None)
+    evidence = next((event for event in events if isinstance(event, EvidenceEvent)), None)
+    event = events[-1]
+    assert isinstance(event, DoneEvent | ErrorEvent), "a turn ends with `done` or `error`"
+    turn = AnsweredTurn(
+        id=question.id,
+        question=question.text,
+        searched=rewrite.text if rewrite else question.text,
+        status="error",
+        answer=event.answer,
+        passages=tuple(passage.model_dump(include=_KEPT) for passage in evidence.passages) if evidence else (),
+        seconds=event.seconds,
+        turn_id=event.turn_id,
+    )
+    if isinstance(event, ErrorEvent):
+        return replace(turn, problem=f"{event.code}: {event.message}")
+    return replace(
+        turn,
+        status=event.status,
+        citations=tuple(
+            {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
+            for c in event.citations
+        ),
+        support=tuple(support.model_dump(exclude={"type"}) for support in event.support),
+        tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
+        dropped=event.dropped_citations,
+        asks_back=bool(event.alternatives),
+    )
 
 
 def evaluate_answers(
     sets: Sequence[EvalSet],
     rewriter: Rewriter,
-    listening: Listening | None,
+    chat_model: BaseChatModel | None,
     label: str,
     bench: Bench,
     writer: RunWriter,
     *,
     aclose: Callable[[], Awaitable[None]],
     seconds: float = math.inf,
-    rubric: Prompt | None = None,
+    judged: bool = False,
 ) -> int:
     """Answer every question that is open, and measure all under the system `label`; how many questions are left.
 
     Nothing is measured before every question is answered. Nothing new is asked once `seconds` of the run are over.
-    With a `rubric` the language model judges its own answers. `aclose` closes the model's connections, on their event
+    With `judged` the language model judges its own answers. `aclose` closes the model's connections, on their event
     loop.
     """
     names = {eval_set.name: index_set(eval_set, bench) for eval_set in sets}
-    with _engine(rewriter, listening, bench) as engine:
-        turns = asyncio.run(_ask(engine, sets, names, listening, bench, writer, aclose, seconds))
-    judged: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    if rubric is not None and listening is not None:
-        for eval_set in sets:
-            journal = writer.path(eval_set.name, "judge.jsonl")
-            judged[eval_set.name] = judge_all(
-                listening.model, eval_set.questions, turns[eval_set.name], journal, rubric, bench.progress
-            )
-    missing = sum(len(eval_set.questions) - len(turns[eval_set.name]) for eval_set in sets)
-    for eval_set in sets if not missing else ():
-        with closing(bench.open(names[eval_set.name], bench.plain)) as collection:
-            eval_set = placed(eval_set, collection)
-        measure(eval_set, label, turns[eval_set.name], writer, judged.get(eval_set.name))
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(closing(bench.open(name, bench.plain))) for name in names.values()}
+        models = TurnModels(rewriter, bench.reranker, chat_model, style=answer_style(bench.settings.llm))
+        engine = TurnEngine(collection=opened.__getitem__, models=models, settings=bench.settings)
+
+        async def ask() -> dict[str, dict[str, AnsweredTurn]]:
+            try:
+                return {
+                    eval_set.name: await answer_all(
+                        engine,
+                        eval_set.questions,
+                        writer.path(eval_set.name, "turns.jsonl"),
+                        collection=names[eval_set.name],
+                        content=bench.settings.trace.content,
+                        until=writer.began + seconds,
+                        progress=bench.progress,
+                    )
+                    for eval_set in sets
+                }
+            finally:
+                await aclose()
+
+        turns = asyncio.run(ask())
+        missing = sum(len(eval_set.questions) - len(turns[eval_set.name]) for eval_set in sets)
+        for eval_set in sets if not missing else ():
+            scores: Scores = {}
+            if judged and chat_model is not None:
+                journal = writer.path(eval_set.name, "judge.jsonl")
+                scores = judge_all(chat_model, eval_set.questions, turns[eval_set.name], journal, bench.progress)
+            measure(placed(eval_set, opened[names[eval_set.name]]), label, turns[eval_set.name], writer, scores)
     return missing
 
 
-async def _ask(
-    engine: TurnEngine,
-    sets: Sequence[EvalSet],
-    names: Mapping[str, str],
-    listening: Listening | None,
-    bench: Bench,
+def measure(
+    chosen: EvalSet,
+    system: str,
+    turns: Mapping[str, AnsweredTurn],
     writer: RunWriter,
-    aclose: Callable[[], Awaitable[None]],
-    seconds: float,
-) -> dict[str, dict[str, AnsweredTurn]]:
-    """The turns of all sets, on one event loop."""
-    try:
-        return {
-            eval_set.name: await answer_all(
-                engine,
-                eval_set.questions,
-                writer.path(eval_set.name, "turns.jsonl"),
-                collection=names[eval_set.name],
-                listening=listening,
-                content=bench.settings.trace.content,
-                seconds=seconds - (time.monotonic() - writer.began),
-                progress=bench.progress,
-            )
-            for eval_set in sets
+    judged: Scores | None = None,
+) -> None:
+    """Write the measures of all turns of a set into the run; `judged` are a judge's scores, where one was asked."""
+    by_id = {question.id: question for question in chosen.questions}
+    done = {name: turn for name, turn in turns.items() if turn.status != "error"}
+    failed = len(turns) - len(done)
+    if failed:
+        writer.notes.append(f"{chosen.name}: {failed} turns ended in an error and are left out.")
+    compared = {
+        name: turn
+        for name, turn in done.items()
+        if turn.status != "refused" and by_id[name].answer and by_id[name].answerability not in ("unanswerable",)
+    }
+    tables: dict[str, Scores] = {
+        "turn": {name: _turn(turn) for name, turn in done.items()},
+        "answer": _texts(compared, by_id),
+        "citation": {
+            name: _citations(turn, _relevant(chosen, name))
+            for name, turn in done.items()
+            if turn.status == "answered" and turn.support
+        },
+    }
+    if judged:
+        tables["judge"] = judged
+    for level, scores in tables.items():
+        if scores:
+            writer.write_scores(chosen.name, system, level, scores)
+            writer.metrics += metrics_of(chosen.name, level, system, scores, by_id)
+    extra = _refusals(done, by_id)
+    texts = [plain(turn.answer) for turn in compared.values()]
+    bleu, signature = corpus_bleu(texts, [by_id[name].answer for name in compared])
+    extra["answer", "SacreBLEU"] = Estimate.bare(bleu, len(compared))
+    if signature:
+        writer.notes.append(f"SacreBLEU: {signature}.")
+    for (level, name), estimate in extra.items():
+        writer.note(chosen.name, level, system, name, estimate)
+    seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
+    writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
+    show(chosen, system, turns, writer)
+
+
+def plain(answer: str) -> str:
+    """An answer without its citation markers."""
+    return _MARKER.sub("", answer).strip()
+
+
+def _texts(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question]) -> dict[str, dict[str, float]]:
+    if not turns:
+        return {}
+    texts = [plain(turn.answer) for turn in turns.values()]
+    references = [questions[name].answer for name in turns]
+    kinds = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+    rouges = rouge(texts, references, list(kinds))
+    bleus = sentence_bleu(texts, references)
+    return {
+        name: {
+            **{label: rouges[place][kind] for kind, label in kinds.items()},
+            "sentence BLEU": bleus[place],
+            "token F1": token_f1(texts[place], references[place]),
         }
-    finally:
-        await aclose()
+        for place, name in enumerate(turns)
+    }
 
 
-@contextmanager
-def _engine(rewriter: Rewriter, listening: Listening | None, bench: Bench) -> Iterator[TurnEngine]:
-    """A turn engine as the service has it, over the collections of the evaluation."""
-    opened: dict[str, Collection] = {}
+def _turn(turn: AnsweredTurn) -> dict[str, float]:
+    values = (
+        float(turn.status == "refused"),
+        turn.seconds.get("first_token", turn.seconds.get("total", 0.0)),
+        turn.seconds.get("total", 0.0),
+        float(turn.tokens.get("completion", 0)),
+    )
+    return dict(zip(("refused", "first token s", "total s", "answer tokens"), values, strict=True))
 
-    def collection(name: str) -> Collection:
-        if name not in opened:
-            opened[name] = bench.open(name, bench.plain)
-        return opened[name]
 
-    models = TurnModels(rewriter, bench.reranker, cast("Any", listening), style=answer_style(bench.settings.llm))
-    try:
-        yield TurnEngine(collection=collection, models=models, settings=bench.settings)
-    finally:
-        for engine in opened.values():
-            engine.close()
+def _citations(turn: AnsweredTurn, relevant: frozenset[str]) -> dict[str, float]:
+    """Precision: citations that support their sentence alone. Recall: sentences that all their citations support."""
+    scorer = SupportScorer([_evidence(passage) for passage in turn.passages])
+    right = cited = 0
+    for statement in turn.support:
+        text = plain(turn.answer[statement["answer_start"] : statement["answer_end"]])
+        for n in statement["cited"]:
+            cited += 1
+            right += scorer.score(text, [n]) >= SUPPORTED
+    supported = sum(bool(statement["supported"]) for statement in turn.support)
+    ids = {passage["n"]: passage["passage_id"] for passage in turn.passages}
+    used = {ids[citation["n"]] for citation in turn.citations if citation["n"] in ids}
+    own = [citation for citation in turn.citations if not citation["attributed"]]
+    return {
+        "citation precision": right / cited if cited else 0.0,
+        "citation recall": supported / len(turn.support),
+        "unsupported sentences": 1 - supported / len(turn.support),
+        "cites anything": float(bool(turn.citations)),
+        "cited by the model": len(own) / len(turn.citations) if turn.citations else 0.0,
+        "cites what is labelled": len(used & relevant) / len(used) if used else 0.0,
+        "dropped citations": float(turn.dropped),
+    }
+
+
+def _refusals(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question]) -> dict[tuple[str, str], Estimate]:
+    """How refusing follows what people say can be answered; partly answerable questions count as answerable."""
+    rows = [
+        (turn.status == "refused", questions[name].answerability == "unanswerable", questions[name].dialog)
+        for name, turn in turns.items()
+        if questions[name].answerability in ("answerable", "partial", "unanswerable")
+    ]
+    if not any(unanswerable for _, unanswerable, _ in rows):
+        return {}
+    dialogs = [dialog for *_, dialog in rows]
+
+    def share(of: str) -> Estimate:
+        def value(places: Sequence[int]) -> float:
+            refused = [rows[place][0] for place in places]
+            unanswerable = [rows[place][1] for place in places]
+            both = sum(a and b for a, b in zip(refused, unanswerable, strict=True))
+            if of == "precision":
+                return both / max(1, sum(refused))
+            if of == "recall":
+                return both / max(1, sum(unanswerable))
+            return (sum(refused) - both) / max(1, len(places) - sum(unanswerable))
+
+        return estimate_of(value, dialogs)
+
+    return {
+        ("turn", "refusal precision"): share("precision"),
+        ("turn", "refusal recall"): share("recall"),
+        ("turn", "false refusals"): share("false"),
+    }
+
+
+def _relevant(chosen: EvalSet, question: str) -> frozenset[str]:
+    return frozenset(item for level in chosen.levels if level.by == "unit" for item in level.qrels.get(question, ()))
+
+
+def _evidence(passage: Mapping[str, Any]) -> Evidence:
+    return Evidence(page=None, source="", ranks={}, **passage)
+
+
+def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer: RunWriter) -> None:
+    """Write into the run what was asked and what came of it, for comparisons to show."""
+    questions = [question for question in chosen.questions if question.id in turns]
+    writer.write_rows(
+        (
+            {
+                "id": question.id,
+                "shown": [
+                    f"{turns[question.id].status}: {turns[question.id].answer}",
+                    f"reference ({question.answerability or 'answerability unknown'}): {question.answer}",
+                    *(f"[{p['n']}] {p['title']}: {p['text']}" for p in turns[question.id].passages[:2]),
+                ],
+            }
+            for question in questions
+        ),
+        chosen.name,
+        system,
+        "evidence.jsonl",
+    )
+    writer.write_questions(
+        chosen.name, questions, lambda question: {"answer": question.answer, "answerability": question.answerability}
+    )

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.rewrites import QueryLine
-from evaluation.metrics.ranking import Qrels, evaluate
+from evaluation.metrics import Qrels, evaluate
+from evaluation.questions import Question
 from rewriter.protocol import Conversation, Rewrite
 from server.settings import LegWeights, Settings
 from server.turn.search import Searchable, TurnSearch
@@ -84,7 +84,7 @@ class Calibration:
     collection: Searchable
     rewriter: Rewriter
     reranker: Reranker | None
-    asked: Sequence[QueryLine]
+    asked: Sequence[Question]
     qrels: Qrels
     callback: Callable[[CalibrationPoint], None] = lambda point: None
     points: list[CalibrationPoint] = field(default_factory=list)
@@ -182,6 +182,6 @@ def frontier(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
     return best
 
 
-def judged(queries: Iterable[QueryLine], qrels: Mapping[str, Mapping[str, int]]) -> list[QueryLine]:
+def judged(queries: Iterable[Question], qrels: Mapping[str, Mapping[str, int]]) -> list[Question]:
     """Those questions that have a relevant passage."""
     return [query for query in queries if any(grade > 0 for grade in qrels.get(query.id, {}).values())]

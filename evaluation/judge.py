@@ -14,18 +14,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import regex
 
-from evaluation.answering import AnsweredTurn
-from evaluation.errors import EvaluationError
-from evaluation.sets.base import Question, json_rows
+from evaluation.questions import Question, json_rows
 from rewriter.prompts import Prompt, load_prompt
 from text.sanitize import escape, fill
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+    from evaluation.answers import AnsweredTurn
 
 CRITERIA = {
     "faithful": "is everything the answer says said by the passages too?",
@@ -50,30 +50,23 @@ class JudgeVerdict:
     """Version of the rubric."""
 
 
-def rubric(path: Path | None = None) -> Prompt:
-    """The packaged rubric, or one from a file; it must hold `{{criterion}}`. Raises EvaluationError."""
-    if path is None:
-        return load_prompt("evaluation", "rubric")
-    try:
-        text = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EvaluationError(f"The rubric {path} cannot be read ({error}).") from error
-    if "{{criterion}}" not in text:
-        raise EvaluationError(f"The rubric {path} has no {{{{criterion}}}}: the place where the criterion goes.")
-    return Prompt(path.stem, text, hashlib.sha256(text.encode()).hexdigest()[:12])
+def rubric() -> Prompt:
+    """The instruction of the judge, with a place for the criterion."""
+    return load_prompt("evaluation", "rubric")
 
 
-def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn, rules: Prompt) -> list[JudgeVerdict]:
+def judge(model: BaseChatModel, question: Question, turn: AnsweredTurn) -> list[JudgeVerdict]:
     """A verdict for each criterion; one whose answer holds no number from 1 to 5 is left out."""
-    return judged_as(model, CRITERIA, rules, "rubric_turn", _parts(question, turn))
+    return judged_as(model, CRITERIA, "rubric_turn", _parts(question, turn))
 
 
 def judged_as(
-    model: BaseChatModel, criteria: Mapping[str, str], rules: Prompt, name: str, parts: Mapping[str, str]
+    model: BaseChatModel, criteria: Mapping[str, str], name: str, parts: Mapping[str, str]
 ) -> list[JudgeVerdict]:
     """Verdicts on whatever the prompt of that name shows; its `parts` are escaped here."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
+    rules = rubric()
     package, _, short = name.rpartition(":")
     prompt = fill(load_prompt(package or "evaluation", short).text, {key: escape(text) for key, text in parts.items()})
     verdicts = []
@@ -123,18 +116,15 @@ def judge_all(
     questions: Sequence[Question],
     turns: Mapping[str, AnsweredTurn],
     path: Path,
-    rules: Prompt,
     progress: Callable[[str, int, int], None],
 ) -> dict[str, dict[str, float]]:
     """The scores of every answered turn, by question and criterion; verdicts are kept in `path` as they come.
 
     Verdicts that are there already, by the same rubric over the same answer, are not asked for again.
     """
-    cached: dict[str, list[dict[str, Any]]] = {}
-    if path.is_file():
-        cached = {
-            str(row["id"]): row["verdicts"] for _, row in json_rows(path) if row.get("key") == _key(turns, row, rules)
-        }
+    rows = json_rows(path) if path.is_file() else ()
+    keys = {name: _key(turn) for name, turn in turns.items()}
+    cached = {row["id"]: row["verdicts"] for _, row in rows if row.get("key") == keys.get(row["id"])}
     wanted = [q for q in questions if q.id in turns and turns[q.id].status == "answered"]
     with path.open("a", encoding="utf-8") as file:
         for done, question in enumerate(wanted):
@@ -142,8 +132,8 @@ def judge_all(
                 continue
             progress("judging", done, len(wanted))
             turn = turns[question.id]
-            cached[question.id] = [asdict(verdict) for verdict in judge(model, question, turn, rules)]
-            row = {"id": question.id, "key": _key_of(turn, rules), "verdicts": cached[question.id]}
+            cached[question.id] = [asdict(verdict) for verdict in judge(model, question, turn)]
+            row = {"id": question.id, "key": keys[question.id], "verdicts": cached[question.id]}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             file.flush()
     scores = {
@@ -153,10 +143,5 @@ def judge_all(
     return {name: values for name, values in scores.items() if len(values) == len(CRITERIA)}
 
 
-def _key(turns: Mapping[str, AnsweredTurn], row: Mapping[str, Any], rules: Prompt) -> str:
-    turn = turns.get(str(row.get("id")))
-    return _key_of(turn, rules) if turn is not None else ""
-
-
-def _key_of(turn: AnsweredTurn, rules: Prompt) -> str:
-    return hashlib.sha256(f"{rules.version}\n{turn.answer}".encode()).hexdigest()[:16]
+def _key(turn: AnsweredTurn) -> str:
+    return hashlib.sha256(f"{rubric().version}\n{turn.answer}".encode()).hexdigest()[:16]

@@ -7,32 +7,27 @@ does not depend on what else the machine does; in the latencies it keeps the set
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.rewrites import QueryLine, RewriteRecord, finished
-from evaluation.embeddings import CachedEncoder
-from evaluation.errors import MissingSet
-from evaluation.reports.run_folder import Latency, RunWriter, read_scores
-from evaluation.scoring import metrics, percentiles
-from evaluation.sets.base import EvalSet, Question
-from evaluation.sets.quotes import placed
+from evaluation.questions import MissingSet, Question
+from evaluation.run_folder import InputLine, Latency, RunWriter, Scores, finished_rows, metrics_of, percentiles, slug
+from evaluation.sets import EvalSet, placed
 from evaluation.systems import KnownRewrites, Ranking, System, context_text, human_rewrite, measure, write_texts
 from index.collection import Collection
 from index.query import Hit
-from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter
+from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter, Term
 from server.settings import Settings
 from server.turn.search import TurnSearch
 from server.turn.steps import TurnFailed
-from text.files import write_json
 
 if TYPE_CHECKING:
+    from evaluation.caches import CachedEncoder
     from index.encoders import Encoder
     from index.rerank import Reranker
 
@@ -83,22 +78,27 @@ def collect_rewrites(
 
     Rewrites that are already in the file are reused.
     """
-    lines = [QueryLine(question.id, question.conversation, question.text) for question in questions]
-    cached = finished(kept, lines, rewriter.name) if kept else {}
-    rewrites = {name: record.rewrite() for name, record in cached.items()}
+    lines = [InputLine(question.id, (question.conversation, question.text)) for question in questions]
+    rows = finished_rows(kept, lines, rewriter.name) if kept else {}
+    rewrites = {name: _rewrite_of_row(row["rewrite"]) for name, row in rows.items()}
     for done, (question, line) in enumerate(zip(questions, lines, strict=True)):
         progress(f"rewriting: {rewriter.name}", done, len(questions))
         if question.id in rewrites:
             continue
         started = time.perf_counter()
         rewrite = rewriter.rewrite(question.conversation, question.text)
-        seconds = time.perf_counter() - started
-        rewrites[question.id] = replace(rewrite, seconds=seconds)
-        if kept:
+        rewrites[question.id] = replace(rewrite, seconds=time.perf_counter() - started)
+        if kept and rewrite.decision != "failed":
+            row = {"id": question.id, "rewrite": asdict(rewrites[question.id])}
             with kept.open("a", encoding="utf-8") as file:
-                file.write(RewriteRecord.of(line, rewrites[question.id], rewriter.name).line())
+                file.write(json.dumps({"input": line.fingerprint(rewriter.name), "row": row}) + "\n")
     progress(f"rewriting: {rewriter.name}", len(questions), len(questions))
     return rewrites
+
+
+def _rewrite_of_row(row: dict[str, Any]) -> Rewrite:
+    expansion = tuple(Term(**term) for term in row.pop("expansion"))
+    return Rewrite(**{**row, "alternatives": tuple(row["alternatives"])}, expansion=expansion)
 
 
 def rewrites_by_form(
@@ -136,42 +136,22 @@ def evaluate_sets(
 ) -> None:
     """`evaluate_set` for each, with the rewriters that the systems name.
 
-    A set without a corpus is asked of the settings' own collection. Results of a set are stored in the run's folder and
-    reused by a run that resumes with the same systems and settings.
+    A set without a corpus is asked of the settings' own collection.
     """
     pools: dict[tuple[str, str, str], dict[str, Mapping[str, float]]] = {}
     for eval_set in sets:
-        asked_for = {
-            "settings": bench.settings.model_dump(mode="json", include={"index", "retrieval", "rewriter"}),
-            "reranker": bench.reranker.name if bench.reranker else "",
-            "systems": [system.name for system in systems],
-            "questions": [question.id for question in eval_set.questions],
-            "tests": [baseline, timed],
-        }
-        digest = hashlib.sha256(json.dumps(asked_for, sort_keys=True).encode()).hexdigest()[:12]
-        finished_set = writer.path(eval_set.name, f"measured-{digest}.json")
-        if finished_set.is_file():
-            result = json.loads(finished_set.read_text("utf-8"))
-        else:
-            forms = (system.rewriter for system in systems if system.rewriter)
-            cache = writer.path(eval_set.name, "prompted.jsonl")
-            rewrites = rewrites_by_form(forms, eval_set.judged, open_form, bench.progress, cache)
-            own = eval_set.corpus is None
-            where = replace(bench, root=bench.settings.home / "collections") if own else bench
-            name = bench.settings.collection if own else ""
-            part = RunWriter(writer.folder, writer.kind)
-            evaluate_set(eval_set, systems, rewrites, where, part, baseline=baseline, name=name, timed=timed)
-            writer.seconds |= part.seconds
-            result = part.measured()
-            write_json(finished_set, result)
-        writer.add(result)
-        places = dict.fromkeys((row["level"], row["system"]) for row in result["metrics"] if eval_set.pool)
-        for level, system in places:
-            scores = read_scores(writer.folder, eval_set.name, system, level)
-            pools.setdefault((eval_set.pool, level, system), {}).update(scores)
+        forms = (system.rewriter for system in systems if system.rewriter)
+        cache = writer.path(eval_set.name, "prompted.jsonl")
+        rewrites = rewrites_by_form(forms, eval_set.judged, open_form, bench.progress, cache)
+        own = eval_set.corpus is None
+        where = replace(bench, root=bench.settings.home / "collections") if own else bench
+        name = bench.settings.collection if own else ""
+        scores = evaluate_set(eval_set, systems, rewrites, where, writer, baseline=baseline, name=name, timed=timed)
+        for (level, system), values in scores.items() if eval_set.pool else ():
+            pools.setdefault((eval_set.pool, level, system), {}).update(values)
     by_id = {question.id: question for eval_set in sets if eval_set.pool for question in eval_set.questions}
     for place, together in pools.items():
-        writer.metrics += metrics(*place, together, by_id)
+        writer.metrics += metrics_of(*place, together, by_id)
 
 
 def evaluate_set(
@@ -184,8 +164,8 @@ def evaluate_set(
     baseline: str = "",
     name: str = "",
     timed: int = TIMED_QUESTIONS,
-) -> None:
-    """Measure `systems` on a set and write everything into the run.
+) -> dict[tuple[str, str], Scores]:
+    """Measure `systems` on a set and write everything into the run; the scores by level and system.
 
     `rewrites` has those of each rewriter that a system names, by question. `name` is the collection, where the
     set brings no corpus of its own. Latencies are taken on `timed` questions, not at all with 0. Raises
@@ -220,19 +200,18 @@ def evaluate_set(
         )
         rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]
         writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
-    measure(chosen, questions, rankings, writer, baseline)
+    scores = measure(chosen, questions, rankings, writer, baseline)
     started = time.monotonic()
     for system in fitting if timed else ():
         sample = questions[:: max(1, len(questions) // timed)][:timed]
         writer.latencies.append(_latency(system, name, chosen, sample, rewrites, bench))
     writer.seconds[f"{chosen.name}: latencies"] = time.monotonic() - started
-    if not all(system.label for system in systems):
-        write_texts(chosen, questions, rankings, rewrites, writer)
+    write_texts(chosen, questions, rankings, rewrites, writer)
+    return scores
 
 
 def index_set(chosen: EvalSet, bench: Bench) -> str:
     """Index the corpus of a set, if it is not yet; the collection's name."""
-    from evaluation.reports.run_folder import slug
     from index.indexer import index_paths
 
     name = slug(chosen.name)[:60]

@@ -18,11 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast, get_args
 
-from evaluation import scoring
-from evaluation.errors import EvaluationError
-from evaluation.metrics.ranking import FULL_MEASURES, by_parent, per_question, run_lines
-from evaluation.reports.run_folder import RunWriter
-from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from evaluation.metrics import FULL_MEASURES, by_parent, per_question, run_lines
+from evaluation.questions import EvaluationError, Question
+from evaluation.run_folder import RunWriter, Scores, metrics_of, tests_of
+from evaluation.sets import EvalSet, JudgedLevel
 from index.documents import Document
 from index.query import Hit, Query, Where
 from rewriter.protocol import Conversation, Rewrite
@@ -51,8 +50,12 @@ class Ranking:
 
 def measure(
     chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str
-) -> None:
-    """Score rankings at every level; qrels, runs, scores and tests against `baseline` go to the writer."""
+) -> dict[tuple[str, str], Scores]:
+    """Score rankings at every level; qrels, runs, scores and tests against `baseline` go to the writer.
+
+    Returns the scores by level and system.
+    """
+    everything: dict[tuple[str, str], Scores] = {}
     by_id = {question.id: question for question in questions}
     for level in chosen.levels:
         qrels = {name: level.qrels[name] for name in by_id if level.qrels.get(name)}
@@ -67,11 +70,13 @@ def measure(
                     ranked = ((item, 1 / rank) for rank, item in enumerate(run[question.id], 1))
                     file.writelines(run_lines(question.id, ranked, "anaphora"))
             scores[name] = per_question(run, qrels, FULL_MEASURES)
+            everything[level.name, name] = scores[name]
             writer.write_scores(chosen.name, name, level.name, scores[name])
-            writer.metrics += scoring.metrics(chosen.name, level.name, name, scores[name], by_id)
+            writer.metrics += metrics_of(chosen.name, level.name, name, scores[name], by_id)
         against = baseline if baseline in scores else next(iter(scores), "")
         for tested in TESTED:
-            writer.tests += scoring.tests(chosen.name, level.name, tested, against, scores, by_id)
+            writer.tests += tests_of(chosen.name, level.name, tested, against, scores, by_id)
+    return everything
 
 
 def write_texts(
@@ -133,20 +138,16 @@ def rewrite_alone() -> LegsSettings:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One setting; `name` is how it was written, without what goes without saying.
-
-    `label` tells apart what is measured with other settings than those in force.
-    """
+    """One setting; `name` is how it was written, without what goes without saying."""
 
     form: str
     retriever: Retriever
     rerank: Reranking = "never"
-    label: str = ""
 
     @property
     def name(self) -> str:
         suffix = {"never": "", "auto": "+rerank", "always": "+rerank-always"}[self.rerank]
-        return f"{self.form}:{self.retriever}{suffix}" + (f"@{self.label}" if self.label else "")
+        return f"{self.form}:{self.retriever}{suffix}"
 
     @property
     def rewriter(self) -> str:

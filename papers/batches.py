@@ -14,7 +14,7 @@ from cli.shared.state import State
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from evaluation.batches.rewrites import InputLine
+    from evaluation.run_folder import InputLine
     from index.encoders import Encoder
     from plugins.evidence.asking import QuoteAsker
     from server.settings import Settings
@@ -38,7 +38,7 @@ def make_batch(
     `make` is given the settings' language model, if any, and the encoder where it is `encoding`, or where there is a
     model. Without a language model an encoder that cannot be had is done without.
     """
-    from evaluation.batches.rewrites import finished_rows, make_rows
+    from evaluation.run_folder import finished_rows, make_rows
     from text.files import text_writer
 
     partial = out.with_name(f"{out.name}.partial")

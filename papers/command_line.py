@@ -5,13 +5,17 @@ Run from a checkout: `python -m papers.NAME --home HOME COMMAND …`. Nothing he
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from cli import options
 from cli.shared.error_handler import ErrorHandlerGroup
+from cli.shared.state import InputError
 
 
 def paper_app(help: str, **commands: Callable[..., Any]) -> typer.Typer:  # noqa: A002  (typer's own word)
@@ -21,3 +25,15 @@ def paper_app(help: str, **commands: Callable[..., Any]) -> typer.Typer:  # noqa
     for name, command in commands.items():
         app.command(name.replace("_", "-"))(command)
     return app
+
+
+def data_folder(data: Path | None) -> Path:
+    """The folder of data sets. Raises InputError where none was given."""
+    if data is None:
+        raise InputError("Say where the data sets are: --data.")
+    return data
+
+
+def deadline(minutes: float) -> float:
+    """When so many minutes are over (`time.monotonic`); never for 0."""
+    return time.monotonic() + 60 * minutes if minutes > 0 else math.inf

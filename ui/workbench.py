@@ -97,10 +97,9 @@ def add_reports(app: FastAPI, service: ChatService) -> None:
 
 
 def _report(folder: Path, before: Path | None) -> str:
-    from evaluation.errors import EvaluationError
-    from evaluation.reports.page import html
-    from evaluation.reports.run_folder import read_run
-    from evaluation.reports.tables import compare
+    from evaluation.questions import EvaluationError
+    from evaluation.report import compare, html
+    from evaluation.run_folder import read_run
     from text.modules import MissingExtra
 
     written = folder / "report.html"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.shared.state import InputError, State
+from cli.shared.state import State
 
 if TYPE_CHECKING:
-    from evaluation.reports.run_folder import RunWriter
     from evaluation.retrieval import Bench
+    from evaluation.run_folder import RunWriter
     from rewriter.protocol import Rewriter
     from server.settings import Settings
 
@@ -39,13 +37,6 @@ Where = Annotated[
 ]
 
 
-GroupedBy: TypeAlias = Literal["kind", "depth", "answerability", "need", "domain"]
-"""What results are told apart by."""
-
-Answerable = Annotated[
-    float, typer.Option(min=0.01, max=1, help="Share of the questions drawn that are marked answerable.")
-]
-By = Annotated[GroupedBy | None, typer.Option(help="Also a table of the parts of every set.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/lab/evaluation.md).")]
 Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
 FailUnder = Annotated[
@@ -55,7 +46,7 @@ FailUnder = Annotated[
 Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
-Sets = Annotated[str, typer.Option(help="Data sets, by commas (see `anaphora eval sets`); `*` stands for anything.")]
+Sets = Annotated[str, typer.Option(help="Data sets, by commas (see docs/lab/evaluation.md); `*` stands for anything.")]
 
 
 def overriding(**flags: object) -> dict[str, Any]:
@@ -74,7 +65,7 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     """Everything systems are measured with; models are fetched first where they are missing."""
     from cli.shared.console import stages
     from cli.shared.resources import fetch_models
-    from evaluation.embeddings import CachedEncoder, cached_reranker
+    from evaluation.caches import CachedEncoder, cached_reranker
     from evaluation.retrieval import Bench
     from server.chat.loaded_models import Models
     from text.modules import need_extra
@@ -92,18 +83,6 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
         cached_reranker(reranker, folder / "read.sqlite") as reading,
     ):
         yield Bench(settings, encoder, models.encoder(), reranker, root, progress, reading)
-
-
-def data_folder(data: Path | None) -> Path:
-    """The folder of data sets. Raises InputError where none was given."""
-    if data is None:
-        raise InputError("Say where the data sets are: --data.")
-    return data
-
-
-def deadline(minutes: float) -> float:
-    """When so many minutes are over (`time.monotonic`); never for 0."""
-    return time.monotonic() + 60 * minutes if minutes > 0 else math.inf
 
 
 def listed(text: str) -> list[str]:
@@ -126,11 +105,10 @@ def measured_run(
     fail_under: Sequence[str] | None = None,
     *,
     resume: bool = False,
-    by: GroupedBy | None = None,
 ) -> Iterator[RunWriter]:
     """A run to write into. When all is measured it is finished and shown, and its gates are checked."""
-    from evaluation.reports import tables
-    from evaluation.reports.run_folder import check, create_run, parse_gate
+    from evaluation.report import summary
+    from evaluation.run_folder import check_gates, create_run, parse_gate
     from text.progress import track_progress
 
     gates = [parse_gate(gate) for gate in fail_under or ()]
@@ -138,13 +116,11 @@ def measured_run(
     with track_progress(writer.folder):
         yield writer
         run = writer.finish(settings)
-    state.out.print(tables.summary(run), soft_wrap=True)
-    if by is not None:
-        state.out.print("", tables.parts(run, by), sep="\n", soft_wrap=True)
+    state.out.print(summary(run), soft_wrap=True)
     for note in run.notes:
         state.err.print(f"Note: {note}", style="yellow")
     state.err.print(f"Wrote {run.folder}.")
-    check(run.metrics, gates)
+    check_gates(run.metrics, gates)
 
 
 @contextmanager
@@ -157,9 +133,3 @@ def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]
     flags = overriding(collection=settings.collection, rewriter__kind=kind, rewriter__model=model)
     with open_rewriter(state.settings(flags), state) as rewriter:
         yield rewriter
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file of text, with the folders it needs."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")

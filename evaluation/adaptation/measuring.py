@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from evaluation.adaptation.questions import HeldOutQuestion, ranking
-from evaluation.candidates import candidates
-from evaluation.errors import EvaluationError
-from evaluation.metrics.ranking import per_question
-from evaluation.metrics.significance import randomisation
-from evaluation.sets.base import EvalSet, JudgedLevel, Question
+from evaluation.adaptation.candidates import candidates
+from evaluation.adaptation.held_out import HeldOutQuestion, ranking
+from evaluation.metrics import per_question
+from evaluation.questions import EvaluationError, Question
+from evaluation.sets import EvalSet, JudgedLevel
+from evaluation.significance import randomisation
 from rewriter.protocol import Rewrite
 from rewriter.reranking.rows import read_rows, write_rows
 from server.turn.steps import Stopwatch
@@ -305,4 +305,4 @@ def judged(held_out: Iterable[HeldOutQuestion], collection: Collection) -> EvalS
                 passages.setdefault(question.id, {}).update(dict.fromkeys(held, 1))
                 documents.setdefault(question.id, {})[place.document_id] = 1
     levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
-    return EvalSet("dialogs", "passage", None, tuple(questions), levels)
+    return EvalSet("dialogs", None, tuple(questions), levels)

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from evaluation.adaptation.measuring import LEAST, MeasuredChange, best, curve, judge, measure, write_candidates
-from evaluation.adaptation.questions import (
+from evaluation.adaptation.held_out import (
     HELD,
     REVIEWED,
     TRAIN,
@@ -26,7 +25,8 @@ from evaluation.adaptation.questions import (
     split,
     write_pairs,
 )
-from evaluation.errors import EvaluationError
+from evaluation.adaptation.measuring import LEAST, MeasuredChange, best, curve, judge, measure, write_candidates
+from evaluation.questions import EvaluationError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
 from rewriter.protocol import RecipeError
 from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_threshold

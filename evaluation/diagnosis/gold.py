@@ -3,100 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.rewrites import checked_lines, json_object
-from evaluation.sets.base import ROLES, Question, Quote
-from evaluation.sets.dialogs import JudgedQuestion
-from evaluation.sets.quotes import document_id, relevant, spans
-from rewriter.protocol import Conversation, Message
+from evaluation.questions import BadRow, JudgedQuestion, Quote, document_id, read_questions, relevant, spans
 from text.words import stems
 
 if TYPE_CHECKING:
     from index.collection import Collection
     from index.query import Passage
 
-SHAPE = '{"question": "…", "answer": "…", "history": [{"role": "user", "text": "…"}], "quotes": ["…"]}'
 TWIN_WORDS = 6
 """A quote of so many words answers in any document that holds it; a shorter one may stand elsewhere by chance."""
 HOLDS = 0.8
 """A passage with this share of an answer's words holds the answer, where no quote says which does."""
 MOST_PASSAGES = 3
-MAX_ROWS = 20_000
 
 
 def read_gold(path: Path) -> list[JudgedQuestion]:
     """The questions of a file. One without an answer and without a quote is not answered in the documents.
 
-    Raises BadRow naming up to ten bad lines by number, EvaluationError where there is nothing to read.
+    Raises BadRow or MissingSet as `read_questions`, and BadRow for a question that only names where its answer stands.
     """
-    return checked_lines(path, _parse, SHAPE, lambda gold: gold.question.id, most=MAX_ROWS)
-
-
-def _parse(line: str, number: int) -> JudgedQuestion:
-    """One line; raises ValueError saying what is wrong with it."""
-    row = json_object(line)
-    name = row.get("id", f"line-{number}")
-    name = str(name) if isinstance(name, int) and not isinstance(name, bool) else name
-    if not isinstance(name, str) or name.split() != [name]:
-        raise ValueError(f'its "id" {name!r} is no name without white space')
-    question = _text(row, "question") or _text(row, "text")
-    if not question:
-        raise ValueError('no "question"')
-    answer, quotes = _text(row, "answer"), tuple(_quotes(row.get("quotes") or row.get("evidence") or []))
-    documents, passages = _names(row, "documents"), _names(row, "relevant")
-    if not answer and not quotes and (documents or passages):
-        raise ValueError('it names where the answer stands, and neither "answer" nor "quotes" says what it is')
-    history = Conversation(tuple(_messages(row.get("history") or [])))
-    answerability = "answerable" if answer or quotes else "unanswerable"
-    typed = Question(name, name, question, history, _text(row, "rewrite"), answer=answer, answerability=answerability)
-    return JudgedQuestion(typed, passages, documents, quotes)
-
-
-def _text(row: dict[str, Any], key: str) -> str:
-    value = row.get(key)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f'its "{key}" is not a text')
-    return (value or "").strip()
-
-
-def _names(row: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = row.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError(f'its "{key}" are no list of ids')
-    return tuple(value)
-
-
-def _quotes(value: object) -> list[Quote]:
-    """Quotes as texts, or as objects that name their document too."""
-    quotes = []
-    for entry in value if isinstance(value, list) else [None]:
-        parts = {"quote": entry} if isinstance(entry, str) else entry
-        if not isinstance(parts, dict) or not stems(_text(parts, "quote")):
-            raise ValueError('its "quotes" are no list of texts, or of objects with "document" and "quote"')
-        quotes.append(Quote(_text(parts, "document"), _text(parts, "quote")))
-    return quotes
-
-
-def _messages(value: object) -> list[Message]:
-    """Messages with `role` and `text` (or `content`), or pairs of a question and its answer."""
-    messages = list[Message]()
-    for place, entry in enumerate(value if isinstance(value, list) else [None], 1):
-        pair = dict(zip(("question", "answer"), entry, strict=False)) if isinstance(entry, list) else entry
-        if not isinstance(pair, dict):
-            raise ValueError(f'{place} of "history" is neither a message nor a question with its answer')
-        if "question" in pair:
-            pairs = [("user", pair["question"]), ("assistant", pair.get("answer"))]
-        else:
-            pairs = [(ROLES.get(str(pair.get("role")), ""), pair.get("text", pair.get("content")))]
-        for role, text in pairs:
-            if role not in ("user", "assistant") or not isinstance(text, str):
-                raise ValueError(f'{place} of "history" has no "role" (user or assistant) and "text"')
-            messages.append(Message(ROLES[role], text))
-    return messages
+    golds = []
+    for gold in read_questions(path):
+        answerable = bool(gold.question.answer or gold.quotes)
+        if not answerable and (gold.documents or gold.relevant):
+            raise BadRow(
+                f'{path}: {gold.question.id} names where the answer stands, and neither "answer" nor "quotes" says '
+                "what it is."
+            )
+        answerability = "answerable" if answerable else "unanswerable"
+        golds.append(replace(gold, question=replace(gold.question, answerability=answerability)))
+    return golds
 
 
 @dataclass(frozen=True, slots=True)

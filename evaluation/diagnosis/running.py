@@ -3,7 +3,7 @@
 plan.json               what the folder's questions are asked of, so that nothing else is mixed in
 <file>/asked.jsonl      every turn as it came, <file>/judged.jsonl every verdict: an interrupted run goes on from both
 failures.jsonl          a line for each failure
-report.html, report.md  the same for people, by stage
+report.html             the same for people, by stage
 run.json, metrics.json, scores/…   as of any evaluation
 """
 
@@ -17,17 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from evaluation import scoring
-from evaluation.answer_measures import show
-from evaluation.answering import AnsweredTurn
-from evaluation.batches.rewrites import InputLine, Row, finished_rows, make_rows
+from evaluation.answers import AnsweredTurn, show
 from evaluation.diagnosis.gold import GoldIndex
 from evaluation.diagnosis.verdicts import OracleTurns, attributed, own_text, verdict
-from evaluation.errors import EvaluationError
-from evaluation.reports.page import STAGES, cut, html, markdown
-from evaluation.reports.run_folder import EvaluationRun, RunWriter
-from evaluation.sets.base import EvalSet
-from evaluation.sets.dialogs import JudgedQuestion
+from evaluation.questions import EvaluationError, JudgedQuestion
+from evaluation.report import STAGES, html
+from evaluation.run_folder import EvaluationRun, InputLine, Row, RunWriter, finished_rows, make_rows, metrics_of
+from evaluation.sets import EvalSet
 from text.files import write_json
 
 if TYPE_CHECKING:
@@ -55,6 +51,14 @@ class DiagnosisPlan:
     model: str
     settings: str
     judge: str = ""
+
+
+CHARS = 2000
+
+
+def cut(text: str) -> str:
+    """As much of a text as a report shows."""
+    return text if len(text) <= CHARS else f"{text[:CHARS]}…"
 
 
 def open_diagnosis(folder: Path, plan: DiagnosisPlan) -> RunWriter:
@@ -91,7 +95,7 @@ async def ask_all(
         failed = failed + 1 if turn.status == "error" else 0
         if failed >= AWAY:
             raise EvaluationError(f"{turn.problem} That was {AWAY} times in a row; the same command goes on.")
-        return turn.row()
+        return asdict(turn)
 
     with bar("asking", len(lines) - len(done)) as advance:
         rows = await make_rows(lines, done, partial, "ask", make, at_once=at_once, advance=advance)
@@ -165,24 +169,23 @@ def write_diagnosis(
     plan: DiagnosisPlan,
     settings: Settings,
 ) -> EvaluationRun:
-    """Write failures, measures and both reports; all of it can be written again."""
+    """Write failures, measures and the report; all of it can be written again."""
     rows = [judged[gold.question.id] for gold in golds if gold.question.id in judged]
     by_id = {gold.question.id: gold.question for gold in golds}
     scores = {str(row["id"]): _scores(row) for row in rows}
     if scores:
         writer.write_scores(plan.name, plan.model, "turn", scores)
-        writer.metrics += scoring.metrics(plan.name, "turn", plan.model, scores, by_id)
+        writer.metrics += metrics_of(plan.name, "turn", plan.model, scores, by_id)
     for name, turn in turns.items():
         if turn.status == "error":
             writer.notes.append(f"{name} was not judged, its turn ended in an error: {turn.problem}")
     order = list(STAGES)
     failures = sorted((_failure(row) for row in rows if not row["right"]), key=lambda row: order.index(row["stage"]))
     writer.write_rows(failures, FAILURES)
-    chosen = EvalSet(plan.name, "passage", None, tuple(by_id.values()))
+    chosen = EvalSet(plan.name, None, tuple(by_id.values()))
     show(chosen, plan.model, turns, writer)
     run = writer.finish(settings, collection=plan.collection, gold=plan.name, questions=len(golds))
     writer.path("report.html").write_text(html(run), "utf-8")
-    writer.path("report.md").write_text(markdown(run, failures), "utf-8")
     return run
 
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import regex
 
-from evaluation.answer_measures import plain
-from evaluation.answering import AnsweredTurn
+from evaluation.answers import AnsweredTurn, plain
 from evaluation.diagnosis.gold import GoldPlace
-from evaluation.judge import judged_as, rubric
-from evaluation.metrics.overlap import token_f1
-from evaluation.sets.dialogs import JudgedQuestion
+from evaluation.judge import judged_as
+from evaluation.metrics import token_f1
+from evaluation.questions import JudgedQuestion
 from rewriter.examples import normalised
 from rewriter.protocol import Message
 from server.turn.system_messages import history_for_model
@@ -68,7 +67,7 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
     score = None
     if judge is not None and turn.status == "answered":
         parts = {"question": gold.question.text, "expected": expected, "answer": answer}
-        score = next((judged_a.score for judged_a in judged_as(judge, CRITERION, rubric(), "rubric_gold", parts)), None)
+        score = next((judged_a.score for judged_a in judged_as(judge, CRITERION, "rubric_gold", parts)), None)
         right = right if score is None else score >= JUDGED_RIGHT
     longer = len(answer.split()) - len(expected.split())
     if right and score is None and turn.status == "answered" and longer > BURIED_WORDS and f1 < BURIED:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.rewrites import InputLine
-from evaluation.errors import BadRow
-from evaluation.sets.base import json_rows, objects, optional, present, text
+from evaluation.questions import BadRow, json_rows, objects, optional, present, text
+from evaluation.run_folder import InputLine
 from papers.citation_summaries.retelling import explain
 from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import Citance, WhyPlan, WhyRanker, WhySource

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evaluation.errors import BadRow
-from evaluation.sets.base import json_rows, names, present, text
+from evaluation.questions import BadRow, json_rows, names, present, text
 from plugins.evidence.explain import Citance, WhySource, source_of
 from plugins.evidence.source import SourcePassage
 

@@ -15,12 +15,11 @@ from cli.shared.options import (
     Name,
     Out,
     bench,
-    data_folder,
-    deadline,
     measured_run,
     overriding,
 )
 from cli.shared.state import state_of
+from papers.command_line import data_folder, deadline
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -42,7 +41,7 @@ def why(
 
     With a --model also what it writes of them.
     """
-    from evaluation.errors import EvaluationError
+    from evaluation.questions import EvaluationError
     from papers.citation_summaries.citances import load_citances
     from papers.citation_summaries.measuring import (
         WhyBench,

@@ -15,17 +15,16 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from evaluation import scoring
-from evaluation.judge import judged_as, rubric
-from evaluation.metrics.overlap import area, rouge_scorer
-from evaluation.metrics.ranking import per_question
-from evaluation.metrics.significance import estimate, estimate_of
-from evaluation.reports.run_folder import RunWriter
+from evaluation.judge import judged_as
+from evaluation.metrics import per_question, rouge_scorer
+from evaluation.run_folder import RunWriter, paired
+from evaluation.significance import estimate, estimate_of
 from index.fusion import fuse
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
+from papers.measures import area
 from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import (
     LEAD_NEAR,
@@ -99,7 +98,7 @@ class WhyBench:
         papers = {one.id: one.document for one in self.cases if one.part == "dev"}
         there = [pair for pair in pairs if papers and set(pair) <= scores.keys()]
         kept = {name: {case: one[case] for case in papers} for name, one in scores.items()}
-        self.writer.tests += scoring.paired((SET, level, measure), there, kept, papers.__getitem__)
+        self.writer.tests += paired((SET, level, measure), there, kept, papers.__getitem__)
 
 
 Scored: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -304,7 +303,6 @@ async def measure_written(
     named = {f"{plan.name}, written{' for the citance' if plan.told else ''}": plan for plan in plans}
     texts: dict[str, dict[str, str]] = {name: {} for name in ("lead", *named)}
     noted: dict[tuple[str, str, str], dict[str, float]] = {}
-    rules = rubric()
     for done, one in enumerate(bench.cases):
         if time.monotonic() > until:
             break
@@ -323,7 +321,7 @@ async def measure_written(
         for name, made in texts.items():
             if judge is not None and made.get(one.id):
                 parts = {"question": one.citance.text, "answer": made[one.id], "conversation": "", "passages": ""}
-                for verdict in judged_as(judge, CRITERIA, rules, "papers.citation_summaries:rubric_why", parts):
+                for verdict in judged_as(judge, CRITERIA, "papers.citation_summaries:rubric_why", parts):
                     noted.setdefault(("judge", name, verdict.criterion), {})[one.id] = verdict.score
     for key, found_values in noted.items():
         bench.note(*key, found_values)

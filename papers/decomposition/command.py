@@ -14,13 +14,12 @@ from cli.shared.options import (
     LanguageModel,
     Out,
     bench,
-    data_folder,
-    deadline,
     listed,
     measured_run,
     overriding,
 )
 from cli.shared.state import InputError, state_of
+from papers.command_line import data_folder, deadline
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -54,7 +53,7 @@ def recipes(
 
     What a model said is kept: after an interruption the same command goes on. With --minutes what was reached counts.
     """
-    from evaluation.embeddings import pair_scores
+    from evaluation.adaptation.candidates import pair_scores
     from index.rerank import CrossEncoderReranker
     from papers.decomposition.base import PACKAGE, RecipeTools
     from papers.decomposition.measuring import measure, run_recipes

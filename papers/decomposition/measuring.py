@@ -13,19 +13,18 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
-from evaluation import scoring
 from evaluation.diagnosis.verdicts import CRITERION, JUDGED_RIGHT, RIGHT_F1
-from evaluation.errors import EvaluationError
-from evaluation.judge import judged_as, rubric
-from evaluation.metrics.overlap import token_f1
-from evaluation.metrics.significance import estimate, fisher, holm
-from evaluation.reports.run_folder import Latency, RunWriter, Scores, Test
-from evaluation.sets.base import Question
+from evaluation.judge import judged_as
+from evaluation.metrics import token_f1
+from evaluation.questions import EvaluationError, Question
+from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of
+from evaluation.significance import estimate, holm
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import answered, unlikelihood
 from papers.decomposition.trials import SET, TrialQuestion
+from papers.measures import fisher
 from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.source import numbered_texts
 from server.turn.events import Evidence
@@ -166,10 +165,10 @@ def measure(
             scores["answer"].setdefault(name, {})[key] = right | judged
             scores["passage"].setdefault(name, {})[key] = _passages(trial, one.chosen)
         taken = [made[name].seconds for _, _, made in asked]
-        writer.latencies.append(Latency(SET, name, *scoring.percentiles(taken), len(taken)))
+        writer.latencies.append(Latency(SET, name, *percentiles(taken), len(taken)))
         for level in scores:
             writer.write_scores(SET, name, level, scores[level][name])
-            writer.metrics += scoring.metrics(SET, level, name, scores[level][name], questions)
+            writer.metrics += metrics_of(SET, level, name, scores[level][name], questions)
         rows = (
             {"id": trial.question.id, "question": trial.question.text, "gold": trial.question.answer, "said": one.text}
             for trial, _, made in asked
@@ -181,7 +180,7 @@ def measure(
     writer.note(SET, "passage", f"first {first}", "recall lost", lost_on_average)
     if BASELINE in scores["answer"]:
         for measured in ("precision", "recall", "F1"):
-            writer.tests += scoring.tests(SET, "passage", measured, BASELINE, scores["passage"], questions)
+            writer.tests += tests_of(SET, "passage", measured, BASELINE, scores["passage"], questions)
         for measured in ("right", *(["judged right"] if judge is not None else [])):
             writer.tests += _fisher(measured, scores["answer"], questions)
 
@@ -191,7 +190,7 @@ def _fisher(measured: str, scores: Mapping[str, Scores], questions: Mapping[str,
     counts = {name: (round(sum(one[measured] for one in found.values())), len(found)) for name, found in scores.items()}
     others = [name for name in scores if name != BASELINE]
     raw = [fisher(counts[BASELINE], counts[name]) for name in others]
-    found = scoring.tests(SET, "answer", measured, BASELINE, scores, questions)
+    found = tests_of(SET, "answer", measured, BASELINE, scores, questions)
     return [
         Test(SET, "answer", f"{measured} (Fisher)", BASELINE, one.system, one.difference, one.low, one.high, p, p_holm)
         for one, p, p_holm in zip(found, raw, holm(raw), strict=True)
@@ -206,5 +205,5 @@ def _passages(trial: TrialQuestion, chosen: Sequence[int]) -> dict[str, float]:
 
 def _judged(trial: TrialQuestion, said: str, judge: BaseChatModel) -> bool:
     parts = {"question": trial.question.text, "expected": trial.question.answer, "answer": said}
-    found = judged_as(judge, CRITERION, rubric(), "rubric_gold", parts)
+    found = judged_as(judge, CRITERION, "rubric_gold", parts)
     return bool(found) and found[0].score >= JUDGED_RIGHT

@@ -14,8 +14,7 @@ from typing import Any
 
 import regex
 
-from evaluation.errors import EvaluationError
-from evaluation.sets.base import Question, json_rows, names, optional, present, text
+from evaluation.questions import EvaluationError, Question, json_rows, names, optional, present, text
 from papers.decomposition.base import Example
 from papers.decomposition.demonstrations import says_something
 from plugins.evidence.source import numbered_texts

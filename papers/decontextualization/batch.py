@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.batches.rewrites import InputLine
-from evaluation.errors import BadRow
-from evaluation.sets.base import json_rows, objects, optional, present, text
+from evaluation.questions import BadRow, json_rows, objects, optional, present, text
+from evaluation.run_folder import InputLine
 from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.decontextualize import QuoteAnswer, StandalonePlan, make_standalone, passage_of
 from plugins.evidence.source import SourcePassage, SourceQuote, Within

@@ -16,13 +16,12 @@ from cli.shared.options import (
     Name,
     Out,
     bench,
-    data_folder,
-    deadline,
     listed,
     measured_run,
     overriding,
 )
 from cli.shared.state import state_of
+from papers.command_line import data_folder, deadline
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -47,7 +46,7 @@ def standalone(
 
     With --model none the arms that need no language model. What a model said is kept: the same --name goes on.
     """
-    from evaluation.errors import EvaluationError
+    from evaluation.questions import EvaluationError
     from papers.decontextualization.measuring import RememberedAsker, make_all, measure, measure_retrieval
     from papers.decontextualization.measuring import arms as every_arm
     from papers.decontextualization.snippets import load_snippets

@@ -14,9 +14,8 @@ from typing import Any
 
 import regex
 
-from evaluation import scoring
-from evaluation.metrics.significance import estimate, estimate_of
-from evaluation.reports.run_folder import RunWriter
+from evaluation.run_folder import RunWriter, Test, corrected
+from evaluation.significance import estimate, estimate_of
 from papers.decomposition.forcing import ForcingAsker
 from papers.decontextualization.snippets import SET, Snippet
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
@@ -316,7 +315,7 @@ def _compare(
     pairs = [(AGAINST, name) for name in counted if name not in BASELINES]
     direct = [name for name in counted if name.startswith("end to end")]
     pairs += [(one, name) for one in direct[:1] for name in counted if name not in (*BASELINES, one)]
-    tests = []
+    tests = list[Test]()
     for before, after in pairs:
         here = [one for one in snippets if one.id in counted[before] and one.id in counted[after]]
         if len(here) < 5:
@@ -329,5 +328,7 @@ def _compare(
             return f1(rows[1][place] for place in chosen) - f1(rows[0][place] for place in chosen)
 
         value = estimate_of(difference, papers, resamples=1000)
-        tests.append((before, after, value, paired(rows[0], rows[1], papers)))
-    writer.tests += scoring.family((SET, "additions", "content-SARI"), tests)
+        p = paired(rows[0], rows[1], papers)
+        place = (SET, "additions", "content-SARI", before, after)
+        tests.append(Test(*place, value.mean, value.low, value.high, p, p, n=value.n))
+    writer.tests += corrected(tests)

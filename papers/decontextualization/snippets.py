@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.errors import BadRow
-from evaluation.sets.base import json_rows, optional, present, text
+from evaluation.questions import BadRow, json_rows, optional, present, text
 from plugins.evidence.source import SourcePassage, SourceQuote
 
 SET = "qa_decontext"

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from evaluation.metrics.significance import Estimate, estimate
-from evaluation.sets.base import json_rows, present, text
+from evaluation.questions import json_rows, present, text
+from evaluation.significance import Estimate, estimate
 from index.loaders.parser_worker import Limits
 from index.loaders.sandbox import ParserPool
 

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evaluation import scoring
-from evaluation.embeddings import pair_scores
-from evaluation.metrics.overlap import shared_words
-from evaluation.metrics.significance import estimate
-from evaluation.reports.run_folder import RunWriter
+from evaluation.adaptation.candidates import pair_scores
+from evaluation.metrics import shared_words
+from evaluation.run_folder import RunWriter, paired
+from evaluation.significance import estimate
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, ReaderAnswer
@@ -301,4 +300,4 @@ def _test(
     paper = {str(n): row.paper.id for n, row in enumerate(rows)}
     by_row = {system: dict(zip(paper, found, strict=True)) for system, found in values.items()}
     pairs = [(baseline, system) for system in values if system != baseline]
-    writer.tests += scoring.paired((SET, level, measured), pairs, by_row, paper.__getitem__)
+    writer.tests += paired((SET, level, measured), pairs, by_row, paper.__getitem__)

@@ -20,7 +20,7 @@ def pdf(
 ) -> None:
     """Read the PDFs of the set scisumm, and compare their words with those of the papers' texts."""
     from cli.shared.console import progress
-    from evaluation.reports.tables import table
+    from evaluation.report import table
     from papers.document_reading import extraction
 
     if data is None:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from evaluation.errors import BadRow, MissingSet
-from evaluation.sets.base import json_rows, names, optional, present, text
+from evaluation.questions import BadRow, MissingSet, json_rows, names, optional, present, text
 
 SET = "qasper"
 SPLITS = ("sample", "train")

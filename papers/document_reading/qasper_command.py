@@ -16,12 +16,12 @@ from cli.shared.options import (
     Name,
     Out,
     bench,
-    data_folder,
     listed,
     measured_run,
     overriding,
 )
 from cli.shared.state import InputError, state_of
+from papers.command_line import data_folder
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Data, Every, data_folder
+from cli.shared.options import Data, Every
 from cli.shared.state import state_of
+from papers.command_line import data_folder
 
 
 def rows(

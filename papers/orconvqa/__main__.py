@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from papers.command_line import paper_app
-from papers.orconvqa.bertscore_command import bertscore as bertscore_command
 from papers.orconvqa.check_command import check as check_command
 from papers.orconvqa.compare_command import compare as compare_command
 from papers.orconvqa.dialogs_command import dialogs as dialogs_command
+from papers.orconvqa.responses_command import bertscore, responses
+from papers.orconvqa.retrieval_command import candidates, retrieval, tables
 from papers.orconvqa.rewrite_command import rewrite as rewrite_command
 from papers.orconvqa.rewriting_command import rewriting as rewriting_command
 
@@ -17,7 +18,11 @@ app = paper_app(
     check=check_command,
     rewrite=rewrite_command,
     compare=compare_command,
-    bertscore=bertscore_command,
+    bertscore=bertscore,
+    responses=responses,
+    retrieval=retrieval,
+    tables=tables,
+    candidates=candidates,
 )
 
 if __name__ == "__main__":

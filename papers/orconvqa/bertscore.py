@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.errors import EvaluationError
+from evaluation.questions import EvaluationError
 from text.modules import need_extra
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large"

@@ -23,8 +23,7 @@ def check(
 
     Quotes are looked for in the pages of --docs, else in an indexed collection.
     """
-    from evaluation.sets.base import present
-    from evaluation.sets.quotes import document_id
+    from evaluation.questions import document_id, present
     from papers.orconvqa.checking import check as checked
     from papers.orconvqa.checking import folder_texts
 

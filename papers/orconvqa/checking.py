@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import regex
 
-from evaluation.sets.base import ROLES, json_rows
-from evaluation.sets.quotes import spans
+from evaluation.questions import ROLES, json_rows, spans
 from index.errors import LoadError
 from index.loaders import load
 from rewriter.examples import normalised

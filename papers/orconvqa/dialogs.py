@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from evaluation import scoring
-from evaluation.metrics.significance import Estimate
-from evaluation.reports.run_folder import RunWriter
-from evaluation.sets import dialogs as rows
-from evaluation.sets.base import json_rows, present, text
-from evaluation.sets.dialogs import JudgedQuestion
-from evaluation.sets.public import WHERE
+from evaluation.questions import JudgedQuestion, dialog_questions, json_rows, present, text
+from evaluation.run_folder import RunWriter, metrics_of
+from evaluation.sets import PRODUCT_SOURCE as WHERE
+from evaluation.significance import Estimate
 from papers.orconvqa import texture
 from papers.orconvqa.relevance import QRelScore
 
@@ -24,7 +21,7 @@ def load(folder: Path, split: str) -> tuple[list[JudgedQuestion], dict[str, str]
     if not path.exists():
         path = present(folder / "dialogs.jsonl", f"A set of dialogs ({path.name}, or dialogs.jsonl)", WHERE)
     corpus = present(folder / "propositions.jsonl", "A set of propositions", WHERE)
-    return list(rows.questions(path)), {
+    return list(dialog_questions(path)), {
         text(row, "_id", where): text(row, "text", where) for where, row in json_rows(corpus)
     }
 
@@ -69,7 +66,7 @@ def measure(
     for level, scores in ((LEVEL, plain), ("answer", answered), ("relevance", relevance)):
         if scores:
             writer.write_scores(name, "dialogs", level, scores)
-            writer.metrics += scoring.metrics(name, level, "dialogs", scores, by_id)
+            writer.metrics += metrics_of(name, level, "dialogs", scores, by_id)
     asked_texts = [one.text for one in questions]
     dialogs = len({one.dialog for one in questions})
     overall = {

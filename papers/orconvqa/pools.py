@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from evaluation.metrics.ranking import by_document, evaluate
+from evaluation.metrics import Run, evaluate
 from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Encoder
@@ -170,3 +170,8 @@ def _judged(
         }
         for identifier, ids in relevant.items()
     }
+
+
+def by_document(run: Run, document_of: Callable[[str], str]) -> dict[str, list[str]]:
+    """A run over passages as one over their documents, each at the rank of its best passage."""
+    return {question: list(dict.fromkeys(map(document_of, ids))) for question, ids in run.items()}

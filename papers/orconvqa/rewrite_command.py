@@ -1,9 +1,11 @@
-"""`anaphora rewrite`: what the rewriter makes of many questions, resumable."""
+"""Write down what a rewriter makes of many questions; an interrupted command goes on."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +14,8 @@ from cli.shared.options import LanguageModel, Queries, Rewriting, overriding
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
+    from evaluation.questions import Question
+    from evaluation.run_folder import InputLine
     from server.settings import Settings
 
 
@@ -22,68 +26,54 @@ def rewrite(
     rewriter: Rewriting = None,
     model: LanguageModel = "",
 ) -> None:
-    """Make questions stand alone, as a chat turn would.
+    """Make questions stand alone, as a chat turn would; what is finished is kept beside the output meanwhile."""
+    import asyncio
 
-    What is finished is kept beside the output while the command runs. After an interruption the same
-    command goes on where it stopped.
-    """
-    from evaluation.batches.rewrites import finished, read_queries, rewrite_all
+    from cli.shared.console import progress
+    from cli.shared.resources import fetch_models, open_rewriter
+    from evaluation.questions import read_questions
+    from evaluation.run_folder import InputLine, finished_rows, make_rows
+    from server.turn.search import rewrite_within
     from text.files import text_writer
 
     state = state_of(context)
     settings = state.settings(overriding(rewriter__kind=rewriter, llm__model=model))
-    lines = read_queries(queries)
-    label = label_of(settings)
-    partial = out.with_name(f"{out.name}.partial")
-    records = finished(out, lines, label) | finished(partial, lines, label)
-    if records:
-        state.err.print(f"{len(records)} of {len(lines)} questions were finished before.")
-    if len(records) < len(lines):
-        from cli.shared.console import progress
-        from cli.shared.resources import fetch_models, open_rewriter
+    questions = [judged.question for judged in read_questions(queries)]
+    lines = [InputLine(question.id, question) for question in questions]
+    label, partial = label_of(settings), out.with_name(f"{out.name}.partial")
+    done = {name: row for name, row in finished_rows(partial, lines, label).items() if row["decision"] != "failed"}
+    if done:
+        state.err.print(f"{len(done)} of {len(lines)} questions were finished before.")
+    if settings.rewriter.kind == "prompted":
+        fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+    with (
+        open_rewriter(settings, state) as used,
+        progress(state.err, "rewriting", len(lines) - len(done)) as advance,
+    ):
 
-        if settings.rewriter.kind == "prompted":
-            fetch_models(settings, state, encoder=False, reranker=False, llm=True)
-        try:
-            with (
-                open_rewriter(settings, state) as used,
-                progress(state.err, "rewriting", len(lines) - len(records)) as advance,
-            ):
-                records = rewrite_all(
-                    used,
-                    label,
-                    lines,
-                    records,
-                    partial,
-                    workers=settings.llm.parallel,
-                    seconds=settings.rewriter.timeout_seconds,
-                    advance=advance,
-                )
-        except KeyboardInterrupt:
-            kept = len(finished(out, lines, label) | finished(partial, lines, label))
-            state.err.print(f"\n{kept} of {len(lines)} questions are kept in {partial}; the same command goes on.")
-            raise
+        async def make(line: InputLine[Question]) -> dict[str, Any]:
+            seconds, question = settings.rewriter.timeout_seconds, line.asked
+            made = await rewrite_within(seconds, used, question.conversation, question.text, blocking=True)
+            return {"id": line.id, "question": question.text, "rewriter": label, **asdict(made)}
+
+        at_once = settings.llm.parallel
+        rows = asyncio.run(make_rows(lines, done, partial, label, make, at_once=at_once, advance=advance))
     with text_writer(out) as file:
-        file.writelines(records[line.id].line() for line in lines)
+        file.writelines(json.dumps(rows[line.id], ensure_ascii=False) + "\n" for line in lines)
     partial.unlink(missing_ok=True)
-    rewritten = sum(record.decision in ("rewrite", "expand") for record in records.values())
-    failures = sum(record.decision == "failed" for record in records.values())
-    refused = sum(record.decision == "refused" for record in records.values())
-    state.err.print(
-        f"Wrote {out}: {len(lines)} questions, {rewritten} rewritten, {refused} rewrites refused, {failures} failed.",
-    )
-    if failures == len(lines):
+    decisions = [row["decision"] for row in rows.values()]
+    rewritten = decisions.count("rewrite") + decisions.count("expand")
+    failed = decisions.count("failed")
+    state.err.print(f"Wrote {out}: {len(lines)} questions, {rewritten} rewritten, {failed} failed.")
+    if failed == len(lines):
         raise typer.Exit(ExitCode.LLM)
 
 
 def label_of(settings: Settings) -> str:
     """Names the rewriter and everything in the settings that decides what it writes."""
-    kind = settings.rewriter.kind
-    if kind == "none":
-        return kind
-    if kind == "auto":
-        from server.rewriters import fingerprint
+    from server.rewriters import fingerprint
 
+    kind = settings.rewriter.kind
+    if kind == "auto":
         return fingerprint(settings)
-    asked = settings.rewriter.remote_name or settings.llm.remote_name
-    return ":".join((kind, settings.llm.model, asked, str(settings.rewriter.history_turns)))
+    return kind if kind == "none" else ":".join((kind, settings.llm.model, str(settings.rewriter.history_turns)))

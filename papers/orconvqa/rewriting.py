@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evaluation import scoring
-from evaluation.errors import MissingSet
-from evaluation.metrics import overlap as measures
-from evaluation.metrics.significance import Estimate, estimate_of
-from evaluation.reports.run_folder import Latency, RunWriter
-from evaluation.scoring import percentiles
-from evaluation.sets import public
-from evaluation.sets.base import Question, present
+from evaluation.metrics import corpus_bleu, rouge, sentence_bleu, token_f1
+from evaluation.questions import MissingSet, Question, present
+from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles, tests_of
+from evaluation.sets import PRODUCT_SOURCE
+from evaluation.significance import Estimate, estimate_of
 from index.encoders import Encoder
+from papers import measures
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite
 
@@ -28,9 +26,9 @@ FILES = {
     "qrecc": ("rewriting/qrecc.jsonl", QRECC),
     "cast2019": ("rewriting/cast2019.eval.dialogs.jsonl", CAST),
     "ikat2023": ("rewriting/ikat2023.train.dialogs.jsonl", IKAT),
-    "mtrag": ("mtrag/dialogs.jsonl", public.WHERE),
-    "synthetic": ("synthetic/dialogs.dev.jsonl", public.WHERE),
-    "product": ("product_dialogs/dialogs.dev.jsonl", public.WHERE),
+    "mtrag": ("mtrag/dialogs.jsonl", PRODUCT_SOURCE),
+    "synthetic": ("synthetic/dialogs.dev.jsonl", PRODUCT_SOURCE),
+    "product": ("product_dialogs/dialogs.dev.jsonl", PRODUCT_SOURCE),
 }
 """Files with rewrites below the folder of data sets, and where they come from."""
 
@@ -79,7 +77,7 @@ def measure(
         texts = [rewrites[question.id].text for question in asked]
         scores[name] = _scores(asked, texts, encoder)
         writer.write_scores(set_name, name, LEVEL, scores[name])
-        writer.metrics += scoring.metrics(set_name, LEVEL, name, scores[name], by_id)
+        writer.metrics += metrics_of(set_name, LEVEL, name, scores[name], by_id)
         for measure_name, one in _overall(asked, [rewrites[question.id] for question in asked], dialogs).items():
             writer.note(set_name, LEVEL, name, measure_name, one)
         seconds = [rewrite.seconds for rewrite in rewrites.values()]
@@ -104,21 +102,21 @@ def measure(
             "evidence.jsonl",
         )
     for measure_name in TESTED:
-        writer.tests += scoring.tests(set_name, LEVEL, measure_name, next(iter(scores)), scores, by_id)
+        writer.tests += tests_of(set_name, LEVEL, measure_name, next(iter(scores)), scores, by_id)
     writer.write_questions(set_name, asked)
 
 
 def _scores(asked: Sequence[Question], texts: Sequence[str], encoder: Encoder) -> dict[str, dict[str, float]]:
     references = [question.rewrite for question in asked]
-    rouge = measures.rouge(texts, references)
-    bleu = measures.sentence_bleu(texts, references)
+    rouges = rouge(texts, references)
+    bleu = sentence_bleu(texts, references)
     near = measures.similarities(texts, references, encoder.encode)
     return {
         question.id: {
-            "ROUGE-L": rouge[place]["rougeL"],
+            "ROUGE-L": rouges[place]["rougeL"],
             "sentence BLEU": bleu[place],
             "exact match": measures.exact_match(texts[place], references[place]),
-            "token F1": measures.token_f1(texts[place], references[place]),
+            "token F1": token_f1(texts[place], references[place]),
             "similarity": near[place],
         }
         for place, question in enumerate(asked)
@@ -138,7 +136,7 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
         return estimate_of(of, dialogs)
 
     # Resampling whole corpora would take minutes: BLEU has no interval.
-    bleu, _ = measures.corpus_bleu([r.text for r in rewrites], [question.rewrite for question in asked])
+    bleu, _ = corpus_bleu([r.text for r in rewrites], [question.rewrite for question in asked])
     found = {
         "BLEU": Estimate.bare(bleu, len(asked)),
         "gate precision": gate("precision"),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import By, Data, Every, FailUnder, Name, Out, bench, listed, measured_run, open_form
+from cli.shared.options import Data, Every, FailUnder, Name, Out, bench, listed, measured_run, open_form
 from cli.shared.state import state_of
 
 
@@ -20,7 +20,6 @@ def rewriting(
         str, typer.Option(help="Rewriters by commas: none, auto, prompted, a run's id or a folder; tests: first.")
     ] = "none,auto",
     every: Every = 1,
-    by: By = None,
     name: Name = "",
     out: Out = None,
     fail_under: FailUnder = None,
@@ -33,7 +32,7 @@ def rewriting(
     settings = state.settings()
     chosen = {one: measured.questions(measured.load_examples(one, data, every)) for one in listed(sets)}
     with (
-        measured_run(state, settings, "rewriting", name, out, fail_under, resume=bool(name), by=by) as writer,
+        measured_run(state, settings, "rewriting", name, out, fail_under, resume=bool(name)) as writer,
         bench(settings, state, rerank=False) as measuring,
     ):
         opened = partial(open_form, settings=settings, state=state)

@@ -10,7 +10,7 @@ from rewriter.examples import normalised
 from text.words import stems, words
 
 if TYPE_CHECKING:
-    from evaluation.sets.base import Question
+    from evaluation.questions import Question
 
 NEAR = 0.8
 

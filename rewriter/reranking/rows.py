@@ -1,6 +1,6 @@
 """Rows that a cross-encoder learns from: a question in its conversation, and passages to rank by it.
 
-They are written by `anaphora eval candidates`, or by hand: JSON lines with `id`, `history` (messages with `role` and
+They are written by `python -m papers.orconvqa candidates` or by hand: JSON lines with `id`, `history` (`role` and
 `text`), `question`, `rewrite` (where it is known), `words` (what the term rewriter would append), `source`, and
 `passages`, each with its `text`, whether it is `relevant`, and perhaps the `score` that a teacher gives it.
 """
@@ -126,7 +126,7 @@ def _row(line: str, where: str, source: str) -> RerankExample:
         question, words = row["question"], tuple(str(word) for word in row.get("words") or ())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ExampleError(
-            f"{where} is no row to train a cross-encoder on ({error!r}): `anaphora eval candidates` writes such rows."
+            f"{where} is no row to train a cross-encoder on ({error!r}): `anaphora adapt` writes such rows."
         ) from error
     if not isinstance(question, str) or not question.strip():
         raise ExampleError(f"{where} has no `question`, or an empty one.")

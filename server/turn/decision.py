@@ -3,7 +3,7 @@
 A multinomial logistic model over signals that a turn has anyway: how much of the question's words the first passages
 hold, how far the rankings agree, what a cross-encoder said, how much the question leans on the conversation, and how it
 is put. Support by the documents can only raise the chance of answering: those weights are bounded when the model is
-fitted. `anaphora eval answerability --fit` writes `decision.json`, recipe included, and `docs/lab/evaluation.md` holds
+fitted. `python -m papers.answerability measure --fit` writes `decision.json`; `docs/lab/evaluation.md` holds
 what it is worth. Two models are kept: one for passages that a cross-encoder has read.
 
 The thresholds are the settings' (`retrieval.answerable`, `retrieval.ask_back`), the consequences the pipeline's.

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from cli import app
 from evaluation.diagnosis.gold import read_gold
 from evaluation.diagnosis.verdicts import held_in
-from evaluation.errors import BadRow
-from evaluation.reports.run_folder import read_run
+from evaluation.questions import BadRow
+from evaluation.run_folder import read_run
 from server.access import LOCAL
 from server.store import Database, statistics
 from testing.openai_server import FakeOpenAIServer
@@ -102,7 +102,7 @@ def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Dia
     assert run.kind == "diagnosis"
     assert {one.measure: one.mean for one in run.metrics if one.part == "all"}["right"] == 0.5
     assert run.scores("gold", "none", "turn")["pool"]["extraction"] == 1
-    assert "When is the staff pool open?" in (out / "report.md").read_text()
+    assert "When is the staff pool open?" in (out / "report.html").read_text()
 
 
 def test_a_rewriter_that_spoils_a_follow_up_is_a_fault_of_rewriting(
@@ -164,8 +164,8 @@ def test_what_is_answered_and_should_be_refused_is_a_false_positive(diagnose: Di
     out, rows = diagnose(MAYOR | {"question": "<script>alert(1)</script> parental *leave*?"}, LEAVE, model=llm.url)
     assert told(rows) == [("mayor", "generation", True)]
     assert rows[0]["label"] == "false positive"
-    page, text = (out / "report.html").read_text(), (out / "report.md").read_text()
-    assert "<script" not in page + text
+    page = (out / "report.html").read_text()
+    assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert not re.search(r"(?:src|href|url)\s*[=(]", page), "it opens without internet"
 
@@ -224,15 +224,17 @@ def test_bad_rows_are_named_by_line(tmp_path: Path) -> None:
     gold = tmp_path / "gold.jsonl"
     gold.write_text(
         '{"question": "a?"}\n\n{"answer": "b"}\nrubbish\n{"question": "c?", "answer": 3}\n'
-        '{"question": "d?", "documents": ["d.md"]}\n{"question": "e?", "history": [{"role": "cat", "text": "miaow"}]}\n'
+        '{"question": "e?", "history": [{"role": "cat", "text": "miaow"}]}\n'
         '{"question": "f?", "quotes": [{"document": "f.md"}]}\n{"question": "g?", "id": "line-1"}\n'
     )
     with pytest.raises(BadRow) as wrong:
         read_gold(gold)
     said = str(wrong.value)
-    for number, what in enumerate(("question", "JSON", "answer", "neither", "role", "quotes", "line 1 already"), 3):
-        assert f"line {number}: " in said
-        assert what in said.partition(f"line {number}: ")[2].partition(";")[0]
+    for number, what in enumerate(("text", "JSON", "answer", "role", "quote", "used before"), 3):
+        assert what in said.partition(f"line {number}")[2].partition(";")[0]
+    gold.write_text('{"question": "d?", "documents": ["d.md"]}')
+    with pytest.raises(BadRow, match="neither"):
+        read_gold(gold)
     gold.write_text(
         '{"question": "a?", "history": [["b?", "c"], {"role": "user", "content": "d"}], "evidence": [{"quote": "e"}]}'
     )

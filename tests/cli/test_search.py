@@ -11,11 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
+from cli.search import ranked
 from cli.shared.error_handler import ExitCode
-from evaluation.batches.rewrites import ranked
-from evaluation.metrics.ranking import run_lines
+from evaluation.metrics import run_lines
 from index.query import Hit, Passage
-from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.protocol import Conversation, Message
 from server.settings import Settings
 
@@ -109,22 +108,6 @@ def test_passages_can_be_filtered(search: Search, tmp_path: Path) -> None:
     assert search(out, "--rerank", "never", "--level", "document", "--where", "source=travel.md").exit_code == 0
     assert {identifier for ranking in read_run(out).values() for identifier in ranking} == {"travel.md"}
     assert search(out, "--where", "nonsense").exit_code == ExitCode.BAD_INPUT
-
-
-def test_written_rewrites_are_searched_with(search: Search, queries: Path, tmp_path: Path) -> None:
-    kept, changed = tmp_path / "kept.jsonl", tmp_path / "changed.jsonl"
-    assert CliRunner().invoke(orconvqa, ["rewrite", "--queries", str(queries), "--out", str(kept)]).exit_code == 0
-    rows = [json.loads(line) for line in kept.read_text().splitlines()]
-    rows[1] |= {"text": "How much does a new badge cost?", "decision": "rewrite"}
-    changed.write_text("\n".join(map(json.dumps, rows)))
-    scores = []
-    for rewrites in (kept, changed):
-        out = tmp_path / f"{rewrites.stem}.trec"
-        assert search(out, "--rerank", "never", "--level", "document", "--rewrites", str(rewrites)).exit_code == 0
-        lines = [line.split() for line in out.read_text("utf-8").splitlines()]
-        scores.append({(question, document): float(score) for question, _, document, _, score, _ in lines})
-    assert scores[0]["q1", "leave.md"] == scores[1]["q1", "leave.md"]
-    assert scores[0]["q2", "security.md"] < scores[1]["q2", "security.md"]
 
 
 def test_a_missing_collection_and_bad_lines_write_nothing(search: Search, queries: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 
-from evaluation.batches.rewrites import QueryLine
 from evaluation.calibration import (
     Calibration,
     CalibrationPoint,
@@ -15,6 +14,7 @@ from evaluation.calibration import (
     frontier,
     judged,
 )
+from evaluation.questions import Question
 from index.documents import Document
 from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite
@@ -64,7 +64,7 @@ def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:
 
 
 def test_the_setting_that_finds_most_is_taken() -> None:
-    asked = [QueryLine(str(n), TALK, "0.9") for n in range(3)]
+    asked = [Question(str(n), "d", "0.9", TALK) for n in range(3)]
     qrels = {str(n): {"expanded": 1} for n in range(3)}
     settings = Settings(retrieval=RetrievalSettings())
     leg = settings.retrieval.legs.expanded.model_copy(update={"lexical": 1.0, "dense": 1.6, "leaning": 0.0})
@@ -91,5 +91,5 @@ def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:
 
 
 def test_questions_without_a_relevant_passage_are_left_out() -> None:
-    asked = [QueryLine("a", TALK, "1"), QueryLine("b", TALK, "1"), QueryLine("c", TALK, "1")]
+    asked = [Question("a", "d", "1", TALK), Question("b", "d", "1", TALK), Question("c", "d", "1", TALK)]
     assert judged(asked, {"a": {"x": 1}, "b": {"x": 0}}) == asked[:1]

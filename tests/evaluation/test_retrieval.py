@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,20 +13,15 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from cli.shared.options import GroupedBy
-from evaluation import retrieval as retrieving
-from evaluation.errors import EvaluationError, MissingSet
-from evaluation.metrics.ranking import FULL_MEASURES, per_question, read_qrels, read_run
-from evaluation.reports import run_folder
-from evaluation.reports.run_folder import parse_gate
-from evaluation.reports.tables import gap
+from evaluation import run_folder
+from evaluation.metrics import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.questions import EvaluationError, Question
 from evaluation.retrieval import collect_rewrites
-from evaluation.sets.base import EvalSet, Question
+from evaluation.run_folder import parse_gate
 from evaluation.systems import System, parse
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
 from rewriter.protocol import Conversation, Rewrite, Term
-from rewriter.reranking.rows import read_rows
 from tests.evaluation import evaluation_data as data
 
 
@@ -91,7 +85,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
 
 
 def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
-    from evaluation.embeddings import CachedEncoder
+    from evaluation.caches import CachedEncoder
     from index.encoders import load_encoder
     from server.registry import resolve
 
@@ -107,7 +101,7 @@ def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None:
-    from evaluation.embeddings import CachedScorer, cached_reranker
+    from evaluation.caches import CachedScorer, cached_reranker
 
     class Counting:
         def cut(self, text: str, tokens: int) -> tuple[str, int]:
@@ -162,19 +156,15 @@ def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_pat
 
 
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
-    from evaluation.sets.base import GROUPINGS
-
     data.product(tmp_path / "data")
     sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:legs", "--timed", "0")
-    result = retrieval(tmp_path, *sets, "--name", "one", "--by", "kind")
+    result = retrieval(tmp_path, *sets, "--name", "one")
     assert result.exit_code == 0, result.output
     found = {
         (m.set, m.system, m.part, m.measure): m for m in run_folder.read_run(home / "eval" / "runs" / "one").metrics
     }
     assert found["product", "human:legs", "all", "RR"].n == 3
     assert found["product-gate", "human:legs", "all", "RR"].n == 1
-    assert "| part |" in result.output
-    assert set(get_args(GroupedBy)) == set(GROUPINGS)
     path = tmp_path / "data" / "product_dialogs" / "dialogs.dev.jsonl"
     pages = str(tmp_path / "data" / "product_docs" / "desk")
     assert CliRunner().invoke(app, ["index", pages, "--collection", "mine"]).exit_code == 0
@@ -184,55 +174,6 @@ def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: 
     run = run_folder.read_run(home / "eval" / "runs" / "own")
     assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
     assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
-
-
-def test_a_run_goes_on_with_the_sets_that_are_missing_and_shows_what_gap_is_closed(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data.product(tmp_path / "data")
-    before, table = tmp_path / "before.toml", tmp_path / "gap.md"
-    before.write_text("[retrieval.legs.typed]\nlexical = 0\ndense = 0.001\n")
-    systems = "typed:rrf,typed:legs,auto:legs,human:legs"
-    words = ("--sets", "product-desk,product-gate", "--systems", systems, "--name", "one", "--timed", "0")
-    measured, whole = [], retrieving.evaluate_set
-
-    def stopping(chosen: EvalSet, systems: Sequence[System], *rest: Any, **more: Any) -> None:
-        measured.append((chosen.name, systems[0].label, rest[1].settings.retrieval.legs.typed.dense))
-        if len(measured) == 3:
-            raise MissingSet("the power went")
-        whole(chosen, systems, *rest, **more)
-
-    monkeypatch.setattr(retrieving, "evaluate_set", stopping)
-    words = (*words, "--before", str(before), "--table", str(table))
-    assert retrieval(tmp_path, *words).exit_code == ExitCode.NOT_FOUND
-    result = retrieval(tmp_path, *words)
-    assert result.exit_code == 0, result.output
-    desk, gate = ("product-desk", "product-gate")
-    assert measured[:3] == [(desk, "", 4), (gate, "", 4), (desk, "before", 0.001)]
-    assert measured[3:] == [(desk, "before", 0.001), (gate, "before", 0.001)], "what was measured is not again"
-    found = {(m.set, m.system, m.part, m.measure): m.mean for m in run_folder.read_run(home / "eval/runs/one").metrics}
-    head, _, *rows = table.read_text("utf-8").split("\n\n")[1].splitlines()
-    assert head.split(" | ")[2:7] == ["typed:rrf", "typed:legs", "auto:legs@before", "auto:legs", "human:legs"]
-    assert [row.split(" | ")[0] for row in rows] == ["| product-desk (2)", "| product-gate (1)", "| product (3)"]
-    one = rows[0].split(" | ")
-    assert one[5].startswith(f"{found[desk, 'auto:legs', 'all', 'AP']:.3f} ".lstrip("0"))
-
-
-def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tmp_path: Path) -> None:
-    means = {"typed:legs": 0.4, "auto:legs@before": 0.45, "auto:legs": 0.5, "human:legs": 0.6, "typed:legs+rerank": 0.5}
-    metrics = [
-        run_folder.Metric("s", level, system, part, measure, mean, mean, mean, 7)
-        for level in ("passage", "document")
-        for part in ("all", "kind list")
-        for system, mean in means.items()
-        for measure in ("AP", "R@5", "R@10", "R@20", "nDCG@5")
-    ]
-    latencies = (run_folder.Latency("s", "auto:legs", 0.06, 0.09, 30),)
-    text = gap(run_folder.EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
-    cells = " | ".join(" / ".join([one] * 5) for one in (".400", ".450", ".500", ".600"))
-    assert f"| s (7) |  | {cells} | 25 % → 50 % | – / – / 60 / – |" in text
-    assert "| s (7) | rerank | .500" in text
-    assert "| s: kind list (7) |  | .400 / .400 |" in text
 
 
 def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path) -> None:
@@ -283,17 +224,3 @@ def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
 
     made = collect_rewrites(Says(), [Question("q", "d", "and by fax?")])["q"]
     assert replace(made, seconds=said.seconds) == said
-
-
-def test_candidates_are_judged_questions_with_what_the_search_finds(home: Path, tmp_path: Path) -> None:
-    out = tmp_path / "rows.jsonl"
-    options = ("--data", str(tmp_path / "data"), "--sets", "mtrag-offices", "--no-teacher")
-    result = CliRunner().invoke(app, ["eval", "candidates", str(out), *options])
-    assert result.exit_code == 0, result.output
-    rows = list(read_rows(out))
-    assert rows
-    assert f"Wrote {len(rows)} questions" in " ".join(result.output.split())
-    for row in rows:
-        assert {one.relevant for one in row.passages} == {True, False}
-        assert [one.score for one in row.passages] == [None] * len(row.passages)
-    assert any(row.history for row in rows)

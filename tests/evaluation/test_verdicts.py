@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import BaseMessage
 
-from evaluation.answering import AnsweredTurn
+from evaluation.answers import AnsweredTurn
 from evaluation.diagnosis.verdicts import verdict
-from evaluation.sets.base import Question
-from evaluation.sets.dialogs import JudgedQuestion
+from evaluation.questions import JudgedQuestion, Question
 from testing.chat_model import ScriptedChatModel
 
 ASKED = "How long does the filter last?"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.errors import BadRow
-from evaluation.reports.run_folder import create_run, read_run
+from evaluation.questions import BadRow
+from evaluation.run_folder import create_run, read_run
 from papers.citation_summaries.citances import load_citances
 from papers.citation_summaries.measuring import (
     WhyBench,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.errors import EvaluationError
+from evaluation.questions import EvaluationError
 from papers.decomposition.base import (
     NOT_MENTIONED,
     PACKAGE,

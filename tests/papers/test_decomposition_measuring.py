@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.shared.error_handler import ExitCode
-from evaluation.errors import EvaluationError
-from evaluation.metrics.significance import fisher
-from evaluation.reports.run_folder import create_run
+from evaluation.questions import EvaluationError
+from evaluation.run_folder import create_run
 from papers.decomposition.__main__ import app
 from papers.decomposition.base import NOT_MENTIONED, PACKAGE, RecipeTools
 from papers.decomposition.measuring import is_right, measure, run_recipes
 from papers.decomposition.trials import load_trials
 from papers.decontextualization.measuring import RememberedAsker
+from papers.measures import fisher
 from plugins.evidence.asking import SaidText
 from server.settings import Settings
 from testing.chat_model import ScriptedChatModel

@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 
-from evaluation.reports.run_folder import create_run, read_run
+from evaluation.run_folder import create_run, read_run
 from papers.decontextualization.measuring import BASELINES, arms, make_all, measure, measure_retrieval
 from papers.decontextualization.snippets import load_snippets
 from plugins.evidence.source import Within

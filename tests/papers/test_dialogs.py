@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evaluation.reports.run_folder import read_run
-from evaluation.sets.base import Question
+from evaluation.questions import Question
+from evaluation.run_folder import read_run
 from index.errors import ModelUnavailable
 from papers.orconvqa import texture
 from papers.orconvqa.__main__ import app

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.errors import BadRow
-from evaluation.reports.run_folder import create_run, read_run
+from evaluation.questions import BadRow
+from evaluation.run_folder import create_run, read_run
 from index.rerank import CrossEncoderReranker, Scores
 from papers.document_reading.measuring import (
     answer_f1,

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from typer.testing import CliRunner
 
 from cli import app
-from evaluation.sets.beir import own_questions
+from evaluation.sets import own_questions
 from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
 from tests.databases import on_either

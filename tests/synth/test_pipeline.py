@@ -139,7 +139,7 @@ def test_what_is_answered_can_be_gone_on_with(
 
 
 def test_the_beir_files_hold_together(run: Run, town: Any, folder: Folder) -> None:
-    from evaluation.metrics.ranking import read_qrels
+    from evaluation.metrics import read_qrels
 
     run(town)
     corpus = rows_of(folder.beir / "corpus.jsonl").keys()

@@ -160,7 +160,7 @@ def test_a_list_drawn_anew_keeps_the_focus_a_press_and_what_is_open(bench: Page)
 
 def written_runs(home: Path) -> None:
     """Two evaluations, an adaptation with a hostile reason, and a run that can serve."""
-    from evaluation.reports.run_folder import Metric, RunWriter
+    from evaluation.run_folder import Metric, RunWriter
     from rewriter.load import packaged_folder
     from server.settings import Settings
 

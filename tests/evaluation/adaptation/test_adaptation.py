@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluation.adaptation.held_out import AnswerSpan, HeldOutQuestion, ranking, write_pairs
 from evaluation.adaptation.measuring import MEASURES, Measured, ThresholdPoint, best, judge, standard_error
-from evaluation.adaptation.questions import AnswerSpan, HeldOutQuestion, ranking, write_pairs
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan, AdaptationState
-from evaluation.errors import EvaluationError
+from evaluation.questions import EvaluationError
 from index.query import Hit
 from rewriter.examples import RewriteExample, read_examples, write_examples
 from rewriter.protocol import Conversation, Message, RecipeError, Rewriter

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
-from evaluation.errors import EvaluationError
+from evaluation.questions import EvaluationError
 from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import index_documents

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.adaptation.questions import from_reviewed, split
+from evaluation.adaptation.held_out import from_reviewed, split
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
-from evaluation.errors import EvaluationError
+from evaluation.questions import EvaluationError
 from index.collection import Collection
 from rewriter.examples import read_examples
 from rewriter.load import RERANKERS

@@ -228,7 +228,7 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
     assert list(read_rows(path)) == [good, other]
     for line, said in (
         ("{", "line 2 is no row to train a cross-encoder on"),
-        ('{"question": "q", "rewrite": "r", "history": []}', "line 2 is no row.*eval candidates"),
+        ('{"question": "q", "rewrite": "r", "history": []}', "line 2 is no row.*anaphora adapt"),
         ('{"question": " ", "passages": [{"text": "a", "relevant": true}]}', "line 2 has no `question`"),
         ('{"question": "q", "passages": [{"text": "a", "relevant": true}]}', "line 2 needs a passage that is relevant"),
     ):

@@ -1,0 +1,168 @@
+"""Held-out questions and where in the documents their answers stand.
+
+They are of dialogs that a language model wrote from propositions, each of which knows its place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluation.questions import EvaluationError, Question, dialog_questions, document_id, spans
+from rewriter.examples import read_examples, write_examples
+from rewriter.protocol import Conversation, Message
+from synth import Folder
+from text.files import replacing, write_text
+
+if TYPE_CHECKING:
+    from index.collection import Collection
+    from index.query import Hit
+
+
+TRAIN, HELD = "train.jsonl", "held.jsonl"
+
+
+def write_pairs(data: Path, dialogs: Folder | None, rows: Sequence[Path]) -> tuple[int, int]:
+    """Write the training side into `data`, and the held-out side where there are dialogs; how many went where.
+
+    Dev and test dialogs are held out. Raises EvaluationError where the dialogs are not finished or nothing is there
+    to train on, and ExampleError where a file cannot be read.
+    """
+    train, held = list(rows), 0
+    if dialogs is not None:
+        wanted = (*map(dialogs.dialogs, ("train", "dev", "test")), dialogs.propositions)
+        if missing := [path.name for path in wanted if not path.is_file()]:
+            raise EvaluationError(
+                f"The dialogs in {dialogs.path} are not finished (there is no {missing[0]}): run the same command "
+                "again to go on, or bring `anaphora synth` to its end there."
+            )
+        train.insert(0, wanted[0])
+        write_text(data / HELD, "".join(path.read_text("utf-8") for path in wanted[1:3]))
+        held = sum(1 for _ in read_examples(data / HELD))
+    with replacing(data / TRAIN) as draft:
+        count = write_examples(draft, chain.from_iterable(map(read_examples, train)))
+    if not count:
+        raise EvaluationError(f"There is no row to train on in {', '.join(map(str, train))}.")
+    return count, held
+
+
+def drawn(questions: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:
+    """At most `most` questions, whole conversations, in an order the seed gives."""
+    dialogs: dict[str, list[HeldOutQuestion]] = {}
+    for question in questions:
+        dialogs.setdefault(question.dialog, []).append(question)
+    order = sorted(dialogs)
+    random.Random(seed).shuffle(order)
+    chosen: list[HeldOutQuestion] = []
+    for dialog in order:
+        if len(chosen) >= most:
+            break
+        chosen += dialogs[dialog]
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSpan:
+    """A stretch of a document's text that answers a question; offsets count characters."""
+
+    document_id: str
+    start: int
+    end: int
+
+    @property
+    def id(self) -> str:
+        """Names the place in a run."""
+        return f"{self.document_id}\x1f{self.start}\x1f{self.end}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutQuestion(Question):
+    """A question, and where what answers it stands."""
+
+    places: tuple[AnswerSpan, ...]
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents that answer it."""
+        return tuple(dict.fromkeys(place.document_id for place in self.places))
+
+
+def ranking(question: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
+    """The hits as places: one that holds places of the question's as those, any other under its own id."""
+    ids: list[str] = []
+    for hit in hits:
+        passage = hit.passage
+        held = [
+            place.id
+            for place in question.places
+            if place.document_id == passage.document_id and place.start < passage.end and passage.start < place.end
+        ]
+        ids += [unit for unit in held or [passage.id] if unit not in ids]
+    return ids
+
+
+def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]:
+    """The questions of a file of annotated dialogs, in order. Raises BadStore where a file is spoilt."""
+    from synth import read_dialogs, read_propositions
+
+    places = {
+        proposition.id: tuple(AnswerSpan(s.document_id, s.start, s.end) for s in proposition.sources)
+        or (AnswerSpan(proposition.document_id, proposition.start, proposition.end),)
+        for proposition in read_propositions(propositions)
+    }
+    for dialog in read_dialogs(dialogs):
+        history: list[Message] = []
+        for n, turn in enumerate(dialog.turns):
+            if turn.asks and history:
+                yield HeldOutQuestion(
+                    id=f"{dialog.dialog_id}#{n}",
+                    dialog=dialog.dialog_id,
+                    text=turn.text,
+                    conversation=Conversation(tuple(history)),
+                    rewrite=turn.rewrite or turn.text,
+                    places=tuple(place for unit in turn.relevant or () for place in places.get(unit, ())[:1]),
+                )
+            history.append(Message(turn.role, turn.text))
+
+
+REVIEWED = "reviewed.jsonl"
+HELD_OUT = 0.5
+"""The share of reviewed conversations that judges: with fewer than six or seven no difference is ever sure."""
+
+
+def split(everything: Path, train: Path, held: Path, seed: int) -> None:
+    """Share the conversations of a file out to two others. Raises EvaluationError for fewer than two."""
+    lines = everything.read_text("utf-8").splitlines(keepends=True)
+    if len(lines) < 2:
+        raise EvaluationError(
+            "Fewer than two conversations of this collection were reviewed: one learns, another judges. "
+            "Review further turns on the workbench."
+        )
+    random.Random(seed).shuffle(lines)
+    half = max(1, round(HELD_OUT * len(lines)))
+    write_text(held, "".join(lines[:half]))
+    write_text(train, "".join(lines[half:]))
+
+
+def from_reviewed(path: Path, collection: Collection) -> Iterator[HeldOutQuestion]:
+    """Read the questions from a file of reviewed conversations that are complete and whose answers are still in the
+    collection."""
+    document_ids = {document.id for document in collection.documents()}
+    for judged_question in dialog_questions(path):
+        question, places = judged_question.question, list[AnswerSpan]()
+        for quote in judged_question.quotes:
+            if name := document_id(quote.document, document_ids):
+                places += [AnswerSpan(name, *at) for at in spans(collection.document(name).text, quote.text)[:1]]
+        if question.rewrite and places:
+            yield HeldOutQuestion(
+                id=f"{question.dialog}#{question.id}",
+                dialog=question.dialog,
+                text=question.text,
+                conversation=question.conversation,
+                rewrite=question.rewrite,
+                places=tuple(places),
+            )

@@ -1,1 +1,0 @@
-"""Many questions at once, from file to file: read (`queries`), rewritten (`rewrites`), searched (`searches`)."""

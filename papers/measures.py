@@ -1,0 +1,119 @@
+"""Measures that only the papers need: rewrites against a person's, chances against what was right, METEOR, Fisher's test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rewriter.examples import normalised
+from rewriter.protocol import Rewrite
+from text.modules import need_extra
+
+Encode: TypeAlias = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+"""Texts to `(n, d)` float32, L2-normalised."""
+
+BINS = 10
+
+
+def exact_match(text: str, reference: str) -> float:
+    """1 where both say the same words in the same order; case, punctuation and spacing aside."""
+    return float(normalised(text) == normalised(reference))
+
+
+def similarities(texts: Sequence[str], references: Sequence[str], encode: Encode) -> list[float]:
+    """Cosine of each text with its reference."""
+    if not texts:
+        return []
+    return [float(value) for value in (encode(texts) * encode(references)).sum(axis=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class GateScores:
+    """How well it was decided whether to rewrite; `rewrite` counts as positive."""
+
+    precision: float
+    recall: float
+    f1: float
+    changed: float
+    """Share of questions the rewriter changed."""
+
+
+def gate(changed: Sequence[bool], needed: Sequence[bool]) -> GateScores:
+    """`changed[i]`: the rewriter changed question `i`; `needed[i]`: a person did. 0 where nothing can be said."""
+    right = sum(own and wanted for own, wanted in zip(changed, needed, strict=True))
+    precision = right / max(1, sum(changed))
+    recall = right / max(1, sum(needed))
+    f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+    return GateScores(precision, recall, f1, sum(changed) / max(1, len(changed)))
+
+
+def is_change(rewrite: Rewrite, question: str) -> bool:
+    """Whether what will be searched for says something else than the question."""
+    return normalised(rewrite.text) != normalised(question)
+
+
+def calibration_error(
+    confidences: Sequence[float], right: Sequence[bool], weights: Sequence[float] | None = None
+) -> float:
+    """Expected calibration error: how far confidence and accuracy lie apart, over `BINS` of equal width.
+
+    A confidence of exactly 1 belongs to the highest bin. 0 without a confidence.
+    """
+    if not confidences:
+        return 0.0
+    place = np.minimum((np.asarray(confidences) * BINS).astype(int), BINS - 1)
+    weight = np.ones(len(place)) if weights is None else np.asarray(weights)
+    gap = weight * (np.asarray(right, dtype=np.float64) - np.asarray(confidences))
+    return float(np.abs(np.bincount(place, gap, BINS)).sum() / weight.sum())
+
+
+def area(probabilities: Sequence[float], answerable: Sequence[bool]) -> float:
+    """Area under the ROC curve: the chance that an answerable question gets the higher probability."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(answerable, probabilities)) if len(set(answerable)) == 2 else 0.5
+
+
+def fisher(first: tuple[int, int], other: tuple[int, int]) -> float:
+    """Two-sided p of Fisher's exact test that two shares, each `(right, asked)`, are the same."""
+    from scipy.stats import fisher_exact
+
+    table = [[right, total - right] for right, total in (first, other)]
+    return float(fisher_exact(table).pvalue)
+
+
+def meteor(texts: Sequence[str], references: Sequence[str]) -> tuple[list[float], str]:
+    """METEOR by NLTK, and its name: without WordNet's data it matches words and stems only, and is named so.
+
+    Raises MissingExtra.
+    """
+    need_extra("eval", "METEOR", "nltk")
+    import nltk
+    from nltk.translate.meteor_score import single_meteor_score
+
+    wordnet: Any = _NoSynonyms()
+    name = "METEOR (exact+stem)"
+    try:
+        nltk.data.find("corpora/wordnet")
+    except LookupError:
+        pass
+    else:
+        from nltk.corpus import wordnet as synonyms
+
+        wordnet, name = synonyms, "METEOR"
+    pairs = zip(texts, references, strict=True)
+    return [
+        float(single_meteor_score(reference.split(), text.split(), wordnet=wordnet)) if text.split() else 0.0
+        for text, reference in pairs
+    ], name
+
+
+class _NoSynonyms:
+    """Stands in for WordNet where its data is not installed."""
+
+    def synsets(self, word: str) -> list[Any]:
+        return []

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluation import metrics
+from evaluation.metrics import FULL_MEASURES, by_parent, evaluate, per_question, read_qrels, read_run, run_lines
+from papers.orconvqa.pools import by_document
+
+QRELS = {"q1": {"a": 1, "b": 1}, "q2": {"c": 1}, "q3": {"d": 1}}
+RUN = {"q1": ["a", "x", "b"], "q2": ["x", "y", "z", "w", "v", "c"]}
+
+
+def test_measures_are_means_over_all_judged_questions() -> None:
+    values = evaluate(RUN, QRELS, ["AP", "R@5", "RR", "nDCG@5"])
+    assert values["AP"] == pytest.approx(((1 + 2 / 3) / 2 + 1 / 6 + 0) / 3)
+    assert values["R@5"] == pytest.approx((1 + 0 + 0) / 3)
+    assert values["RR"] == pytest.approx((1 + 1 / 6 + 0) / 3)
+    ideal = 1 + 1 / 1.584962500721156
+    assert values["nDCG@5"] == pytest.approx(((1 + 0.5) / ideal) / 3)
+
+
+def test_each_question_has_its_own_values() -> None:
+    values = per_question(RUN, QRELS, ["R@10"])
+    assert {name: value["R@10"] for name, value in values.items()} == {"q1": 1.0, "q2": 1.0, "q3": 0.0}
+
+
+def test_the_order_of_the_run_counts_and_nothing_else() -> None:
+    qrels = {"q": {"z": 1}}
+    assert evaluate({"q": ["z", "a"]}, qrels, ["RR"])["RR"] == 1.0
+    assert evaluate({"q": ["a", "z"]}, qrels, ["RR"])["RR"] == 0.5
+    assert evaluate({"q": ["z", "a", "z"]}, qrels, ["RR"])["RR"] == 1.0
+
+
+def test_nothing_judged_is_zero() -> None:
+    assert evaluate(RUN, {}, ["AP"]) == {"AP": 0.0}
+
+
+def test_documents_stand_at_their_best_passage() -> None:
+    assert by_document({"q": ["a#1", "b#1", "a#2", "c#9"]}, lambda item: item.split("#")[0]) == {"q": ["a", "b", "c"]}
+
+
+def test_a_run_comes_back_in_its_order_with_spaces_in_ids_and_ties(tmp_path: Path) -> None:
+    path = tmp_path / "run.trec"
+    ranking = [("Top 5 mistakes::sec 1", 0.5), ("b", 0.5), ("c", 0.9)]
+    path.write_text("".join(run_lines("q 1".replace(" ", "_"), ranking, "tag")), "utf-8")
+    assert read_run(path) == {"q_1": ["Top 5 mistakes::sec 1", "b", "c"]}
+    scores = [float(line.rsplit(maxsplit=3)[2]) for line in path.read_text("utf-8").splitlines()]
+    assert scores == sorted(set(scores), reverse=True)
+
+
+def test_both_forms_of_judgements_are_read(tmp_path: Path) -> None:
+    beir, trec = tmp_path / "qrels.tsv", tmp_path / "qrels.txt"
+    beir.write_text("query-id\tcorpus-id\tscore\nq1\tan id with spaces\t1\nq1\tb\t0\n", "utf-8")
+    trec.write_text("q1 0 a 2\n\nq2 0 b 1\n", "utf-8")
+    assert read_qrels(beir) == {"q1": {"an id with spaces": 1, "b": 0}}
+    assert read_qrels(trec) == {"q1": {"a": 2}, "q2": {"b": 1}}
+
+
+@pytest.mark.parametrize("line", ["q1 Q0 a 1", "q1 XX a 1 0.5 tag", "q1 Q0 a 1 high tag"])
+def test_a_malformed_run_names_the_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "run.trec"
+    path.write_text(f"q1 Q0 a 1 0.5 tag\n{line}\n", "utf-8")
+    with pytest.raises(ValueError, match="line 2"):
+        read_run(path)
+
+
+@pytest.mark.parametrize("line", ["q1", "q1\ta\tmany"])
+def test_malformed_judgements_name_the_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "qrels.tsv"
+    path.write_text(f"query-id\tcorpus-id\tscore\n{line}\n", "utf-8")
+    with pytest.raises(ValueError, match="line 2"):
+        read_qrels(path)
+
+
+def test_units_stand_for_all_they_belong_to() -> None:
+    parents = {"p1": ("s1", "s2"), "p2": ("s2",), "p3": ("s3",)}
+    assert by_parent({"q": ["p2", "unknown", "p1", "p3"]}, parents) == {"q": ["s2", "s1", "s3"]}
+
+
+def test_every_measure_equals_pytrec_evals() -> None:
+    import random
+
+    import pytrec_eval
+
+    chance = random.Random(5)
+    items = [f"d{n}" for n in range(40)]
+    qrels = {f"q{n}": {item: 1 for item in chance.sample(items, 1 + n % 4)} for n in range(25)}
+    run = {question: chance.sample(items, 30) for question in qrels}
+    scored = {q: {item: 1.0 / rank for rank, item in enumerate(found, 1)} for q, found in run.items()}
+    names = {"AP": "map", "RR": "recip_rank"}
+    names |= {f"R@{k}": f"recall_{k}" for k in (1, 3, 5, 10, 20)}
+    names |= {f"nDCG@{k}": f"ndcg_cut_{k}" for k in (3, 5, 10)}
+    wanted = {"map", "recip_rank", "recall.1,3,5,10,20", "ndcg_cut.3,5,10"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, wanted).evaluate(scored)
+    ours = per_question(run, qrels, FULL_MEASURES)
+    assert set(names) == set(FULL_MEASURES)
+    for question in qrels:
+        for measure, name in names.items():
+            assert ours[question][measure] == pytest.approx(theirs[question][name]), (question, measure)
+
+
+TEXTS = ["How long does parental leave last?", "and by fax?", "What does a new badge cost in euros?", "Yes."]
+REFERENCES = [
+    "How long does parental leave last?",
+    "Can I send form PL-7 by fax?",
+    "What does a new badge cost?",
+    "No.",
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    own, wanted = tmp_path / "own.txt", tmp_path / "wanted.txt"
+    own.write_text("\n".join(TEXTS) + "\n", "utf-8")
+    wanted.write_text("\n".join(REFERENCES) + "\n", "utf-8")
+    return own, wanted
+
+
+def run(*words: str) -> str:
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_bleu_is_what_sacrebleus_command_says(files: tuple[Path, Path]) -> None:
+    own, wanted = files
+    score, signature = metrics.corpus_bleu(TEXTS, REFERENCES)
+    printed = run("sacrebleu", str(wanted), "-i", str(own), "-m", "bleu", "-b", "-w", "6")
+    assert float(printed) == pytest.approx(score, abs=1e-6)
+    assert "smooth:exp" in signature
+    single = run("sacrebleu", str(wanted), "-i", str(own), "-m", "bleu", "-b", "-w", "6", "--sentence-level")
+    assert [float(line) for line in single.split()] == pytest.approx(metrics.sentence_bleu(TEXTS, REFERENCES), abs=1e-6)
+    assert metrics.corpus_bleu([], []) == (0.0, "")
+
+
+def test_rouge_is_what_rouge_scores_command_says(files: tuple[Path, Path], tmp_path: Path) -> None:
+    own, wanted = files
+    out = tmp_path / "rouge.csv"
+    words = [f"--target_filepattern={wanted}", f"--prediction_filepattern={own}", f"--output_filename={out}"]
+    run("rouge_score.rouge", *words, "--rouge_types=rougeL,rouge1", "--use_stemmer=false")
+    lines = dict(line.rsplit(",", 3)[0::2] for line in out.read_text().splitlines()[1:])
+    ours = metrics.rouge(TEXTS, REFERENCES, ("rougeL", "rouge1"))
+    for kind in ("rougeL", "rouge1"):
+        mean = sum(one[kind] for one in ours) / len(ours)
+        assert float(lines[f"{kind}-F"]) == pytest.approx(mean, abs=1e-5)
+
+
+def test_words_are_counted_as_often_as_they_occur() -> None:
+    assert metrics.token_f1("a b b c", "b b d") == pytest.approx(2 * 2 / 7)
+    assert metrics.token_f1("?", "!") == 1
+    assert metrics.token_f1("", "x") == 0

@@ -1,0 +1,56 @@
+"""Measures that only the papers need, against counting by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from papers import measures as metrics
+from papers.orconvqa.bertscore import BertScore
+from rewriter.protocol import Rewrite
+
+
+def test_a_match_is_exact_but_for_case_and_punctuation() -> None:
+    assert metrics.exact_match("how LONG, does it last", "How long does it last?") == 1
+    assert metrics.exact_match("how", "how long?") == 0
+
+
+def test_the_gate_counts_changes_as_positive() -> None:
+    gate = metrics.gate([True, True, False, False, True], [True, False, True, False, True])
+    assert (gate.precision, gate.recall, gate.f1) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    assert gate.changed == pytest.approx(3 / 5)
+    nothing = metrics.gate([False], [False])
+    assert (nothing.precision, nothing.recall, nothing.f1) == (0, 0, 0)
+    assert metrics.is_change(Rewrite("how long is it", "rewrite"), "How long?")
+    assert not metrics.is_change(Rewrite("how long", "rewrite"), "How long?")
+
+
+def test_calibration_error_is_the_gap_between_belief_and_truth() -> None:
+    assert metrics.calibration_error([1.0] * 4, [True] * 4) == 0
+    assert metrics.calibration_error([0.95] * 4, [True, True, False, False]) == pytest.approx(0.45)
+    mixed = metrics.calibration_error([0.9, 0.9, 0.1, 0.1], [True, False, False, False])
+    assert mixed == pytest.approx(0.5 * 0.4 + 0.5 * 0.1)
+    assert metrics.calibration_error([], []) == 0
+
+
+def test_meteor_says_when_it_knows_no_synonyms(monkeypatch: pytest.MonkeyPatch) -> None:
+    import nltk
+
+    monkeypatch.setattr(nltk.data, "path", [])
+    assert metrics.meteor(["the form"], ["the form"])[1] == "METEOR (exact+stem)"
+
+
+def test_bertscore_follows_its_definition(model_home: Path) -> None:
+    bert = BertScore(str(model_home / "models" / "all-minilm-l6-v2"))
+    same, near, far, empty = bert.score(
+        ["Leave lasts ten weeks.", "The leave takes ten weeks.", "Bananas are yellow fruit.", ""],
+        ["Leave lasts ten weeks."] * 4,
+    )
+    assert (same.precision, same.recall, same.f1) == pytest.approx((1, 1, 1), abs=1e-4)
+    assert far.f1 < near.f1 < 1
+    assert empty.f1 == 0
+    assert near.f1 == pytest.approx(2 * near.precision * near.recall / (near.precision + near.recall))
+    swapped = bert.score(["Leave lasts ten weeks."], ["The leave takes ten weeks."])[0]
+    assert (swapped.precision, swapped.recall) == pytest.approx((near.recall, near.precision), abs=1e-4)
+    assert bert.name == "all-minilm-l6-v2, layer 6"

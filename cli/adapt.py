@@ -71,7 +71,6 @@ def adapt(
     from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
     from rewriter.load import RERANKERS
     from rewriter.training import read_recipe
-    from rewriter.training.recipe import family
     from text.modules import need_extra
 
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
@@ -81,7 +80,7 @@ def adapt(
         raise InputError("Say which documents to adapt to, or take --from review.")
     searched = {"collection": collection or name} if paths or not reviewed else overriding(collection=collection)
     settings = state.settings(searched)
-    kind = family(read_recipe(recipe).model.family).kind
+    kind = read_recipe(recipe).model.kind
     if kind == RERANKERS and settings.retrieval.rerank == "never":
         raise InputError("retrieval.rerank is `never`: a cross-encoder would neither be measured nor serve.")
     plan = AdaptationPlan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,13 +23,7 @@ def train(
     ] = "",
     data: Annotated[Path, typer.Option(help="Folder that the recipe's paths are relative to.")] = Path("."),
     name: Annotated[str, typer.Option(help="Name of the run; the same name goes on with a run that was cut.")] = "",
-    base: Annotated[
-        str, typer.Option(help="Base model instead of the recipe's: hub id, folder, GGUF, or config:<size>.")
-    ] = "",
-    lora: Annotated[
-        bool | None, typer.Option("--lora/--full", help="Low-rank adaptation or all weights, whatever the recipe says.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed instead of the recipe's.")] = None,
+    base: Annotated[str, typer.Option(help="Base model instead of the recipe's: hub id or folder.")] = "",
     cpu: Cpu = False,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")] = 0,
     promote: Annotated[
@@ -45,7 +39,6 @@ def train(
     from rewriter.runs import run_folder
     from rewriter.training import read_recipe
     from rewriter.training import train as train_run
-    from rewriter.training.recipe import family
     from server.runs import TRAINED
     from server.runs import promote as make_serve
 
@@ -53,13 +46,8 @@ def train(
     if not data.is_dir():
         raise InputError(f"There is no folder {data}; --data names the one the recipe's paths start from.")
     run = name or f"{Path(recipe).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    changes: dict[str, Any] = {} if seed is None else {"seed": seed}
-    if base:
-        changes["model"] = {"base": base}
-    if lora is not None:
-        changes["lora"] = {} if lora else None
-    chosen = with_fetched_base(state, read_recipe(recipe, changes))
-    kind = family(chosen.model.family).kind
+    chosen = with_fetched_base(state, read_recipe(recipe, {"model": {"base": base}} if base else {}))
+    kind = chosen.model.kind
     if promote and kind not in TRAINED.values():
         raise InputError(f"No chat asks a {kind.what}, so that it would serve nothing: leave out --promote.")
     folder = run_folder(home, run, kind)
@@ -98,8 +86,8 @@ def _list(state: State) -> None:
     from cli.shared.console import open_table
     from rewriter.training import read_recipe, recipes
 
-    table = open_table("recipe", "family", "base", "stages")
+    table = open_table("recipe", "family", "base")
     for name in recipes():
         recipe = read_recipe(name)
-        table.add_row(name, recipe.model.family, recipe.model.base, ", ".join(stage.name for stage in recipe.stage))
+        table.add_row(name, recipe.model.family, recipe.model.base)
     state.out.print(table)

@@ -1,8 +1,7 @@
 """Examples of rewriting: a conversation, the question as typed, and the same question standing alone.
 
-The one shape in which training and evaluation data pass between rooms. Four kinds of lines are read: the row itself,
-dialogs whose user turns carry a rewrite, rows in the manner of QReCC, and reviewed feedback. Encoding an example for a
-model is done in `rewriter.training`.
+The one shape in which training and evaluation data pass between rooms. Three kinds of lines are read: the row itself,
+dialogs whose user turns carry a rewrite, and rows in the manner of QReCC.
 """
 
 from __future__ import annotations
@@ -67,10 +66,9 @@ def normalised(text: str) -> str:
 def read_examples(path: Path) -> Iterator[RewriteExample]:
     """Every example of a `.jsonl` or `.jsonl.gz` file, in its order.
 
-    A line is one of four things: a row (`id, history, question, rewrite, source`), a dialog (`turns`, each with
-    `role`, `text`, and for the user's turns `rewrite`), a QReCC row (`_id, history, text, rewrite`), or a row that an
-    earlier version wrote for review, which counts where its `use` is true. User turns of a dialog without a rewrite are
-    history only.
+    A line is one of three things: a row (`id, history, question, rewrite, source`), a dialog (`turns`, each with
+    `role`, `text`, and for the user's turns `rewrite`), or a QReCC row (`_id, history, text, rewrite`). User turns of a
+    dialog without a rewrite are history only.
 
     Raises ExampleError, naming file and line, for a line that is none of these, and for a file that cannot be read.
     """
@@ -114,11 +112,6 @@ def _of_line(line: str, where: str, source: str) -> Iterator[RewriteExample]:
         raise ExampleError(f"{where} holds {type(row).__name__} where an object was expected.")
     if "turns" in row:
         yield from _of_dialog(row, where, source)
-    elif "use" in row:
-        # A person's review: what was not marked for use is not trained on.
-        if row["use"] is True:
-            row["id"] = f"{row.get('conversation_id') or 'review'}#{row.get('turn_id')}"
-            yield _of_row(row, where, "feedback", id_key="id", question_key="question")
     elif "question" in row:
         yield _of_row(row, where, source, id_key="id", question_key="question")
     elif "text" in row:

@@ -27,14 +27,8 @@ class RewriteGate:
 
     @classmethod
     def of(cls, description: Mapping[str, Any]) -> RewriteGate:
-        """The gate that a `rewriter.json` names; older term rewriters wrote its parts side by side.
-
-        Raises KeyError, TypeError or ValueError without.
-        """
-        parts = description.get("gate") or {
-            part: description[f"gate_{part}"] for part in ("scale", "shift", "threshold")
-        }
-        return cls(**{part: float(value) for part, value in parts.items()})
+        """The gate that a `rewriter.json` names; raises KeyError, TypeError or ValueError without."""
+        return cls(**{part: float(value) for part, value in description["gate"].items()})
 
     def probability(self, logit: float) -> float:
         """Calibrated probability that the question needs its conversation."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rewriter.protocol import RunError
 from text.files import write_json
@@ -52,24 +52,19 @@ FAMILIES = {
 REWRITER_PLUGINS = "anaphora.rewriters"
 """The entry points of other packages' families: called as ours are, and like them raising RunError."""
 
-Device: TypeAlias = Literal["auto", "cpu", "cuda"]
-
 
 @dataclass(frozen=True, slots=True)
 class Serving:
     """How a rewriter is to be run.
 
     `timeout_seconds` bounds one turn, waiting for others included. `history_messages` is how many messages it may
-    see, newest kept. `alternatives` is how many further forms it returns. `threshold` overrides the gate's: a question
-    is rewritten where the calibrated probability that it needs it is at least this. `threads` is per request.
+    see, newest kept. `threshold` overrides the gate's: a question is rewritten where the calibrated probability that it
+    needs it is at least this.
     """
 
     timeout_seconds: float = 2.0
     history_messages: int = 6
-    alternatives: int = 0
     threshold: float | None = None
-    device: Device = "auto"
-    threads: int = 1
 
 
 def packaged_folder() -> Path | None:

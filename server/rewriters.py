@@ -190,7 +190,6 @@ def _trained(folder: Path, settings: Settings) -> Rewriter:
         Serving(
             timeout_seconds=rewriter.timeout_seconds,
             history_messages=rewriter.history_turns,
-            alternatives=rewriter.alternatives,
             threshold=rewriter.threshold,
         ),
     )

@@ -7,8 +7,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from packaging.utils import canonicalize_name
@@ -19,7 +17,7 @@ from cli.shared.error_handler import ExitCode
 from tests.installed import ROOT, brought, left_out
 from text.modules import MissingExtra, need_extra
 
-RECIPE = '[model]\nbase = "config:tiny"\n[[stage]]\nname = "rows"\nsteps = 2\n[[stage.data]]\npath = "rows.jsonl"\n'
+RECIPE = '[model]\nbase = "nowhere"\n[stage]\nsteps = 2\ndata = [{ path = "rows.jsonl" }]\n'
 LINE = {
     "id": "q",
     "history": [{"role": "user", "text": "How long is parental leave?"}],
@@ -78,15 +76,8 @@ def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatc
     from index.rerank import load_reranker
     from papers.orconvqa.bertscore import BertScore
     from papers.orconvqa.relevance import QRelScore
-    from rewriter.conditional.serving import open_engine
-    from rewriter.load import Serving
-    from rewriter.protocol import RunError
 
     monkeypatch.setitem(sys.modules, missing, None)
-    unexported: Any = SimpleNamespace(exports=())
-    form: Any = None
-    with pytest.raises(RunError, match=rf"needs {missing}, .*EXTRAS=hub"):
-        open_engine(tmp_path, unexported, form, Serving())
     for scorer in (BertScore, QRelScore):
         with pytest.raises(MissingExtra, match=rf"needs {missing}, .*EXTRAS=hub"):
             scorer()

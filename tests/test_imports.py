@@ -36,8 +36,8 @@ OURS = {*ROOMS, "tests", "benchmarks", "papers", "plugins"}
 # classes, or, with Gradio, their annotations of event handlers are read.
 MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
-    "rewriter/reranking/model.py": {"torch"},
-    "rewriter/terms/model.py": {"torch"},
+    "rewriter/conditional/training.py": {"torch"},
+    "rewriter/reranking/training.py": {"torch"},
     "rewriter/terms/training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},
     "testing/chat_model.py": {"langchain_core"},

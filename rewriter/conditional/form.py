@@ -1,20 +1,20 @@
 """How a conversation and a question become tokens, and a target becomes tokens: the same in training and serving.
 
-The source is the newest messages that fit, roles marked, and the question last, followed by the words that the term
-rewriter found, where it is asked; the target is a gate token and, where it says `<rewrite>`, the stand-alone question.
-Texts are encoded with special tokens disabled, so nothing that people or documents write can pass for a gate or a role.
+The source is the newest messages that fit, roles marked, and the question last, with a hint behind it where there is
+one; the target is a gate token and, where it says `<rewrite>`, the stand-alone question. Texts are encoded with special
+tokens disabled, so nothing that people or documents write can pass for a gate or a role.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rewriter.gate import RewriteGate
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
-from rewriter.protocol import Conversation, RunError
+from rewriter.protocol import Conversation, Rewrite, RunError
 from text.asking import BETWEEN
 from text.sanitize import escape
 
@@ -27,6 +27,8 @@ USER, ASSISTANT, QUESTION = "<user>", "<assistant>", "<question>"
 SPECIAL_TOKENS = (KEEP, REWRITE, USER, ASSISTANT, QUESTION)
 CLIPPED_CHARS = 12
 """Characters read per allowed token: a text of hostile length is cut before it is encoded."""
+EXPORT, WEIGHTS = "export", "weights"
+"""Folders of a run: what CTranslate2 serves, and what it was made from."""
 
 Architecture: TypeAlias = Literal["seq2seq", "causal"]
 
@@ -44,11 +46,12 @@ class Lengths:
     user: int = 48
     assistant: int = 64
     turns: int = 6
-    words: int = 24
+    hint: int = 24
 
-    def as_dict(self) -> dict[str, int]:
-        """For `rewriter.json`."""
-        return asdict(self)
+
+def hint_of(expanded: Rewrite) -> str:
+    """The hint that a model reads behind the question: the words that the term rewriter found."""
+    return " ".join(term.text for term in expanded.expansion)
 
 
 class Form:
@@ -70,15 +73,12 @@ class Form:
         self.ends = [self.end, self.keep]
         self._user, self._assistant, self._question = self._id(USER), self._id(ASSISTANT), self._id(QUESTION)
 
-    def source(self, conversation: Conversation, question: str, words: str = "") -> list[int]:
-        """Token ids of the input, at most `lengths.source`; the question is always there, old messages give way.
-
-        `words` are what the question leaves out, as far as another model found it.
-        """
+    def source(self, conversation: Conversation, question: str, hint: str = "") -> list[int]:
+        """Token ids of the input, at most `lengths.source`; question and hint always fit, old messages give way."""
         lengths = self.lengths
         tail = [self._question, *self._encoded(question, lengths.question)]
-        if words:
-            tail += self._encoded(BETWEEN + words, lengths.words)
+        if hint:
+            tail += self._encoded(BETWEEN + hint, lengths.hint)
         if self.architecture == "seq2seq":
             tail.append(self.end)
         left = lengths.source - len(tail)
@@ -125,40 +125,27 @@ class Form:
         return int(token_id)
 
 
-EXPORT = "export"
-WEIGHTS = "weights"
-
-
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """Description of a run that serving reads. `exports` are folders under `export/`, the CPU's first."""
+class Description:
+    """A run as serving reads it. With `words` the term rewriter decides, and gives its words as a hint."""
 
     family: str
-    architecture: Architecture
-    lengths: Lengths
-    end: str
+    form: Form
     gate: RewriteGate
-    exports: tuple[str, ...]
     words: bool = False
-    """The term rewriter decides and gives its words (`rewriter.conditional.features`)."""
-
-    def form(self, folder: Path, *, messages: int | None = None) -> Form:
-        """The form of the run's tokenizer, seeing at most so many messages; raises RunError where it cannot be read."""
-        lengths = self.lengths if messages is None else replace(self.lengths, turns=min(messages, self.lengths.turns))
-        return Form(read_tokenizer(folder / TOKENIZER), self.architecture, lengths, end=self.end)
 
 
-def read(folder: Path, description: dict[str, Any]) -> RunFolder:
-    """The run a description tells of. Raises RunError, naming the field, where something is missing."""
+def read_description(folder: Path, description: dict[str, Any], messages: int | None = None) -> Description:
+    """The run a description tells of, its form seeing at most so many messages.
+
+    Raises RunError, naming the field, where something is missing.
+    """
     try:
-        return RunFolder(
-            family=str(description["family"]),
-            architecture=description["architecture"],
-            lengths=Lengths(**description["lengths"]),
-            end=str(description["end"]),
-            gate=RewriteGate.of(description),
-            exports=tuple(description["exports"]),
-            words=bool(description.get("words", False)),
-        )
+        lengths, architecture = Lengths(**description["lengths"]), description["architecture"]
+        family, end, gate = str(description["family"]), str(description["end"]), RewriteGate.of(description)
     except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"The description of {folder.name} lacks or spoils {error}; export the run again.") from error
+        raise RunError(f"The description of {folder.name} lacks or spoils {error}; train it again.") from error
+    if messages is not None:
+        lengths = replace(lengths, turns=min(messages, lengths.turns))
+    form = Form(read_tokenizer(folder / TOKENIZER), architecture, lengths, end=end)
+    return Description(family, form, gate, bool(description.get("words", False)))

@@ -1,8 +1,8 @@
 """The conditional rewriter as a turn meets it: gate, phrase, guard, within its time.
 
-It decides by the calibrated gate, asks the engine for a rewrite where the gate opens, and lets the guard read what
-came. Whatever goes wrong, the typed question is used, with the words of the term rewriter where that decides, and the
-reason told.
+It decides by the calibrated gate, asks CTranslate2 for a rewrite where the gate opens, and lets the guard read it.
+Whatever goes wrong, the typed question is used, with the words of the term rewriter where that decides, and the reason
+told.
 """
 
 from __future__ import annotations
@@ -10,148 +10,135 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rewriter import guard
-from rewriter.conditional import form as run_folder
-from rewriter.conditional.engine import ConditionalEngine, Stop
-from rewriter.conditional.features import hint, open_words
-from rewriter.conditional.form import Form
+from rewriter.conditional.form import EXPORT, Form, hint_of, read_description
 from rewriter.gate import RewriteGate
-from rewriter.load import verify
-from rewriter.protocol import Conversation, Rewrite, Rewriter, RewriterError, RunError
-from text.modules import need_extra
+from rewriter.load import Serving, load_rewriter, packaged_folder, verify
+from rewriter.protocol import Conversation, Rewrite, Rewriter, RunError
 
 if TYPE_CHECKING:
-    from rewriter.load import Serving
+    from collections.abc import Iterator
 
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-MAX_BATCH = 16
-IDLE_SECONDS = 60.0
-"""A thread without work for so long ends: a rewriter that another took over from can then be forgotten."""
-
-
-@dataclass(slots=True)
-class _Ticket(Generic[Item, Result]):
-    item: Item
-    deadline: float
-    done: threading.Event = field(default_factory=threading.Event)
-    result: Result | None = None
-    error: Exception | None = None
-    abandoned: bool = False
-
-    def unanswerable(self) -> bool:
-        return self.abandoned or time.monotonic() > self.deadline
-
-
-class Late(Exception):
-    """The time of a request ran out before its result was there."""
-
-
-class Batcher(Generic[Item, Result]):
-    """Runs `work(items, stop)` over what waits, in order; results are parallel to items.
-
-    `stop` turns True when nobody waits for the batch any more. The thread is a daemon, starts with a request and
-    ends after `idle` seconds without one; `close` ends it for good.
-    """
-
-    def __init__(
-        self,
-        work: Callable[[Sequence[Item], Callable[[], bool]], Sequence[Result]],
-        max_batch: int = MAX_BATCH,
-        idle: float = IDLE_SECONDS,
-    ) -> None:
-        self._work = work
-        self._max = max_batch
-        self._idle = idle
-        self._waiting: deque[_Ticket[Item, Result]] = deque()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def run(self, item: Item, seconds: float) -> Result:
-        """The result for one item; raises Late after `seconds`, and what `work` raised."""
-        ticket = _Ticket[Item, Result](item, time.monotonic() + seconds)
-        with self._changed:
-            if self._closed:
-                raise RuntimeError("The rewriter is closed.")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="rewriter", daemon=True)
-                self._thread.start()
-            self._waiting.append(ticket)
-            self._changed.notify()
-        try:
-            finished = ticket.done.wait(seconds)
-        finally:
-            ticket.abandoned = not ticket.done.is_set()
-        if not finished:
-            raise Late(f"It took longer than {seconds:g} s.")
-        if ticket.error is not None:
-            raise ticket.error
-        if ticket.result is None:
-            raise Late(f"It took longer than {seconds:g} s.")
-        return ticket.result
-
-    def close(self) -> None:
-        """End the thread once its batch is done; requests that wait are answered with Late."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(5.0)
-
-    def _serve(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed, self._idle)
-                if not self._waiting and not self._closed:
-                    self._thread = None
-                    return
-                if self._closed:
-                    for ticket in self._waiting:
-                        ticket.done.set()
-                    return
-                batch = [self._waiting.popleft() for _ in range(min(self._max, len(self._waiting)))]
-            self._handle([ticket for ticket in batch if not ticket.unanswerable()])
-
-    def _handle(self, batch: list[_Ticket[Item, Result]]) -> None:
-        if not batch:
-            return
-        try:
-            results = self._work([ticket.item for ticket in batch], lambda: all(t.unanswerable() for t in batch))
-            for ticket, result in zip(batch, results, strict=True):
-                # What comes after its time may have been stopped in the midst.
-                ticket.result = None if ticket.unanswerable() else result
-        except Exception as error:  # noqa: BLE001  (handed to those who wait; the thread must outlive a bad batch)
-            for ticket in batch:
-                ticket.error = error
-        for ticket in batch:
-            ticket.done.set()
-
+Stop: TypeAlias = Callable[[], bool]
+"""Asked between decoding steps; True ends the work early."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """Result of one greedy pass.
+
+    `difference` is logit(rewrite) − logit(no_rewrite) of the first token. `phrased` are the ids after the gate,
+    without the end token; None where the first token was not `<rewrite>`.
+    """
+
+    difference: float
+    phrased: tuple[int, ...] | None
+
+
+class ConditionalEngine(Protocol):
+    """Runs a conditional model over batches of token ids; safe to call from several threads."""
+
+    def decide(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[Decided]:
+        """The gate of each source and, where it opens by itself, the greedy rewrite of at most `limit` tokens."""
+
+    def phrase(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[tuple[int, ...]]:
+        """The rewrite of each source, whatever its gate says; without gate and end tokens."""
+
+
+class Ct2Engine:
+    """A loaded export: int8 on the CPU, float16 on a GPU where CTranslate2 can use one.
+
+    Raises RunError where the export is damaged.
+    """
+
+    def __init__(self, folder: Path, form: Form, compute: str = "") -> None:
+        import ctranslate2
+
+        self._form = form
+        self._seq2seq = form.architecture == "seq2seq"
+        kind = ctranslate2.Translator if self._seq2seq else ctranslate2.Generator
+        gpu = ctranslate2.get_cuda_device_count() > 0 and not compute
+        for device, kept in (*([("cuda", "float16")] if gpu else []), ("cpu", compute or "int8")):
+            try:
+                self._model: Any = kind(str(folder), device=device, compute_type=kept, intra_threads=1)
+                break
+            except (RuntimeError, ValueError) as error:
+                if device == "cpu":
+                    raise RunError(
+                        f"{folder} is no CTranslate2 model that can be loaded here ({error}). "
+                        "Export the run again with `anaphora models export`, or train it again."
+                    ) from error
+                log.warning("the GPU cannot run the rewriter; it runs on the CPU", exc_info=True)
+        self._rewrite = form.tokens([form.rewrite])
+        self._ends = form.tokens(form.ends)
+
+    def decide(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[Decided]:
+        """As `ConditionalEngine.decide`."""
+        form, decided = self._form, list[Decided]()
+        # A causal batch reads what its prompts are longer than the shortest one token by token, with logits for each.
+        shortest = min(map(len, sources), default=0)
+        results = self._run(sources, [], limit + 1, stop, logits=True)
+        for source, (ids, logits) in zip(sources, results, strict=True):
+            first = _row(logits[0][0 if self._seq2seq else len(source) - shortest])
+            phrased = tuple(ids[1:]) if ids[:1] == [form.rewrite] else None
+            decided.append(Decided(float(first[form.rewrite] - first[form.keep]), phrased))
+        return decided
+
+    def phrase(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[tuple[int, ...]]:
+        """As `ConditionalEngine.phrase`."""
+        # An encoder-decoder gives the gate that it was made to begin with, too.
+        gate = 1 if self._seq2seq else 0
+        return [tuple(ids[gate:]) for ids, _ in self._run(sources, self._rewrite, limit + gate, stop, logits=False)]
+
+    def _run(
+        self, sources: Sequence[Sequence[int]], prefix: list[str], limit: int, stop: Stop, *, logits: bool
+    ) -> Iterator[tuple[list[int], Any]]:
+        tokens = [self._form.tokens(source) for source in sources]
+        options: dict[str, Any] = {"end_token": self._ends, "return_logits_vocab": logits}
+        options |= {"beam_size": 1, "callback": lambda step: stop()}
+        if self._seq2seq:
+            options |= {"max_decoding_length": limit, "min_decoding_length": 0, "max_input_length": 0}
+            for result in self._model.translate_batch(tokens, [prefix] * len(tokens) if prefix else None, **options):
+                yield self._form.ids(result.hypotheses[0]), result.logits
+            return
+        options |= {"max_length": limit, "include_prompt_in_result": False}
+        for result in self._model.generate_batch([source + prefix for source in tokens], **options):
+            yield list(result.sequences_ids[0]), result.logits
+
+
+def _row(storage: Any) -> Any:
+    """The logits of one step, `(vocabulary,)`, on the CPU in float32."""
+    import ctranslate2
+    import numpy as np
+
+    if storage.device != "cpu":
+        storage = storage.to_device(ctranslate2.Device.cpu)
+    if storage.dtype != ctranslate2.DataType.float32:
+        storage = storage.to(ctranslate2.DataType.float32)
+    return np.asarray(storage).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
-    """Output of the model for one source: probability that a rewrite is needed, and rewrites best first."""
+    """Output of the model for one source: the probability that a rewrite is needed, and its text, perhaps empty."""
 
     probability: float
-    texts: tuple[str, ...]
+    text: str
 
 
 class ConditionalRewriter:
-    """Serves one model to many threads.
+    """Serves one model to many threads, one request after the other.
 
-    `alternatives` asks for that many further rewrites, by beam search; `timeout_seconds` bounds a turn, waiting
-    for others included. `name` is shown in traces. `words` is a term rewriter that decides in the gate's place.
+    `timeout_seconds` bounds a turn, waiting for others included. `name` is shown in traces. `words` is a term rewriter
+    that decides in the gate's place, and gives the hint.
     """
 
     def __init__(
@@ -162,21 +149,15 @@ class ConditionalRewriter:
         *,
         name: str = "t5",
         timeout_seconds: float = 2.0,
-        alternatives: int = 0,
         words: Rewriter | None = None,
     ) -> None:
         self.engine = engine
         self.form = form
         self.gate = gate
-        self._name = name
+        self.name = name
         self._timeout = timeout_seconds
-        self._alternatives = alternatives
         self._words = words
-        self._batcher = Batcher[list[int], Proposal](self.propose)
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self._pool = ThreadPoolExecutor(1, "rewriter")
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         """Decide and phrase; never raises. `confidence` is the gate's belief in its decision."""
@@ -186,11 +167,18 @@ class ConditionalRewriter:
         hinted = self._words.rewrite(conversation, question) if self._words else None
         if hinted is not None and hinted.decision != "expand":
             return hinted
+        stopped = threading.Event()
         try:
-            source = self.form.source(conversation, question, hint(hinted))
-            result = self._judged(conversation, question, self._batcher.run(source, self._timeout), hinted)
-        except Late as late:
-            result = Rewrite(question, "failed", reason=str(late))
+            source = self.form.source(conversation, question, hint_of(hinted) if hinted else "")
+            work = self._pool.submit(self.propose, [source], stopped.is_set)
+            try:
+                [proposal] = work.result(self._timeout)
+            finally:
+                stopped.set()
+                work.cancel()
+            result = self._judged(conversation, question, proposal, hinted)
+        except TimeoutError:
+            result = Rewrite(question, "failed", reason=f"It took longer than {self._timeout:g} s.")
         except Exception as error:  # a turn must never fall over its rewriter
             log.exception("the rewriter failed")
             result = Rewrite(question, "failed", reason=f"The rewriter failed ({type(error).__name__}: {error}).")
@@ -200,90 +188,55 @@ class ConditionalRewriter:
 
     def close(self) -> None:
         """End the serving thread."""
-        self._batcher.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _judged(self, conversation: Conversation, question: str, proposal: Proposal, hinted: Rewrite | None) -> Rewrite:
         p = proposal.probability if hinted is None or hinted.history_probability is None else hinted.history_probability
         if hinted is None and p < self.gate.threshold:
             return Rewrite(question, "keep", confidence=1 - p, history_probability=p)
-        reason = "The model wrote nothing."
-        passed = list[str]()
-        for text in proposal.texts:
-            refused = guard.check(conversation, question, text)
-            if not refused:
-                passed.append(text)
-            elif not passed:
-                reason = refused
-        if not passed:
+        reason = guard.check(conversation, question, proposal.text) if proposal.text else "The model wrote nothing."
+        if reason:
             return Rewrite(question, "refused", confidence=p, reason=reason, history_probability=p)
-        result = Rewrite(passed[0], "rewrite", confidence=p, alternatives=tuple(passed[1:]), history_probability=p)
-        return replace(result, expansion=hinted.expansion) if hinted else result
+        terms = hinted.expansion if hinted else ()
+        return Rewrite(proposal.text, "rewrite", confidence=p, expansion=terms, history_probability=p)
 
-    def propose(self, sources: Sequence[list[int]], stop: Stop) -> list[Proposal]:
+    def propose(self, sources: Sequence[Sequence[int]], stop: Stop) -> list[Proposal]:
         """One greedy pass over all, a second one for those whose gate opens only by its threshold.
 
         Where the term rewriter decides, all are phrased.
         """
-        limit = self.form.lengths.target
+        limit, form = self.form.lengths.target, self.form
         if self._words is not None:
-            phrases = self.engine.phrase(sources, limit, 1 + self._alternatives, stop)
-            return [Proposal(1.0, self._texts(sequences)) for sequences in phrases]
-        decided = self.engine.decide(sources, 0 if self._alternatives else limit, stop)
+            return [Proposal(1.0, form.text(ids)) for ids in self.engine.phrase(sources, limit, stop)]
+        decided = self.engine.decide(sources, limit, stop)
         p = [self.gate.probability(decision.difference) for decision in decided]
-        texts: list[tuple[str, ...]] = [
-            (self.form.text(decision.phrased),) if decision.phrased and not self._alternatives else ()
-            for decision in decided
-        ]
+        texts = [form.text(decision.phrased or ()) for decision in decided]
         again = [i for i in range(len(sources)) if p[i] >= self.gate.threshold and not texts[i]]
         if again and not stop():
-            phrases = self.engine.phrase([sources[i] for i in again], limit, 1 + self._alternatives, stop)
-            for i, sequences in zip(again, phrases, strict=True):
-                texts[i] = self._texts(sequences)
+            phrased = self.engine.phrase([sources[i] for i in again], limit, stop)
+            for i, ids in zip(again, phrased, strict=True):
+                texts[i] = form.text(ids)
         return [Proposal(probability, text) for probability, text in zip(p, texts, strict=True)]
-
-    def _texts(self, sequences: Sequence[Sequence[int]]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for ids in sequences if (text := self.form.text(ids))))
 
 
 def load(folder: Path, description: dict[str, Any], serving: Serving) -> ConditionalRewriter:
     """The rewriter of a finished run folder. Raises RunError where its files are missing, damaged or of another run."""
-    run = run_folder.read(folder, description)
     verify(folder, description)
-    form = run.form(folder, messages=serving.history_messages)
+    run = read_description(folder, description, serving.history_messages)
     gate = run.gate if serving.threshold is None else replace(run.gate, threshold=serving.threshold)
     return ConditionalRewriter(
-        open_engine(folder, run, form, serving),
-        form,
+        Ct2Engine(folder / EXPORT, run.form),
+        run.form,
         gate,
         name=run.family,
         timeout_seconds=serving.timeout_seconds,
-        alternatives=serving.alternatives,
         words=open_words(serving) if run.words else None,
     )
 
 
-def open_engine(folder: Path, run: run_folder.RunFolder, form: Form, serving: Serving) -> ConditionalEngine:
-    """CTranslate2 where the run has an export, else torch; on a GPU where one is asked for or found."""
-    from rewriter.conditional.engine import Ct2Engine, TorchEngine, cuda_devices
-
-    if run.exports:
-        count = cuda_devices()
-        if serving.device == "cuda" and not count:
-            raise RunError("No GPU can be used by CTranslate2 here; set the rewriter's device to `cpu` or `auto`.")
-        device = "cuda" if count and serving.device != "cpu" else "cpu"
-        kind = "float16" if device == "cuda" and "float16" in run.exports else run.exports[0]
-        try:
-            return Ct2Engine(folder / run_folder.EXPORT / kind, form, device, serving.threads)
-        except RewriterError:
-            if device == "cpu" or serving.device == "cuda":
-                raise
-            log.warning("the GPU cannot run the rewriter; it runs on the CPU", exc_info=True)
-            return Ct2Engine(folder / run_folder.EXPORT / run.exports[0], form, "cpu", serving.threads)
-    weights = folder / run_folder.WEIGHTS
-    need_extra("hub", f"The rewriter in {folder}", "torch", "transformers", error=RunError)
-    import torch
-
-    device = "cuda" if serving.device != "cpu" and torch.cuda.is_available() else "cpu"
-    if serving.device == "cuda" and device == "cpu":
-        raise RunError("No GPU can be used by torch here; set the rewriter's device to `cpu` or `auto`.")
-    return TorchEngine.open(weights, form, device)
+def open_words(serving: Serving = Serving()) -> Rewriter:  # noqa: B008  (frozen)
+    """The packaged term rewriter. Raises RunError where an installation has none."""
+    folder = packaged_folder()
+    if folder is None:
+        raise RunError("This installation has no packaged rewriter whose words could be read: install it again.")
+    return load_rewriter(folder, serving)

@@ -10,50 +10,18 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import Field, model_validator
+from pydantic import TypeAdapter, ValidationError
 
 from rewriter.protocol import Conversation, ExampleError, Message
-from rewriter.training.recipe import ModelPart
+from rewriter.training.recipe import RerankerModelPart
 from text.asking import AskingLengths, QuestionContext, asking
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-
-class RerankerModelPart(ModelPart):
-    """A cross-encoder to train: a folder (ONNX too), a registered name, or a hub id."""
-
-    family: Literal["reranker"]
-    base: str = "ms-marco-minilm-l12"
-    frozen: int = Field(0, ge=0)
-    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
-    group: int = Field(8, ge=2)
-    """Passages of a question that are read together, one of them relevant."""
-    passage_tokens: int = Field(160, ge=16, le=400)
-    """A passage is cut to so many while training; serving reads further."""
-    lengths: dict[str, int] = Field({})
-    """Tokens of the parts of a question, as `index.query` names them."""
-    standalone: float = Field(0.15, ge=0, lt=1)
-    """Share of follow-ups that are asked by their stand-alone form, without their conversation."""
-    label: float = Field(0.5, ge=0, le=1)
-    """What the judgement weighs beside the teacher, in the distribution over a question's passages."""
-    scale: float = Field(0.05, ge=0)
-    """How strongly scores are kept at the teacher's level, so that what was calibrated on it still fits."""
-
-    @property
-    def asking(self) -> AskingLengths:
-        """The lengths in tokens, defaults filled in."""
-        return AskingLengths(**self.lengths)
-
-    @model_validator(mode="after")
-    def _known(self) -> RerankerModelPart:
-        if unknown := set(self.lengths) - set(AskingLengths.__slots__):
-            raise ValueError(f"unknown lengths {', '.join(sorted(unknown))}")
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +40,13 @@ class RerankExample:
     `rewrite` and `words` may be empty.
     """
 
-    id: str
-    history: tuple[Message, ...]
-    question: str
-    rewrite: str
-    words: tuple[str, ...]
-    source: str
-    passages: tuple[RankedPassage, ...]
+    id: str = ""
+    history: tuple[Message, ...] = ()
+    question: str = ""
+    rewrite: str = ""
+    words: tuple[str, ...] = ()
+    source: str = ""
+    passages: tuple[RankedPassage, ...] = ()
 
     @property
     def conversation(self) -> Conversation:
@@ -117,36 +85,25 @@ def read_rows(path: Path) -> Iterator[RerankExample]:
 
 def _row(line: str, where: str, source: str) -> RerankExample:
     try:
-        row: dict[str, Any] = json.loads(line)
-        passages = tuple(
-            RankedPassage(str(passage["text"]), bool(passage["relevant"]), _number(passage.get("score")))
-            for passage in row["passages"]
-        )
-        history = tuple(Message(message["role"], message["text"]) for message in row.get("history") or ())
-        question, words = row["question"], tuple(str(word) for word in row.get("words") or ())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        row = _ROW.validate_json(line)
+    except ValidationError as error:
+        problem = error.errors()[0]
         raise ExampleError(
+<<<<<<< HEAD
             f"{where} is no row to train a cross-encoder on ({error!r}): `anaphora adapt` writes such rows."
+=======
+            f"{where} is no row to train a cross-encoder on ({'.'.join(map(str, problem['loc']))}: {problem['msg']}): "
+            "`anaphora eval candidates` writes such rows."
+>>>>>>> 4af1825 (Training is one stage on Trainer with every family's settings in the recipe; conditional rewriters start from a hub id, a folder or ONNX files and serve by CTranslate2; fresh weights and Mamba are papers/orconvqa's)
         ) from error
-    if not isinstance(question, str) or not question.strip():
+    if not row.question.strip():
         raise ExampleError(f"{where} has no `question`, or an empty one.")
-    if {passage.relevant for passage in passages} != {True, False}:
+    if {passage.relevant for passage in row.passages} != {True, False}:
         raise ExampleError(f"{where} needs a passage that is relevant and one that is not.")
-    return RerankExample(
-        id=str(row.get("id") or where),
-        history=history,
-        question=question,
-        rewrite=str(row.get("rewrite") or ""),
-        words=words,
-        source=str(row.get("source") or source),
-        passages=passages,
-    )
+    return replace(row, id=row.id or where, source=row.source or source)
 
 
-def _number(value: object) -> float | None:
-    return None if value is None else float(value)  # type: ignore[arg-type]
-
-
+_ROW = TypeAdapter(RerankExample)
 WINDOW = 512
 
 

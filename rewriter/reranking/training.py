@@ -1,28 +1,35 @@
-"""The cross-encoder as a family that can be trained; the run itself is `rewriter.training`'s."""
+"""The cross-encoder as a family that can be trained, in torch: groups of pairs in, the loss of their order out.
+
+The run itself is `rewriter.training`'s. `python -m rewriter.reranking.training RUN BASE FOLDER` packs a finished run
+without the tensors it shares with its base: frozen layers take the base's own int8 weights, and each tensor whose bytes
+are in the base's file is read from there when the model is opened (`index.rerank.load_over`).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
 from rewriter.load import RERANKERS
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
-from rewriter.reranking.rows import PairReader, RankedGroup, RerankerModelPart, RerankExample, RerankFeatures, read_rows
-from rewriter.training.recipe import Recipe, Stage, Texts
+from rewriter.reranking.rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
+from rewriter.training.recipe import Recipe, RerankerModelPart
+from text.files import write_json
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
-
-    from rewriter.reranking.model import RankingModel
-    from rewriter.reranking.rows import RankedGroup
-
 
 ONNX, WEIGHTS = "model.onnx", "weights"
 """In a run's folder; one of the registry has the first alone."""
@@ -30,6 +37,90 @@ HEAD_WIDTH = 32
 """The file does not say; that of the MiniLM models."""
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 """Without dropout: there are few steps, and a teacher to follow."""
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+OUTPUT = "logits"
+CHUNK = 8
+"""So many pairs of like length are read at once, so that little of it is padding."""
+SHARED_BYTES = 4_000
+"""Smaller tensors are not shared with the base: they are not worth a look elsewhere."""
+DESCRIBED = ("family", "format", "recipe", "base", "lengths", "trained", "seconds", "hardware", "metrics", "created")
+_NOTHING = -1e4
+
+
+def batch(groups: Sequence[RankedGroup], chunk: int = CHUNK) -> dict[str, Any]:
+    """Groups as the model's arguments.
+
+    `ids` and `types` are lists of `(at most `chunk`, longest)` int64, padded with zeros, the pairs sorted by length;
+    `order` `(pairs,)` gives the position of each pair in the concatenated groups. `relevant`, `scores` and `there` are
+    `(groups, most passages)`: judgements, the teacher's logits, and which places hold a passage at all; `taught`
+    `(groups,)` says which groups have a teacher.
+    """
+    pairs = [pair for group in groups for pair in group.pairs]
+    order = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
+    chunks = [[pairs[n] for n in order[start : start + chunk]] for start in range(0, len(order), chunk)]
+    most = max(len(group.pairs) for group in groups)
+    return {
+        "ids": [_padded([ids for ids, _ in part]) for part in chunks],
+        "types": [_padded([types for _, types in part]) for part in chunks],
+        "order": torch.tensor(order),
+        "relevant": _rows([group.relevant for group in groups], most),
+        "scores": _rows([group.scores or () for group in groups], most),
+        "there": _rows([(1,) * len(group.pairs) for group in groups], most).bool(),
+        "taught": torch.tensor([group.scores is not None for group in groups]),
+    }
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
+
+
+def _rows(rows: Sequence[Sequence[float]], most: int) -> Tensor:
+    return torch.tensor([[*(float(value) for value in row), *[0.0] * (most - len(row))] for row in rows])
+
+
+class RankingModel(nn.Module):
+    """A cross-encoder that learns which of a question's passages come first.
+
+    The wanted distribution over them is a mixture: `label` of it lies on the relevant ones alike, the rest as the
+    teacher has it; the loss is the cross-entropy to it. `scale` times the squared difference to the teacher's logits is
+    added: the order alone would let all scores drift.
+    """
+
+    def __init__(self, encoder: Any, *, label: float = 0.5, scale: float = 0.05) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.label, self.scale = label, scale
+
+    def forward(
+        self,
+        ids: list[Tensor],
+        types: list[Tensor],
+        order: Tensor,
+        relevant: Tensor,
+        scores: Tensor,
+        there: Tensor,
+        taught: Tensor,
+    ) -> dict[str, Tensor]:
+        """The `loss` of a `batch`, and its `logits` `(groups, most passages)`."""
+        parts = [
+            self.encoder(input_ids=ids_of, token_type_ids=kinds, attention_mask=(ids_of != 0).long())
+            .logits[:, 0]
+            .float()
+            for ids_of, kinds in zip(ids, types, strict=True)
+        ]
+        flat = torch.cat(parts)
+        logits = flat.new_full(there.shape, _NOTHING)
+        logits[there] = torch.zeros_like(flat).index_copy(0, order, flat)
+        wanted = relevant / relevant.sum(-1, keepdim=True).clamp(min=1)
+        teacher = scores.masked_fill(~there, _NOTHING).softmax(-1)
+        share = torch.where(taught, self.label, 1.0)[:, None]
+        wanted = share * wanted + (1 - share) * teacher
+        loss = -(wanted * logits.log_softmax(-1)).sum(-1).mean()
+        held = there & taught[:, None]
+        if self.scale and held.any():
+            loss = loss + self.scale * ((logits - scores)[held] ** 2).mean()
+        return {"loss": loss, "logits": logits}
 
 
 def pretrained(base: str) -> Any:
@@ -55,7 +146,6 @@ def pretrained(base: str) -> Any:
 
 def from_onnx(path: Path) -> BertForSequenceClassification:
     """The BERT cross-encoder in an int8 ONNX file that was exported from torch; raises TrainingError for any other."""
-    import torch
     from transformers import BertConfig, BertForSequenceClassification
 
     config: Any = BertConfig
@@ -82,18 +172,13 @@ def from_onnx(path: Path) -> BertForSequenceClassification:
     return model
 
 
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-OUTPUT = "logits"
-_BATCH = 8
-
-
 def write_onnx(encoder: Any, path: Path) -> None:
     """The model as it is served."""
     encoder.config.return_dict = False  # the exporter wants a tuple
     write_int8(encoder, path, INPUTS, {OUTPUT: False})
 
 
-def scores(path: Path, groups: Sequence[RankedGroup]) -> list[npt.NDArray[np.float64]]:
+def scores(path: Path, groups: Sequence[RankedGroup]) -> list[list[float]]:
     """The exported model's logit of every pair, group by group. Raises TrainingError where it cannot be opened."""
     import onnxruntime
 
@@ -101,35 +186,26 @@ def scores(path: Path, groups: Sequence[RankedGroup]) -> list[npt.NDArray[np.flo
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # the library raises bare exceptions of its own
         raise TrainingError(f"{path} cannot be opened ({error}): export the run again.") from error
-    return [np.concatenate(list(_scored(session, group))) for group in groups]
 
+    def score(ids: Sequence[int], types: Sequence[int]) -> float:
+        rows = (ids, (1,) * len(ids), types)
+        feed = {name: np.array([row], np.int64) for name, row in zip(INPUTS, rows, strict=True)}
+        return float(session.run([OUTPUT], feed)[0][0, 0])
 
-def _scored(session: Any, group: RankedGroup) -> Any:
-    for start in range(0, len(group.pairs), _BATCH):
-        part = group.pairs[start : start + _BATCH]
-        longest = max(len(ids) for ids, _ in part)
-        feed = {name: np.zeros((len(part), longest), np.int64) for name in INPUTS}
-        for row, (ids, types) in enumerate(part):
-            feed["input_ids"][row, : len(ids)] = ids
-            feed["token_type_ids"][row, : len(ids)] = types
-            feed["attention_mask"][row, : len(ids)] = 1
-        yield session.run([OUTPUT], feed)[0][:, 0].astype(np.float64)
+    return [[score(*pair) for pair in group.pairs] for group in groups]
 
 
 class RerankerFamily:
     """How cross-encoders are opened, exported and judged."""
 
-    settings = RerankerModelPart
-    kind = RERANKERS
     about = "It reads a question with the conversation it leans on and a passage together, and says how well they fit."
 
     def read(self, path: Path) -> Iterable[RerankExample]:
         """Questions with passages to rank."""
         return read_rows(path)
 
-    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> RerankerTraining:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> RerankerTraining:
         """The cross-encoder that training begins with, its lower layers frozen where the recipe says so."""
-
         part = _part(recipe)
         put_tokenizer(part.base, folder, callback)
         encoder = pretrained(part.base)
@@ -138,14 +214,11 @@ class RerankerFamily:
         if part.frozen:
             for module in (body.embeddings, *body.encoder.layer[: part.frozen]):
                 module.requires_grad_(False)
-        from rewriter.reranking.model import RankingModel
-
         model = RankingModel(encoder, label=part.label, scale=part.scale)
-        return RerankerTraining(model, part, PairReader(folder / TOKENIZER, part.asking), recipe.seed)
+        return RerankerTraining(model, recipe, PairReader(folder / TOKENIZER, part.asking))
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
-
         if not (folder / WEIGHTS / "config.json").is_file():
             raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
         write_onnx(pretrained(str(folder)), folder / ONNX)
@@ -163,13 +236,12 @@ class RerankerFamily:
 
         Its effect among all passages is measured by `anaphora eval retrieval`.
         """
-
-        features = RerankFeatures(
-            [*dev, *test], PairReader(folder / TOKENIZER, _part(recipe).asking), _part(recipe), recipe.seed, train=False
-        )
+        part = _part(recipe)
+        reader = PairReader(folder / TOKENIZER, part.asking)
+        features = RerankFeatures([*dev, *test], reader, part, recipe.seed, train=False)
         groups = [features[n] for n in range(len(features))]
         precisions = [
-            _precision(group, group_scores.tolist())
+            _precision(group, group_scores)
             for group, group_scores in zip(groups, scores(folder / ONNX, groups), strict=True)
         ]
         follows = [bool(example.history) for example in (*dev, *test)]
@@ -185,29 +257,26 @@ class RerankerFamily:
 class RerankerTraining:
     """A cross-encoder in training."""
 
-    def __init__(self, model: RankingModel, part: RerankerModelPart, reader: PairReader, seed: int) -> None:
+    def __init__(self, model: RankingModel, recipe: Recipe, reader: PairReader) -> None:
         self.model = model
-        self._part, self._reader, self._seed = part, reader, seed
+        self._part, self._stage, self._reader, self._seed = _part(recipe), recipe.stage, reader, recipe.seed
 
     def features(self, examples: Sequence[RerankExample], *, train: bool) -> RerankFeatures:
         """Groups of pairs."""
         return RerankFeatures(examples, self._reader, self._part, self._seed, train)
 
     def collate(self, items: Sequence[RankedGroup]) -> dict[str, Any]:
-        """As `rewriter.reranking.training.batch`."""
-
-        from rewriter.reranking.model import batch
-
+        """As `batch`."""
         return batch(items)
 
-    def groups(self, stage: Stage) -> list[dict[str, Any]]:
+    def groups(self) -> list[dict[str, Any]]:
         """Norms and biases do not decay."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         return [
             {
                 "params": [parameter for parameter in parameters if (parameter.ndim > 1) == decays],
-                "lr": stage.learning_rate,
-                "weight_decay": stage.weight_decay if decays else 0.0,
+                "lr": self._stage.learning_rate,
+                "weight_decay": self._stage.weight_decay if decays else 0.0,
             }
             for decays in (True, False)
         ]
@@ -229,3 +298,58 @@ def _precision(group: RankedGroup, scores: Sequence[float]) -> float:
     order = sorted(range(len(scores)), key=lambda n: (-scores[n], group.relevant[n]))
     places = [place for place, n in enumerate(order, 1) if group.relevant[n]]
     return sum(rank / place for rank, place in enumerate(places, 1)) / len(places)
+
+
+def pack(run: Path, base: Path, folder: Path) -> int:
+    """Write a run's `model.onnx` and `reranker.json` into `folder`, without what the ONNX file in `base` holds.
+
+    Returns how many bytes of weights are shared. Raises TrainingError where the two have not the same layers.
+    """
+    need_extra("train", "Packing", "onnx")
+    import onnx
+    from onnx.external_data_helper import set_external_data
+
+    described = json.loads((run / RERANKERS.description).read_text("utf-8"))
+    recipe = json.loads((run / "recipe.json").read_text("utf-8"))
+    whole = (base / ONNX).read_bytes()
+    own, theirs = onnx.load(str(run / ONNX)), onnx.load_from_string(whole)
+    _as_before(own.graph, theirs.graph, recipe["model"]["frozen"])
+    shared = 0
+    for tensor in own.graph.initializer:
+        if len(tensor.raw_data) >= SHARED_BYTES and (at := whole.find(tensor.raw_data)) >= 0:
+            shared += len(tensor.raw_data)
+            set_external_data(tensor, location=ONNX, offset=at, length=len(tensor.raw_data))
+            tensor.ClearField("raw_data")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ONNX).write_bytes(own.SerializeToString())
+    names = {"name": f"{base.name}-conversations", "base_sha256": hashlib.sha256(whole).hexdigest()}
+    write_json(folder / RERANKERS.description, names | {name: described[name] for name in DESCRIBED})
+    return shared
+
+
+def _as_before(own: object, theirs: object, frozen: int) -> None:
+    """Put the base's int8 weights into the layers that were not trained; both graphs are `onnx.GraphProto`s."""
+    held = {item.name: item for item in theirs.initializer}  # type: ignore[attr-defined]
+    mine = {item.name: item for item in own.initializer}  # type: ignore[attr-defined]
+    before, after = _weights(theirs), _weights(own)
+    if set(before) != set(after):
+        raise TrainingError("The run and its base differ in their layers: pack it over the model it was trained from.")
+    for layer, weight in after.items():
+        place = layer.partition("/encoder/layer.")[2].partition("/")[0]
+        if place and int(place) < frozen:
+            for part in ("quantized", "scale", "zero_point"):
+                mine[f"{weight}_{part}"].CopyFrom(held[f"{before[layer]}_{part}"])
+                mine[f"{weight}_{part}"].name = f"{weight}_{part}"
+
+
+def _weights(graph: object) -> dict[str, str]:
+    """The weight of each layer by the layer's place in the model, such as `bert/encoder/layer.0/output/dense`."""
+    return {
+        node.name.strip("/").rpartition("/")[0]: node.input[1].removesuffix("_quantized")
+        for node in graph.node  # type: ignore[attr-defined]
+        if node.op_type == "MatMulInteger"
+    }
+
+
+if __name__ == "__main__":
+    print(f"{pack(*map(Path, sys.argv[1:4])):,} bytes are the base's")

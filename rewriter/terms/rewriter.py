@@ -1,22 +1,29 @@
-"""The term rewriter at the turn: gate, marked words, the terms made of them, the expanded question."""
+"""The term rewriter at the turn: gate, marked words, the terms made of them, the expanded question.
+
+It runs on onnxruntime and needs no torch.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import regex
 
 from rewriter.gate import RewriteGate, probability
 from rewriter.load import DESCRIPTION, Serving, verify
 from rewriter.onnx_weights import TOKENIZER
 from rewriter.protocol import Conversation, Rewrite, RunError, Term
-from rewriter.terms.reading import ConversationReader, Reading, Word
-from rewriter.terms.scoring import MODEL, TermScorer
+from rewriter.terms.reading import TYPES, ConversationReader, Reading, Word
 
+MODEL = "model.onnx"
+INPUTS, OUTPUTS = ("ids", "types", "mask"), ("terms", "gate")
 MOST = 12
 """Stems that are appended at most, the likeliest first."""
 
@@ -88,6 +95,70 @@ def _trimmed(run: _WordRun, wanted: set[str]) -> _WordRun:
     return _WordRun(run.message, tuple(words))
 
 
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Logits: of the reading's words `(words,)`, each the mean over its tokens, and that history is needed."""
+
+    words: Floats
+    gate: float
+
+
+class TermScorer:
+    """A model's file, opened; safe to call from several threads at once. Raises RunError where it is damaged."""
+
+    def __init__(self, path: Path, vocabulary: int) -> None:
+        if not path.is_file():
+            raise RunError(f"{path} is missing: train or copy the rewriter again")
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        # Spinning wins microseconds and takes whole cores from the engine that writes the answer.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 4
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the library raises bare exceptions of its own
+            raise RunError(f"{path} cannot be opened ({error}): train or copy the rewriter again") from error
+        self._options = onnxruntime.RunOptions
+        inputs, outputs = ({item.name for item in of()} for of in (self._session.get_inputs, self._session.get_outputs))
+        if (inputs, outputs) != (set(INPUTS), set(OUTPUTS)):
+            raise RunError(f"{path} is no model of a term rewriter: train or copy the rewriter again")
+        try:
+            # The last token of the tokenizer's vocabulary: one too few in the model, and they do not fit.
+            self.score(Reading((vocabulary - 1,), (TYPES - 1,), ()))
+        except RunError as error:
+            raise RunError(f"{path} and its tokenizer do not belong together ({error})") from error
+
+    def score(self, reading: Reading, seconds: float = 60.0) -> Scores:
+        """The logits of a reading; raises RunError when the model fails or takes longer than `seconds`."""
+        options, late = self._options(), threading.Event()
+
+        def end() -> None:
+            late.set()
+            options.terminate = True
+
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        rows = (reading.ids, reading.types, (1,) * len(reading.ids))
+        feed = {name: np.array([row], np.int64) for name, row in zip(INPUTS, rows, strict=True)}
+        try:
+            [tokens], gate = self._session.run(list(OUTPUTS), feed, options)
+        except Exception as error:  # the library raises bare exceptions of its own
+            if late.is_set():
+                raise RunError(f"marking terms took longer than {seconds:g} s") from error
+            raise RunError(f"the term model failed: {error}") from error
+        finally:
+            timer.cancel()
+        tokens = np.asarray(tokens, np.float64)
+        means = [tokens[word.first : word.last].mean() for word in reading.words]
+        return Scores(np.array(means, np.float64), float(np.ravel(gate)[0]))
+
+
 class TermRewriter:
     """Expands a question by words of its history that it leaves out; writes no sentence.
 
@@ -96,11 +167,9 @@ class TermRewriter:
     gate's certainty as confidence. Raises RunError where the folder's files are missing or damaged.
     """
 
-    def __init__(
-        self, folder: Path, gate: RewriteGate, threshold: float, *, seconds: float = 2.0, threads: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, gate: RewriteGate, threshold: float, seconds: float = 2.0) -> None:
         self._reader = ConversationReader.open(folder / TOKENIZER)
-        self._scorer = TermScorer(folder / MODEL, self._reader.vocabulary, threads)
+        self._scorer = TermScorer(folder / MODEL, self._reader.vocabulary)
         self._gate = gate
         self._threshold = threshold
         self._seconds = seconds
@@ -116,7 +185,7 @@ class TermRewriter:
         started = time.perf_counter()
         reading = self._reader.read(conversation, question)
         try:
-            [scores] = self._scorer.score([reading], self._seconds)
+            scores = self._scorer.score(reading, self._seconds)
         except RunError as error:
             return Rewrite(question, "failed", seconds=time.perf_counter() - started, reason=f"{error}.")
         needs = self._gate.probability(scores.gate)
@@ -142,4 +211,4 @@ def load(folder: Path, description: Mapping[str, Any], serving: Serving) -> Term
         ) from error
     if serving.threshold is not None:
         gate = replace(gate, threshold=serving.threshold)
-    return TermRewriter(folder, gate, threshold, seconds=serving.timeout_seconds, threads=serving.threads)
+    return TermRewriter(folder, gate, threshold, serving.timeout_seconds)

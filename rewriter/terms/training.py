@@ -1,105 +1,52 @@
-"""The term rewriter as a family that can be trained; the run itself is `rewriter.training`'s."""
+"""The term rewriter as a family that can be trained: labels, the encoder with its heads in torch, export and scores.
+
+The run itself is `rewriter.training`'s.
+"""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pickle import UnpicklingError
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import regex
+import torch
+from torch import Tensor, nn
 
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate, fit
-from rewriter.load import REWRITERS
-from rewriter.onnx_weights import TOKENIZER, put_tokenizer
+from rewriter.load import packaged_folder
+from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import Message, RecipeError, TrainingError
-from rewriter.terms.reading import ConversationReader, Reading
-from rewriter.terms.restoring import WEIGHTS, TermModelPart, restore, two_heads
-from rewriter.terms.scoring import MODEL, TermScorer
-from rewriter.training.recipe import Recipe, Stage, Texts
+from rewriter.terms.reading import TYPES, ConversationReader, Reading
+from rewriter.terms.rewriter import INPUTS, MODEL, OUTPUTS, Floats, TermScorer
+from rewriter.training.recipe import Recipe, TermModelPart
 from text.words import stems
 
-if TYPE_CHECKING:
-    from rewriter.terms.model import TermModel
-    from rewriter.terms.restoring import TermModelPart
-
-
-Floats = npt.NDArray[np.float64]
-
+WEIGHTS, CONFIG = "model.pt", "config.json"
+PACKAGED = "packaged"
 
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Held-out logits with their labels: of stems `(n,)`, the best of each stem's words, and of questions `(m,)`."""
-
-    terms: Floats
-    wanted: Bools
-    gate: Floats
-    needed: Bools
-
-    def terms_at(self, threshold: float) -> tuple[float, float, float]:
-        """Precision, recall and F1 of the stems appended at a probability."""
-        return _f1(self.terms >= _logit(threshold), self.wanted)
-
-    def gate_f1(self, gate: RewriteGate) -> float:
-        """F1 of "needs its history" at the gate's threshold."""
-        return _f1(gate.scale * self.gate + gate.shift >= _logit(gate.threshold), self.needed)[2]
-
-    def gate_auc(self) -> float:
-        """The chance that a question that needs its history scores above one that does not."""
-        above = self.gate[self.needed][:, None] - self.gate[~self.needed]
-        return float(((above > 0) + 0.5 * (above == 0)).mean()) if above.size else float("nan")
-
-
-def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
-    """The logits of labelled readings, as they will be served."""
-    terms, wanted, gates = list[float](), list[bool](), list[float]()
-    for item in items:
-        [scores] = scorer.score([item.reading])
-        gates.append(scores.gate)
-        best: dict[str, tuple[float, bool]] = {}
-        for word, is_wanted, value in zip(item.reading.words, item.wanted, scores.words.tolist(), strict=True):
-            best[word.stem] = max(best.get(word.stem, (-1e9, False)), (value, is_wanted))
-        terms += [value for value, _ in best.values()]
-        wanted += [is_wanted for _, is_wanted in best.values()]
-    return Judgement(
-        np.array(terms, np.float64),
-        np.array(wanted, np.bool_),
-        np.array(gates, np.float64),
-        np.array([item.history_probability for item in items], np.bool_),
-    )
-
-
-def _f1(predicted: Bools, right: Bools) -> tuple[float, float, float]:
-    hits = float((predicted & right).sum())
-    precision, recall = hits / max(1.0, float(predicted.sum())), hits / max(1.0, float(right.sum()))
-    return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
-
-
-def _logit(probability: float) -> float:
-    return float(np.log(probability / (1 - probability)))
-
-
 _SENTENCE = regex.compile(r"(?<=[.!?])\s+")
-
 _FURTHER = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A reading, which of its words are to be appended, whether the question needs its history, and what it means."""
+    """A reading, which of its words are to be appended, and whether the question needs its history."""
 
     reading: Reading
     wanted: tuple[bool, ...]
-    history_probability: bool
-    rewrite: str = ""
+    needs_history: bool
 
 
 class TermFeatures:
@@ -146,7 +93,7 @@ def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
     reading = reader.read(example.conversation, example.question)
     added = frozenset(stems(example.rewrite))
     wanted = tuple(word.stem in added for word in reading.words)
-    return Labelled(reading, wanted, example.needs_rewrite, example.rewrite)
+    return Labelled(reading, wanted, example.needs_rewrite)
 
 
 def lengthened(examples: Sequence[RewriteExample], share: float, chosen: random.Random) -> Iterator[RewriteExample]:
@@ -185,14 +132,188 @@ def _longer(message: Message, sentences: list[str], share: float, chosen: random
     return Message(message.role, " ".join([message.text, *more]))
 
 
-CONFIG = "config.json"
+def batch(items: Sequence[Labelled]) -> dict[str, Tensor]:
+    """Labelled readings as the model's arguments, padded on the right with zeros.
+
+    `ids`, `types`, `mask` are `(n, longest)` int64; `first`, `last` and `word_labels` are `(n, most words)`: the tokens
+    `[first, last)` of every word, and whether it is wanted; where no word is, `last` is 0. `gate_labels` is `(n,)`.
+    """
+    words = [item.reading.words for item in items]
+    return {
+        "ids": _padded([item.reading.ids for item in items]),
+        "types": _padded([item.reading.types for item in items]),
+        "mask": _padded([(1,) * len(item.reading.ids) for item in items]),
+        "first": _padded([[word.first for word in row] for row in words]),
+        "last": _padded([[word.last for word in row] for row in words]),
+        "word_labels": _padded([item.wanted for item in items]).float(),
+        "gate_labels": torch.tensor([item.needs_history for item in items]).float(),
+    }
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
+
+
+class TermModel(nn.Module):
+    """An encoder, a linear layer over every token ("append this word") and one over the first ("history needed")."""
+
+    def __init__(self, encoder: Any, *, dropout: float = 0.1, positive: float = 3.0, gate_weight: float = 0.5) -> None:
+        super().__init__()
+        width = int(encoder.config.hidden_size)
+        self.encoder = encoder
+        self.dropout = nn.Dropout(dropout)
+        self.term = nn.Linear(width, 1)
+        self.gate = nn.Linear(width, 1)
+        self.positive, self.gate_weight = positive, gate_weight
+
+    def forward(
+        self,
+        ids: Tensor,
+        types: Tensor,
+        mask: Tensor,
+        first: Tensor | None = None,
+        last: Tensor | None = None,
+        word_labels: Tensor | None = None,
+        gate_labels: Tensor | None = None,
+    ) -> Any:
+        """Logits of the tokens `(n, longest)` and of the gate `(n,)`; the `loss` of a whole `batch`."""
+        states = self.encoder(input_ids=ids, token_type_ids=types, attention_mask=mask, return_dict=False)[0]
+        hidden = self.dropout(states)
+        # Sums over a whole history need more digits than half precision has.
+        tokens, gate = self.term(hidden)[..., 0].float(), self.gate(hidden[:, 0])[..., 0].float()
+        if first is None or last is None or word_labels is None or gate_labels is None:
+            return tokens, gate
+        loss = self.gate_weight * nn.functional.binary_cross_entropy_with_logits(gate, gate_labels)
+        if (words := last > 0).any():
+            logits, weight = word_means(tokens, first, last)[words], torch.tensor(self.positive, device=tokens.device)
+            loss = loss + nn.functional.binary_cross_entropy_with_logits(logits, word_labels[words], pos_weight=weight)
+        return {"loss": loss}
+
+
+def word_means(tokens: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    """The mean logit of every word's tokens `(n, most words)`."""
+    sums = torch.cat([torch.zeros_like(tokens[:, :1]), tokens.cumsum(1)], 1)
+    return (sums.gather(1, last) - sums.gather(1, first)) / (last - first).clamp(min=1)
+
+
+def pretrained(base: str, frozen: int = 0) -> Any:
+    """A BERT-like encoder from a folder or of a hub id, with a type for every kind of text.
+
+    The vectors of words stay as they are: a few thousand questions would only move the words that they hold.
+    With `frozen` above 0 so do all embeddings and so many layers, which halves the cost of a step.
+    Raises TrainingError.
+    """
+    from transformers import AutoModel
+    from transformers.utils.logging import get_verbosity, set_verbosity
+
+    verbosity = get_verbosity()
+    # It reports the pooling layer that is left out, which is as it should be.
+    set_verbosity(logging.ERROR)
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    try:
+        encoder: Any = AutoModel.from_pretrained(base, add_pooling_layer=False, **still)
+    except (OSError, ValueError, TypeError) as error:
+        raise TrainingError(f"cannot load the encoder {base!r} to train from: {error}") from error
+    finally:
+        set_verbosity(verbosity)
+    old = encoder.embeddings.token_type_embeddings.weight.data
+    types = nn.Embedding(TYPES, old.shape[1])
+    # Apart from the beginning, since frozen layers never learn to tell them apart, and by no more than words are.
+    apart = 0.5 * float(encoder.embeddings.word_embeddings.weight.data.std())
+    types.weight.data.copy_(old[:1].expand(TYPES, -1) + apart * types.weight.data)
+    encoder.embeddings.token_type_embeddings = types
+    encoder.config.type_vocab_size = TYPES
+    encoder.embeddings.word_embeddings.weight.requires_grad = False
+    if frozen:
+        for module in (encoder.embeddings, *encoder.encoder.layer[:frozen]):
+            module.requires_grad_(False)
+    return encoder
+
+
+def write_onnx(model: TermModel, path: Path) -> None:
+    """The model as it is served."""
+    write_int8(model, path, INPUTS, {name: name == "terms" for name in OUTPUTS})
+
+
+def restore(model: TermModel, start: str) -> None:
+    """Put the weights of a finished rewriter into `model`, which was made from the same encoder.
+
+    `start` is its folder, or `packaged`. The vectors of words stay those of `model`: no training moves them. Raises
+    TrainingError where the weights cannot be read or belong to another encoder, MissingExtra without `onnx`.
+    """
+    folder = packaged_folder() if start == PACKAGED else Path(start)
+    if folder is None:
+        raise TrainingError("this installation has no packaged rewriter to go on from: give the recipe another start")
+    words = "encoder.embeddings.word_embeddings.weight"
+    try:
+        if (folder / WEIGHTS).is_file():
+            weights: dict[str, Any] = torch.load(folder / WEIGHTS, weights_only=True, map_location="cpu")
+        else:
+            weights = {name: torch.tensor(value) for name, value in multiplied_out(folder / MODEL)}
+        model.load_state_dict(weights | {words: model.state_dict()[words]})
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
+        raise TrainingError(
+            f"the weights in {folder} cannot be gone on from ({error}): "
+            "is it a finished term rewriter, made from the same encoder?"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Held-out logits with their labels: of stems `(n,)`, the best of each stem's words, and of questions `(m,)`."""
+
+    terms: Floats
+    wanted: Bools
+    gate: Floats
+    needed: Bools
+
+    def terms_at(self, threshold: float) -> tuple[float, float, float]:
+        """Precision, recall and F1 of the stems appended at a probability."""
+        return _f1(self.terms >= _logit(threshold), self.wanted)
+
+    def gate_f1(self, gate: RewriteGate) -> float:
+        """F1 of "needs its history" at the gate's threshold."""
+        return _f1(gate.scale * self.gate + gate.shift >= _logit(gate.threshold), self.needed)[2]
+
+    def gate_auc(self) -> float:
+        """The chance that a question that needs its history scores above one that does not."""
+        above = self.gate[self.needed][:, None] - self.gate[~self.needed]
+        return float(((above > 0) + 0.5 * (above == 0)).mean()) if above.size else float("nan")
+
+
+def judge(scorer: TermScorer, items: Sequence[Labelled]) -> Judgement:
+    """The logits of labelled readings, as they will be served."""
+    terms, wanted, gates = list[float](), list[bool](), list[float]()
+    for item in items:
+        scores = scorer.score(item.reading)
+        gates.append(scores.gate)
+        best: dict[str, tuple[float, bool]] = {}
+        for word, is_wanted, value in zip(item.reading.words, item.wanted, scores.words.tolist(), strict=True):
+            best[word.stem] = max(best.get(word.stem, (-1e9, False)), (value, is_wanted))
+        terms += [value for value, _ in best.values()]
+        wanted += [is_wanted for _, is_wanted in best.values()]
+    return Judgement(
+        np.array(terms, np.float64),
+        np.array(wanted, np.bool_),
+        np.array(gates, np.float64),
+        np.array([item.needs_history for item in items], np.bool_),
+    )
+
+
+def _f1(predicted: Bools, right: Bools) -> tuple[float, float, float]:
+    hits = float((predicted & right).sum())
+    precision, recall = hits / max(1.0, float(predicted.sum())), hits / max(1.0, float(right.sum()))
+    return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
+
+
+def _logit(probability: float) -> float:
+    return float(np.log(probability / (1 - probability)))
 
 
 class TermFamily:
     """How term rewriters are opened, exported and judged."""
 
-    settings = TermModelPart
-    kind = REWRITERS
     about = (
         "It decides whether a follow-up question needs its conversation and, if so, finds the words of it that the "
         "question leaves out."
@@ -202,12 +323,8 @@ class TermFamily:
         """Questions with their stand-alone form."""
         return read_examples(path)
 
-    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> TermTraining:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> TermTraining:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
-        import torch
-
-        from rewriter.terms.model import TermModel, pretrained
-
         part = _part(recipe)
         put_tokenizer(part.base, folder, callback)
         torch.manual_seed(recipe.seed)
@@ -219,14 +336,11 @@ class TermFamily:
         )
         if part.start:
             restore(model, part.start)
-        return TermTraining(model, part, ConversationReader.open(folder / TOKENIZER), recipe.seed)
+        return TermTraining(model, recipe, ConversationReader.open(folder / TOKENIZER))
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
-        import torch
         from transformers import AutoConfig, AutoModel
-
-        from rewriter.terms.model import TermModel, write_onnx
 
         if not (folder / WEIGHTS).is_file() or not (folder / CONFIG).is_file():
             raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
@@ -234,7 +348,7 @@ class TermFamily:
         weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
         bare = encoder.from_config(AutoConfig.from_pretrained(folder), add_pooling_layer=False)
         model = TermModel(bare)
-        model.load_state_dict(two_heads(weights))
+        model.load_state_dict(weights)
         write_onnx(model, folder / MODEL)
         return {}, [folder / TOKENIZER, folder / MODEL]
 
@@ -247,7 +361,6 @@ class TermFamily:
         test: Sequence[RewriteExample],
     ) -> tuple[dict[str, Any], dict[str, float]]:
         """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
-
         reader = ConversationReader.open(folder / TOKENIZER)
         part = _part(recipe)
         held_out = TermFeatures([*dev, *test], reader, part, recipe.seed, train=False)
@@ -267,23 +380,21 @@ class TermFamily:
 class TermTraining:
     """A term rewriter in training."""
 
-    def __init__(self, model: TermModel, part: TermModelPart, reader: ConversationReader, seed: int) -> None:
+    def __init__(self, model: TermModel, recipe: Recipe, reader: ConversationReader) -> None:
         self.model = model
-        self._part, self._reader, self._seed = part, reader, seed
+        self._part, self._stage, self._reader, self._seed = _part(recipe), recipe.stage, reader, recipe.seed
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> TermFeatures:
         """Labelled readings."""
         return TermFeatures(examples, self._reader, self._part, self._seed, train)
 
     def collate(self, items: Sequence[Labelled]) -> dict[str, Any]:
-        """As `rewriter.terms.model.batch`."""
-        from rewriter.terms.model import batch
-
+        """As `batch`."""
         return batch(items)
 
-    def groups(self, stage: Stage) -> list[dict[str, Any]]:
+    def groups(self) -> list[dict[str, Any]]:
         """The heads begin from nothing and learn faster; norms and biases do not decay."""
-        groups: dict[tuple[float, float], list[Any]] = {}
+        groups, stage = dict[tuple[float, float], list[Any]](), self._stage
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
                 head = name.startswith(("term.", "gate."))
@@ -293,8 +404,6 @@ class TermTraining:
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write all weights, and the encoder's configuration."""
-        import torch
-
         torch.save(self.model.state_dict(), folder / WEIGHTS)
         self.model.encoder.config.to_json_file(folder / CONFIG)
         return {"threshold": self._part.threshold}

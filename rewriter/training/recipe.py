@@ -1,7 +1,7 @@
-"""Recipes: what is trained on what, in which order, as a TOML file.
+"""Recipes: what is trained on what, as a TOML file, and the families of models that a recipe can name.
 
-A recipe names a base model, data, and stages that follow one another on the same weights (a curriculum). Paths of
-data are relative to the folder given when it is run. `rewriter/recipes` holds those that come with the project.
+A recipe names a base model and the data of its training. Paths of data are relative to the folder given when it is run.
+`rewriter/recipes` holds those that come with the project.
 """
 
 from __future__ import annotations
@@ -11,21 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from rewriter.load import RunKind
+from rewriter.load import RERANKERS, REWRITERS, RunKind
 from rewriter.protocol import RecipeError
+from text.asking import AskingLengths
 
-PACKAGE = "rewriter.recipes"
-FAMILIES = {
-    "causal": "rewriter.conditional.training:ConditionalFamily",
-    "reranker": "rewriter.reranking.training:RerankerFamily",
-    "t5": "rewriter.conditional.training:ConditionalFamily",
-    "terms": "rewriter.terms.training:TermFamily",
-}
-"""Family → `module:class`; how a rewriter is served stands in `rewriter.load`, a cross-encoder in `index.rerank`."""
+RECIPES = resources.files("rewriter") / "recipes"
 
 
 class _Part(BaseModel):
@@ -40,17 +34,15 @@ class DataPart(_Part):
 
     path: str
     weight: float = Field(1.0, gt=0)
-    limit: int | None = Field(None, ge=1)
     hold_out: float = Field(0.0, ge=0, lt=1)
 
 
 class Stage(_Part):
-    """One pass of training. Give `steps` or `epochs`. `patience` evaluations without a better dev loss end it.
+    """The training. Give `steps` or `epochs`. `patience` evaluations without a better dev loss end it.
 
     `warmup` is a number of steps, or below 1 a share of them.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     data: tuple[DataPart, ...]
     steps: int | None = Field(None, ge=1)
     epochs: float | None = Field(None, gt=0)
@@ -60,7 +52,6 @@ class Stage(_Part):
     schedule: Literal["linear", "cosine", "constant_with_warmup"] = "linear"
     warmup: int | float = Field(50, ge=0)
     weight_decay: float = Field(0.01, ge=0)
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
     evaluate_every: int = Field(200, ge=1)
     save_every: int = Field(200, ge=1)
     patience: int = Field(0, ge=0)
@@ -68,19 +59,92 @@ class Stage(_Part):
     @model_validator(mode="after")
     def _one_end(self) -> Stage:
         if (self.steps is None) == (self.epochs is None):
-            raise ValueError(f"stage {self.name} needs either `steps` or `epochs`")
+            raise ValueError("give either `steps` or `epochs`")
         if self.patience and self.save_every % self.evaluate_every:
-            raise ValueError(f"stage {self.name}: with `patience`, `save_every` must be a multiple of `evaluate_every`")
+            raise ValueError("with `patience`, `save_every` must be a multiple of `evaluate_every`")
         return self
 
 
 class ModelPart(_Part):
-    """The model to train and its base; each family adds its own settings (`Family.settings`)."""
+    """The model to train and its base: a hub id, a registered name, or a folder. Each family adds its own settings."""
 
+    kind: ClassVar[RunKind] = REWRITERS
+    """Where runs of the family lie."""
     takes_lora: ClassVar[bool] = False
-    needs_lora: ClassVar[bool] = False
     family: str
     base: str
+
+
+class ConditionalModelPart(ModelPart):
+    """An encoder-decoder (`t5`), or a decoder alone (`causal`).
+
+    With `words` the packaged term rewriter decides, and the model reads the words it found as a hint. `lengths` are in
+    tokens (`rewriter.conditional.form.Lengths`).
+    """
+
+    takes_lora: ClassVar[bool] = True
+    family: Literal["t5", "causal"] = "t5"
+    words: bool = False
+    lengths: dict[Literal["source", "target", "question", "user", "assistant", "turns", "hint"], int] = Field({})
+
+    @property
+    def seq2seq(self) -> bool:
+        """Whether the base has an encoder."""
+        return self.family == "t5"
+
+
+class TermModelPart(ModelPart):
+    """A BERT-like encoder to train, and how.
+
+    `longer_answers` is the share of answers that get further sentences of their dialog, since people's systems talk
+    longer than the dialogs do. `dropout` stands before the heads only. `positive` is the weight of words to be appended
+    over those that are not, `gate_weight` that of the second head's loss.
+    """
+
+    family: Literal["terms"]
+    base: str = "sentence-transformers/all-MiniLM-L6-v2"
+    start: str = ""
+    """A finished term rewriter to go on from, made from the same encoder: its folder, or `packaged`."""
+    frozen: int = Field(0, ge=0)
+    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
+    head_learning_rate: float = Field(1e-3, gt=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    positive: float = Field(3.0, gt=0)
+    gate_weight: float = Field(0.5, ge=0)
+    longer_answers: float = Field(0.25, ge=0, lt=1)
+    shifted: float = Field(0.15, ge=0, lt=1)
+    """So many questions more, of all there are, stand alone after the conversation of another dialog."""
+    threshold: float = Field(0.4, gt=0, lt=1)
+    """A word is appended from this probability on."""
+    gate_threshold: float = Field(0.5, gt=0, lt=1)
+    """From this probability on, a question counts as one that needs its history."""
+
+
+class RerankerModelPart(ModelPart):
+    """A cross-encoder to train: a folder (ONNX too), a registered name, or a hub id."""
+
+    kind: ClassVar[RunKind] = RERANKERS
+    family: Literal["reranker"]
+    base: str = "ms-marco-minilm-l12"
+    frozen: int = Field(0, ge=0)
+    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
+    group: int = Field(8, ge=2)
+    """Passages of a question that are read together, one of them relevant."""
+    passage_tokens: int = Field(160, ge=16, le=400)
+    """A passage is cut to so many while training; serving reads further."""
+    lengths: dict[Literal["question", "words", "asked", "answered"], int] = Field({})
+    """Tokens of the parts of a question."""
+    standalone: float = Field(0.15, ge=0, lt=1)
+    """Share of follow-ups that are asked by their stand-alone form, without their conversation."""
+    label: float = Field(0.5, ge=0, le=1)
+    """Weight of the judgement beside the teacher, in the distribution over a question's passages."""
+    scale: float = Field(0.05, ge=0)
+    """How strongly scores are kept at the teacher's level, so that what was calibrated on it still fits."""
+
+    @property
+    def asking(self) -> AskingLengths:
+        """The lengths in tokens, defaults filled in."""
+        return AskingLengths(**self.lengths)
 
 
 class LoraPart(_Part):
@@ -91,13 +155,21 @@ class LoraPart(_Part):
     dropout: float = Field(0.05, ge=0, lt=1)
 
 
+FAMILIES: dict[str, tuple[type[ModelPart], str]] = {
+    "causal": (ConditionalModelPart, "rewriter.conditional.training:ConditionalFamily"),
+    "reranker": (RerankerModelPart, "rewriter.reranking.training:RerankerFamily"),
+    "t5": (ConditionalModelPart, "rewriter.conditional.training:ConditionalFamily"),
+    "terms": (TermModelPart, "rewriter.terms.training:TermFamily"),
+}
+"""Family → its settings in a recipe, and `module:class` of its `Family`, which needs torch."""
+
+
 class Recipe(_Part):
     """Everything that decides a run's result, seed included."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     model: SerializeAsAny[ModelPart]
-    stage: tuple[Stage, ...] = Field(min_length=1)
-    dev: tuple[DataPart, ...] = ()
+    stage: Stage
     dev_examples: int = Field(600, ge=1)
     lora: LoraPart | None = None
     seed: int = 13
@@ -107,44 +179,27 @@ class Recipe(_Part):
     def _of_its_family(cls, model: Any) -> Any:
         if not isinstance(model, dict):
             return model
-        model = {"family": "t5"} | model
-        try:
-            return load_family(str(model["family"])).settings.model_validate(model)
-        except RecipeError as error:
-            raise ValueError(str(error)) from error
+        name = str(model.get("family", "t5"))
+        if name not in FAMILIES:
+            raise ValueError(f"There is no family {name!r}; there are {', '.join(FAMILIES)}.")
+        return FAMILIES[name][0].model_validate(model)
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
-        names = [stage.name for stage in self.stage]
-        if len(set(names)) < len(names):
-            raise ValueError("two stages have the same name")
         if self.lora and not self.model.takes_lora:
             raise ValueError(f"the family {self.model.family} has no low-rank adaptation: leave `lora` out")
-        if self.model.needs_lora and not self.lora:
-            raise ValueError(f"the family {self.model.family} is low-rank adaptation alone: give it a [lora]")
         return self
 
     def on(self, path: str) -> Recipe:
-        """This recipe trained on one file alone, a twentieth of it held out.
-
-        Stages keep their settings, also those that were made for other data; what they read is that file.
-        """
-        data = (DataPart(path=path, hold_out=0.05),)
-        stages = tuple(stage.model_copy(update={"data": data}) for stage in self.stage)
-        return self.model_copy(update={"stage": stages, "dev": ()})
+        """This recipe trained on one file alone, a twentieth of it held out."""
+        stage = self.stage.model_copy(update={"data": (DataPart(path=path, hold_out=0.05),)})
+        return self.model_copy(update={"stage": stage})
 
 
-def load_family(name: str) -> Any:
-    """The class of a family, a `rewriter.training.recipe.Family`; raises RecipeError."""
-    if name not in FAMILIES:
-        raise RecipeError(f"There is no family {name!r}; there are {', '.join(FAMILIES)}.")
-    return resolve_name(FAMILIES[name])
-
-
-def read_adapting(name_or_path: str, path: str, changes: dict[str, Any] | None = None) -> Recipe:
+def read_adapting(name_or_path: str, path: str) -> Recipe:
     """The recipe for adapting to the rows at `path`: `<name>-adapt` where one comes with the project, else `<name>`."""
     adapting = f"{name_or_path}-adapt"
-    return read_recipe(adapting if adapting in recipes() else name_or_path, changes).on(path)
+    return read_recipe(adapting if adapting in recipes() else name_or_path).on(path)
 
 
 def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Recipe:
@@ -153,26 +208,13 @@ def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Rec
     Raises RecipeError, one line for each wrong value.
     """
     path = Path(name_or_path)
-    if path.suffix == ".toml":
-        try:
-            text = path.read_text("utf-8")
-        except OSError as error:
-            raise RecipeError(f"The recipe {path} cannot be read ({error.strerror}).") from error
-    else:
-        file = resources.files(PACKAGE) / f"{name_or_path}.toml"
-        if not file.is_file():
-            raise RecipeError(
-                f"There is no recipe {name_or_path!r}; there are {', '.join(recipes())}, or give a .toml."
-            )
-        text = file.read_text("utf-8")
+    file = path if path.suffix == ".toml" else RECIPES / f"{name_or_path}.toml"
+    if file is not path and not file.is_file():
+        raise RecipeError(f"There is no recipe {name_or_path!r}; there are {', '.join(recipes())}, or give a .toml.")
     try:
-        values = tomllib.loads(text)
-        if "model" not in values and "data" in values:
-            raise RecipeError(
-                f"The recipe {path} is of the old form of the family terms: put its `data` under [[stage]] and what "
-                "describes the model under [model], as docs/lab/rewriter-training.md shows."
-            )
-        return Recipe.model_validate(_merged(values, changes or {}))
+        return Recipe.model_validate(_merged(tomllib.loads(file.read_text("utf-8")), changes or {}))
+    except OSError as error:
+        raise RecipeError(f"The recipe {path} cannot be read ({error.strerror}).") from error
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"The recipe {name_or_path} is no TOML: {error}.") from error
     except ValidationError as error:
@@ -185,9 +227,7 @@ def read_recipe(name_or_path: str, changes: dict[str, Any] | None = None) -> Rec
 
 def recipes() -> list[str]:
     """Names of the recipes that come with the project."""
-    return sorted(
-        file.name.removesuffix(".toml") for file in resources.files(PACKAGE).iterdir() if file.name.endswith(".toml")
-    )
+    return sorted(file.name.removesuffix(".toml") for file in RECIPES.iterdir() if file.name.endswith(".toml"))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -196,10 +236,6 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
-
-
-Texts: TypeAlias = Callable[[], Iterable[str]]
-"""Gives every text that is trained on, for a vocabulary."""
 
 
 class TrainingExample(Protocol):
@@ -239,25 +275,22 @@ class Trainable(Protocol):
     def collate(self, items: Sequence[Any]) -> dict[str, Any]:
         """Items as one batch of tensors."""
 
-    def groups(self, stage: Stage) -> list[dict[str, Any]] | None:
-        """Parameters with rates of their own, as torch's optimisers take them; None gives all the stage's."""
+    def groups(self) -> list[dict[str, Any]] | None:
+        """Parameters with rates of their own, as torch's optimisers take them; None gives all the recipe's."""
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the trained weights, and what `Family.export` needs; what the description is to say of the family."""
 
 
 class Family(Protocol):
-    """A family. `about` says in one sentence what it does, `settings` reads a recipe's `[model]`, `kind` says where its
-    runs lie."""
+    """A family of models that are trained alike. `about` says in one sentence what they do."""
 
-    settings: type[ModelPart]
     about: str
-    kind: RunKind
 
     def read(self, path: Path) -> Iterable[TrainingExample]:
         """The examples of a data file; raises ExampleError."""
 
-    def open(self, recipe: Recipe, texts: Texts, folder: Path, callback: Callable[[str], None]) -> Trainable:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> Trainable:
         """The model that a run begins with, the same whenever it is asked for. Writes `tokenizer.json` into `folder`.
 
         Raises RecipeError, TrainingError.
@@ -270,17 +303,14 @@ class Family(Protocol):
         """
 
     def judge(
-        self,
-        recipe: Recipe,
-        folder: Path,
-        description: dict[str, Any],
-        dev: Sequence[Any],
-        test: Sequence[Any],
+        self, recipe: Recipe, folder: Path, description: dict[str, Any], dev: Sequence[Any], test: Sequence[Any]
     ) -> tuple[dict[str, Any], dict[str, float]]:
         """Return further entries of the description, such as a calibrated `gate`, and the scores of the export, both
         from held-out rows."""
 
 
 def family(name: str) -> Family:
-    """The family of that name; raises RecipeError."""
-    return cast("Family", load_family(name)())
+    """The family of that name, which a recipe or a run's description gives; raises RecipeError."""
+    if name not in FAMILIES:
+        raise RecipeError(f"There is no family {name!r} to train; there are {', '.join(FAMILIES)}.")
+    return cast("Family", resolve_name(FAMILIES[name][1])())

@@ -1,45 +1,78 @@
-"""A whole run: data, stages, export, gate, scores, card; the same for every family. Every step leaves a file, so a run
-that was killed goes on where it was.
+"""A whole run: data, training, export, gate, scores, card; the same for every family. Every step leaves a file, so a
+run that was killed goes on where it was, with the losses it would have had.
 
     recipe.json, data.json     what was asked for; a run goes on only with the same
     tokenizer.json             made first
-    stages/<name>/             checkpoints while it runs; final.pt and log.json when it is through
-    logs/                      TensorBoard
+    progress.json              where it is
+    checkpoints/               while it trains; then trained.pt and log.json
     weights and export         written at the end, as the family has them; then curves.png, README.md and, last of
                                all, rewriter.json (of cross-encoders reranker.json)
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import platform
+import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from rewriter.load import FORMAT, REWRITERS, RunKind, describe, write_description
-from rewriter.onnx_weights import TOKENIZER
-from rewriter.protocol import RecipeError, TrainingError
-from rewriter.training.card import hardware, write_card
-from rewriter.training.recipe import Recipe, Trainable, family
-from rewriter.training.stages import Machine, Mixture, run_stage
+from rewriter.load import FORMAT, REWRITERS, RunKind, describe, sha256, write_description
+from rewriter.protocol import ExampleError, RecipeError, TrainingError
+from rewriter.training.recipe import DataPart, Features, Recipe, Trainable, TrainingExample, family
 from text.files import replacing
 from text.modules import need_extra
-from text.progress import track_progress
+from text.progress import progress_reporter, track_progress
 
-FIRST_PROCESS_SECONDS = 1800.0
-"""Longest wait for a file that the first of several processes writes."""
+if TYPE_CHECKING:
+    from transformers import Trainer
+
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
-FINAL = "final.pt"
-LIBRARIES = ("accelerate", "matplotlib", "onnx", "peft", "sentencepiece", "tensorboard", "torch", "transformers")
+CHECKPOINTS, TRAINED, LOG = "checkpoints", "trained.pt", "log.json"
+LIBRARIES = ("accelerate", "matplotlib", "onnx", "peft", "torch", "transformers")
 """Asked for before anything is done, so that no run ends for want of one."""
+SORTED_BATCHES = 50
+"""So many batches are sorted by length at a time: little padding, and still a random order."""
+
+Log: TypeAlias = "list[dict[str, float]]"
+"""Trainer's, one entry each time it logged or evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a run computes. `threads` 0 leaves torch its own choice; `bars` draws progress bars."""
+
+    cpu_only: bool = False
+    threads: int = 0
+    bars: bool = True
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is trained on the CPU; Trainer takes bfloat16 there only if told to stay."""
+        import torch
+
+        return self.cpu_only or not torch.accelerator.is_available()
+
+    @property
+    def bf16_pays(self) -> bool:
+        """Whether the hardware multiplies bfloat16 natively: newer GPUs, and CPUs with AMX or AVX512-BF16."""
+        import torch
+
+        if torch.cuda.is_available() and not self.cpu_only:
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        capabilities = torch.cpu.get_capabilities()
+        return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
 def train(
@@ -47,16 +80,15 @@ def train(
     root: Path,
     folder: Path,
     *,
-    machine: Machine = Machine(),  # noqa: B008  (frozen)
+    machine: Machine = Machine(),
     callback: Callable[[str], None] = print,
 ) -> Path:
     """Run `recipe` on the data below `root` in `folder`, or go on with the run that lies there; the folder.
 
-    A finished run is left as it is. Under torchrun or `accelerate launch` every process calls this and the first
-    one writes. Raises MissingExtra, RecipeError, ExampleError, TrainingError.
+    A finished run is left as it is. Raises MissingExtra, RecipeError, ExampleError, TrainingError.
     """
     need_extra("train", "Training", *LIBRARIES)
-    if (folder / family(recipe.model.family).kind.description).is_file():
+    if (folder / recipe.model.kind.description).is_file():
         callback(f"{folder.name} is finished.")
         return folder
     import torch
@@ -66,53 +98,15 @@ def train(
         torch.set_num_threads(machine.threads)
     # The bars of saving and loading a model say nothing at these sizes.
     hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    first = os.environ.get("RANK", "0") == "0"
-    if not first:
-        callback = _silent
-        _awaited(folder / TOKENIZER)
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        if first:
-            stack.enter_context(_alone(folder))
-            stack.enter_context(track_progress(folder))
-        _stages(recipe, Mixture(recipe, root), folder, first, machine, callback)
+    try:
+        with FileLock(folder / "training.lock", timeout=0), track_progress(folder):
+            _run(recipe, Mixture(recipe, root), folder, machine, callback)
+    except Timeout as error:
+        raise TrainingError(
+            f"{folder} is being trained in by another process: wait, or name this run otherwise."
+        ) from error
     return folder
-
-
-def _stages(
-    recipe: Recipe, mixture: Mixture, folder: Path, first: bool, machine: Machine, callback: Callable[[str], None]
-) -> None:
-    clock = _Clock(folder)
-    tell = clock.telling(callback)
-    _begin(recipe, mixture, folder)
-    trainable = family(recipe.model.family).open(recipe, mixture.texts, folder, tell)
-    dev = trainable.features(mixture.held_out("dev"), train=False)
-    for n, stage in enumerate(recipe.stage):
-        place = folder / "stages" / stage.name
-        if (place / FINAL).is_file():
-            continue
-        if n:
-            before = folder / "stages" / recipe.stage[n - 1].name / FINAL
-            _awaited(before)
-            _restore(trainable.model, before)
-        train = trainable.features(mixture.train(n), train=True)
-        callback(f"{stage.name}: {len(train):,} examples")
-        log = run_stage(
-            trainable,
-            stage,
-            train,
-            dev,
-            folder=place,
-            logs=folder / "logs" / stage.name,
-            seed=recipe.seed + n,
-            machine=machine,
-            callback=tell,
-        )
-        if first:
-            _finished_stage(place, trainable.model, log)
-    if first:
-        _restore(trainable.model, folder / "stages" / recipe.stage[-1].name / FINAL)
-        _finish(recipe, mixture, trainable, folder, clock, callback)
 
 
 def export(folder: Path, callback: Callable[[str], None] = print, kind: RunKind = REWRITERS) -> None:
@@ -126,43 +120,26 @@ def export(folder: Path, callback: Callable[[str], None] = print, kind: RunKind 
     callback(f"{folder.name}: exported {', '.join(path.name for path in served)}.")
 
 
-def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
-    """Note what a new run was asked for; raises RecipeError where another one lies in `folder`."""
-    wanted, path = recipe.model_dump_json(indent=2), folder / "recipe.json"
-    if path.is_file() and not _holds(json.loads(path.read_text("utf-8")), json.loads(wanted)):
-        raise RecipeError(
-            f"{folder.name} was begun with another recipe. Name this run otherwise, or delete the folder to start over."
-        )
-    for n in range(len(recipe.stage)):
-        mixture.train(n)
-    mixture.held_out("dev")
-    data = json.dumps([asdict(source) for source in mixture.sources()], indent=2)
-    hashes = folder / "data.json"
-    if hashes.is_file() and hashes.read_text("utf-8") != data:
-        raise RecipeError(f"The data of {folder.name} changed since the run began. Give this run another name.")
-    path.write_text(wanted, "utf-8")
-    hashes.write_text(data, "utf-8")
-
-
-def _holds(stored: Any, wanted: Any) -> bool:
-    """Whether a noted recipe says all that is wanted; an older one may have settings that are gone."""
-    if not isinstance(wanted, dict):
-        return bool(stored == wanted)
-    return isinstance(stored, dict) and all(_holds(stored.get(key), value) for key, value in wanted.items())
-
-
-def _finish(
-    recipe: Recipe,
-    mixture: Mixture,
-    trainable: Trainable,
-    folder: Path,
-    clock: _Clock,
-    callback: Callable[[str], None],
-) -> None:
+def _run(recipe: Recipe, mixture: Mixture, folder: Path, machine: Machine, callback: Callable[[str], None]) -> None:
+    started = time.monotonic()
+    _begin(recipe, mixture, folder)
     trained_family = family(recipe.model.family)
-    trained = sum(p.numel() for p in trainable.model.parameters() if p.requires_grad)
+    trainable = trained_family.open(recipe, folder, callback)
+    model = trainable.model
+    if not (folder / TRAINED).is_file():
+        examples = trainable.features(mixture.train(), train=True)
+        callback(f"{len(examples):,} examples")
+        dev = trainable.features(mixture.held_out("dev"), train=False)
+        log = _train(trainable, recipe, examples, dev, folder / CHECKPOINTS, machine, callback)
+        (folder / LOG).write_text(json.dumps(log), "utf-8")
+        with replacing(folder / TRAINED) as draft:
+            import torch
+
+            torch.save({name: p.detach().cpu() for name, p in model.named_parameters() if p.requires_grad}, draft)
+    _restore(model, folder / TRAINED)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     callback("exporting")
-    trainable.model.cpu().eval()
+    model.cpu().eval()
     description = {
         "family": recipe.model.family,
         "format": FORMAT,
@@ -171,60 +148,36 @@ def _finish(
     } | trainable.save(folder)
     changes, served = trained_family.export(folder, description)
     callback("judging what was held out")
-    judged, metrics = trained_family.judge(
-        recipe, folder, description | changes, mixture.held_out("dev"), mixture.held_out("test")[:ASSESSED]
+    dev_rows, test_rows = mixture.held_out("dev"), mixture.held_out("test")[:ASSESSED]
+    judged, metrics = trained_family.judge(recipe, folder, description | changes, dev_rows, test_rows)
+    description |= changes | judged
+    description |= {
+        "parameters": sum(p.numel() for p in trainable.model.parameters()),
+        "trained": trained,
+        "seconds": round(time.monotonic() - started, 1),
+        "hardware": hardware(),
+        "metrics": metrics,
+        "created": time.time(),
+    }
+    write_card(
+        folder, recipe, trained_family.about, mixture.sources, json.loads((folder / LOG).read_text()), description
     )
-    description |= (
-        changes
-        | judged
-        | {
-            "parameters": sum(p.numel() for p in trainable.model.parameters()),
-            "trained": trained,
-            "seconds": round(clock.seconds(), 1),
-            "hardware": hardware(),
-            "metrics": metrics,
-            "created": time.time(),
-        }
-    )
-    logs = {stage.name: _log(folder / "stages" / stage.name) for stage in recipe.stage}
-    write_card(folder, recipe, trained_family.about, mixture.sources(), logs, description)
-    for checkpoint in folder.glob("stages/*/checkpoint-*"):
-        shutil.rmtree(checkpoint)
-    write_description(folder, description, served, trained_family.kind)
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    write_description(folder, description, served, recipe.model.kind)
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Holds the folder for this process; raises TrainingError where another one trains in it."""
-    try:
-        with FileLock(folder / "training.lock", timeout=0):
-            yield
-    except Timeout as error:
-        raise TrainingError(
-            f"{folder} is being trained in by another process: wait, or name this run otherwise."
-        ) from error
-
-
-def _awaited(path: Path) -> None:
-    """Wait for a file that the first process writes; at once where it is there."""
-    until = time.monotonic() + FIRST_PROCESS_SECONDS
-    while not path.is_file():
-        if time.monotonic() > until:
-            raise TrainingError(f"The first process did not write {path} in {FIRST_PROCESS_SECONDS / 60:.0f} minutes.")
-        time.sleep(0.5)
-
-
-def _silent(_: str) -> None:
-    """Says nothing: the first process tells for all."""
-
-
-def _finished_stage(place: Path, model: Any, log: list[dict[str, float]]) -> None:
-    import torch
-
-    (place / "log.json").write_text(json.dumps(log), "utf-8")
-    trained = {name: p.detach().cpu() for name, p in model.named_parameters() if p.requires_grad}
-    with replacing(place / FINAL) as draft:
-        torch.save(trained, draft)
+def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
+    """Note what a new run was asked for; raises RecipeError where another one lies in `folder`."""
+    wanted, path = recipe.model_dump_json(indent=2), folder / "recipe.json"
+    if path.is_file() and path.read_text("utf-8") != wanted:
+        raise RecipeError(
+            f"{folder.name} was begun with another recipe. Name this run otherwise, or delete the folder to start over."
+        )
+    data, hashes = json.dumps([asdict(source) for source in mixture.sources], indent=2), folder / "data.json"
+    if hashes.is_file() and hashes.read_text("utf-8") != data:
+        raise RecipeError(f"The data of {folder.name} changed since the run began. Give this run another name.")
+    path.write_text(wanted, "utf-8")
+    hashes.write_text(data, "utf-8")
 
 
 def _restore(model: Any, path: Path) -> None:
@@ -232,35 +185,321 @@ def _restore(model: Any, path: Path) -> None:
 
     try:
         trained = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError) as error:
-        raise TrainingError(f"{path} cannot be read ({error}). Delete it to train its stage again.") from error
-    unknown = model.load_state_dict(trained, strict=False).unexpected_keys
-    if unknown:
-        raise TrainingError(f"{path} belongs to another model ({unknown[0]}). Delete the folder to start over.")
+    except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
+        raise TrainingError(f"{path} cannot be read ({error}). Delete it to train again.") from error
+    model.load_state_dict(trained, strict=False)
 
 
-def _log(place: Path) -> list[dict[str, float]]:
-    path = place / "log.json"
-    return list(json.loads(path.read_text("utf-8"))) if path.is_file() else []
+@dataclass(frozen=True, slots=True)
+class TrainingSource:
+    """A file of a run, for its card."""
+
+    path: str
+    sha256: str
+    examples: int
 
 
-class _Clock:
-    """Seconds a run took, over all its starts; kept in `seconds.json` as it talks."""
+class Mixture:
+    """The data of a recipe below one folder, as the recipe's family reads it.
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "seconds.json"
-        self._started = time.monotonic()
-        self._before = float(json.loads(self._path.read_text("utf-8"))) if self._path.is_file() else 0.0
+    Raises ExampleError or RecipeError where a file is missing, spoilt, or leaves nothing to train on.
+    """
 
-    def seconds(self) -> float:
-        """Until now."""
-        return self._before + time.monotonic() - self._started
+    def __init__(self, recipe: Recipe, root: Path) -> None:
+        self._recipe = recipe
+        self._rows: dict[DataPart, list[Any]] = {}
+        self.sources: list[TrainingSource] = []
+        for part in recipe.stage.data:
+            path = root / part.path
+            if not path.is_file():
+                raise ExampleError(f"There is no file {path}; recipes take their paths from the folder of --data.")
+            rows = self._rows[part] = list(family(recipe.model.family).read(path))
+            self.sources.append(TrainingSource(part.path, sha256(path), len(rows)))
+        if not self.train():
+            raise RecipeError("There is nothing to train on.")
 
-    def telling(self, callback: Callable[[str], None]) -> Callable[[str], None]:
-        """`callback`, with the clock written down each time."""
+    def train(self) -> list[Any]:
+        """The examples of one epoch, as often as their weights say; the order is the sampler's business."""
+        chosen = list[Any]()
+        for n, part in enumerate(self._recipe.stage.data):
+            examples = [example for example in self._rows[part] if self._side(example, part.hold_out) == "train"]
+            whole = int(part.weight)
+            chosen += examples * whole
+            rng = random.Random(f"{self._recipe.seed}:0:{n}")
+            chosen += rng.sample(examples, round((part.weight - whole) * len(examples)))
+        return chosen
 
-        def tell(text: str) -> None:
-            self._path.write_text(json.dumps(round(self.seconds(), 1)), "utf-8")
-            callback(text)
+    def held_out(self, side: Literal["dev", "test"]) -> list[Any]:
+        """Return rows that are not trained on, at most `dev_examples`, drawn alike in every run."""
+        rows = [
+            example
+            for part in dict.fromkeys(self._recipe.stage.data)
+            for example in self._rows[part]
+            if self._side(example, part.hold_out) == side
+        ]
+        unique = list(dict.fromkeys(rows))
+        if len(unique) > self._recipe.dev_examples:
+            unique = random.Random(f"{self._recipe.seed}:{side}").sample(unique, self._recipe.dev_examples)
+        return unique
 
-        return tell
+    def _side(self, example: TrainingExample, hold_out: float) -> Literal["train", "dev", "test"]:
+        """On which side the example's conversation stands."""
+        digest = hashlib.sha256(f"{self._recipe.seed}:{example.source}:{example.dialog}".encode()).digest()
+        if int.from_bytes(digest[:8]) / 2**64 >= hold_out:
+            return "train"
+        return "test" if digest[8] % 2 else "dev"
+
+
+def _train(
+    trainable: Trainable,
+    recipe: Recipe,
+    train: Features,
+    dev: Features,
+    folder: Path,
+    machine: Machine,
+    callback: Callable[[str], None],
+) -> Log:
+    """Train the model in place, from the newest whole checkpoint in `folder` where there is one.
+
+    With `patience` the best checkpoint's weights are left in the model. Raises TrainingError when memory runs out or
+    the loss is no number.
+    """
+    import torch
+    from transformers import EarlyStoppingCallback, PrinterCallback, TrainingArguments
+
+    stage, groups = recipe.stage, trainable.groups()
+    patient = stage.patience > 0 and len(dev) > 0
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=stage.batch,
+        # Who accumulates has no memory for more.
+        per_device_eval_batch_size=stage.batch if stage.accumulate > 1 else max(stage.batch, 16),
+        gradient_accumulation_steps=stage.accumulate,
+        learning_rate=stage.learning_rate,
+        lr_scheduler_type=stage.schedule,
+        warmup_steps=stage.warmup,
+        weight_decay=stage.weight_decay,
+        max_steps=stage.steps or -1,
+        num_train_epochs=stage.epochs or 1.0,
+        logging_steps=max(1, min(20, stage.evaluate_every)),
+        eval_strategy="steps" if len(dev) else "no",
+        eval_steps=stage.evaluate_every,
+        save_steps=stage.save_every,
+        save_total_limit=2,
+        load_best_model_at_end=patient,
+        metric_for_best_model="eval_loss" if patient else None,
+        greater_is_better=False if patient else None,
+        restore_callback_states_from_checkpoint=True,
+        bf16=machine.bf16_pays,
+        use_cpu=machine.on_cpu,
+        seed=recipe.seed,
+        data_seed=recipe.seed,
+        prediction_loss_only=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        report_to=[],
+        disable_tqdm=not machine.bars,
+        log_level="error",
+    )
+    callbacks: list[Any] = [_watching(callback)]
+    if patient:
+        callbacks.append(EarlyStoppingCallback(early_stopping_patience=stage.patience))
+    trainer = _trainer_class()(
+        model=trainable.model,
+        args=arguments,
+        train_dataset=train,
+        eval_dataset=dev if len(dev) else None,
+        data_collator=trainable.collate,
+        callbacks=callbacks,
+        optimizers=(torch.optim.AdamW(groups) if groups else None, None),
+    )
+    # It prints the log as dictionaries; `callback` says the same in words.
+    trainer.remove_callback(PrinterCallback)
+    smaller = max(1, stage.batch // 2)
+    with out_of_memory(
+        "Training",
+        f"Set the recipe's `batch` to {smaller} and `accumulate` to {stage.accumulate * (stage.batch // smaller)}: "
+        "the result is the same, and the run goes on from its last checkpoint.",
+    ):
+        trainer.train(resume_from_checkpoint=newest_checkpoint(folder))
+    return list(trainer.state.log_history)
+
+
+class LengthSampler:
+    """Indices of one epoch: shuffled, then batched with others of their length, then the batches shuffled.
+
+    The order depends on `seed` and the epoch alone, so a run that goes on finds its place again.
+    """
+
+    def __init__(self, features: Features, batch: int, seed: int) -> None:
+        self._features = features
+        self._batch = batch
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the data loader at the start of each epoch."""
+        self._epoch = epoch
+        self._features.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __iter__(self) -> Iterator[int]:
+        rng = random.Random(f"{self._seed}:{self._epoch}")
+        order = list(range(len(self._features)))
+        rng.shuffle(order)
+        window = self._batch * SORTED_BATCHES
+        batches = list[list[int]]()
+        for start in range(0, len(order), window):
+            part = sorted(order[start : start + window], key=self._features.length)
+            batches += [part[i : i + self._batch] for i in range(0, len(part), self._batch)]
+        # A short batch in the middle would shift all that follow it.
+        whole = [batch for batch in batches if len(batch) == self._batch]
+        rest = [batch for batch in batches if len(batch) < self._batch]
+        rng.shuffle(whole)
+        for batch in whole + rest:
+            yield from batch
+
+
+def _trainer_class() -> type[Trainer]:
+    from transformers import Trainer
+
+    class SeededTrainer(Trainer):
+        """Takes the order of its data from the seed and the epoch, and batches like lengths."""
+
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            return LengthSampler(self.train_dataset, self._train_batch_size, self.args.seed)  # type: ignore[arg-type]
+
+    return SeededTrainer
+
+
+def _watching(callback: Callable[[str], None]) -> Any:
+    from transformers import TrainerCallback
+
+    report = progress_reporter()
+
+    class Watching(TrainerCallback):
+        """Tells the log in words, and ends a run whose loss is no number any more."""
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            report("training", state.global_step, state.max_steps)
+            for key, name in (("loss", "loss"), ("eval_loss", "dev loss")):
+                if key not in (logs or {}):
+                    continue
+                if not float(logs[key]) < float("inf"):
+                    raise TrainingError(
+                        f"The loss is {logs[key]} at step {state.global_step}. Lower the recipe's `learning_rate`."
+                    )
+                callback(f"step {state.global_step}/{state.max_steps}: {name} {float(logs[key]):.3f}")
+
+    return Watching()
+
+
+def newest_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end; Trainer's state is the last file it writes but one.
+
+    Raises TrainingError where it cannot be read any more.
+    """
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    for path in sorted(folder.glob("checkpoint-*"), key=lambda path: -int(path.name.rpartition("-")[2])):
+        try:
+            state = json.loads((path / "trainer_state.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        if not (state.get("global_step") and (path / "optimizer.pt").is_file() and (path / "scheduler.pt").is_file()):
+            continue
+        try:
+            torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True, mmap=True)
+            for weights in path.glob("*.safetensors"):
+                with safe_open(weights, "pt"):
+                    pass
+        except (OSError, EOFError, RuntimeError, UnpicklingError, SafetensorError) as error:
+            raise TrainingError(f"{path} is damaged ({error}): delete it to go on from the one before.") from error
+        return str(path)
+    return None
+
+
+@contextmanager
+def out_of_memory(doing: str, remedy: str) -> Iterator[None]:
+    """Turns every form in which torch reports a lack of memory into a TrainingError."""
+    import torch
+
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise TrainingError(f"{doing} ran out of memory. {remedy}") from error
+    except RuntimeError as error:
+        # The CPU allocator raises a plain RuntimeError.
+        if "can't allocate memory" not in str(error) and "out of memory" not in str(error):
+            raise
+        raise TrainingError(f"{doing} ran out of memory. {remedy}") from error
+
+
+def hardware() -> str:
+    """Processor, cores and GPUs, in one line."""
+    import torch
+
+    parts = [f"{platform.machine()} CPU, {os.cpu_count()} cores, torch {torch.__version__}"]
+    parts += [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return "; ".join(parts)
+
+
+def write_card(
+    folder: Path,
+    recipe: Recipe,
+    about: str,
+    sources: Sequence[TrainingSource],
+    log: Log,
+    description: Mapping[str, Any],
+) -> None:
+    """Write the run's model card, `README.md`, and its losses as `curves.png`."""
+    draw(folder / "curves.png", folder.name, log)
+    gate, scores = description.get("gate"), description["metrics"]
+    table = {
+        "parameters": f"{description['parameters']:,} ({description['trained']:,} trained)",
+        "steps": f"{int(max((entry['step'] for entry in log), default=0)):,}",
+        "time since its last start": f"{description['seconds'] / 60:.1f} minutes",
+        "hardware": description["hardware"],
+        "seed": recipe.seed,
+    }
+    if gate:
+        formula = f"p = sigmoid({gate['scale']:.3f} · logit {gate['shift']:+.3f})"
+        table["gate"] = f"{formula}, threshold {gate['threshold']:.2f}"
+    lines = [
+        f"# {folder.name}",
+        "",
+        f"A model of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
+        f"`{description['base']}`" + (" with LoRA." if recipe.lora else "."),
+        about,
+        "",
+        *("| | |", "|---|---|"),
+        *(f"| {name} | {value} |" for name, value in table.items()),
+        "",
+        *("## Data", "", "| file | examples | SHA-256 |", "|---|---|---|"),
+        *(f"| {source.path} | {source.examples:,} | `{source.sha256}` |" for source in sources),
+        "",
+        *("## Held-out conversations", "", "What it does for retrieval is measured by `anaphora eval`.", ""),
+        *("| measure | value |", "|---|---|"),
+        *(f"| {name} | {value:g} |" for name, value in scores.items()),
+        "",
+        *("## Recipe", "", "```json", recipe.model_dump_json(indent=2), "```", ""),
+    ]
+    (folder / "README.md").write_text("\n".join(lines), "utf-8")
+
+
+def draw(path: Path, title: str, log: Log) -> None:
+    """Training and dev loss over steps, as a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for key, style, label in (("loss", "C0-", "training"), ("eval_loss", "C1o-", "dev")):
+        if points := [(entry["step"], entry[key]) for entry in log if key in entry]:
+            axes.plot(*zip(*points, strict=True), style, markersize=3, linewidth=1, label=label)
+    axes.set(xlabel="step", ylabel="loss", title=title)
+    if axes.lines:
+        axes.legend()
+    figure.savefig(path, dpi=110)

@@ -14,16 +14,15 @@ from rewriter.examples import read_examples
 from synth.dialogs.lists import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder
 from synth.propositions.build import Proposition, write_rows
+from tests.tiny_models import tiny_t5
 
 THINGS = ("passport", "parking permit", "library card", "fishing licence", "bus pass", "birth certificate",
           "market stall", "garden waste bin", "town archive", "swimming pool", "youth club", "repair shop")  # fmt: skip
 RECIPE = """
 name = "tiny"
 [model]
-base = "config:tiny"
-vocabulary = 400
-[[stage]]
-name = "rows"
+base = "BASE"
+[stage]
 steps = 3
 batch = 4
 evaluate_every = 2
@@ -57,7 +56,8 @@ def documents(tmp_path: Path) -> Path:
             f"You need a photograph and a signed form to get the {thing}. The form is available at the library.\n",
             "utf-8",
         )
-    (tmp_path / "tiny.toml").write_text(RECIPE, "utf-8")
+    recipe = RECIPE.replace("BASE", str(tiny_t5(tmp_path / "base")))
+    (tmp_path / "tiny.toml").write_text(recipe, "utf-8")
     return folder
 
 

@@ -9,20 +9,17 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
+from tests.tiny_models import tiny_t5
 
 RECIPE = """
 name = "tiny"
 [model]
-base = "config:tiny"
-vocabulary = 300
-[[stage]]
-name = "rows"
+base = "BASE"
+[stage]
 steps = 2
 batch = 4
 evaluate_every = 1
-[[stage.data]]
-path = "rows.jsonl"
-hold_out = 0.3
+data = [{ path = "rows.jsonl", hold_out = 0.3 }]
 """
 
 
@@ -35,7 +32,8 @@ def data(tmp_path: Path) -> Path:
         for n in range(40)
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    (tmp_path / "tiny.toml").write_text(RECIPE, "utf-8")
+    recipe = RECIPE.replace("BASE", str(tiny_t5(tmp_path / "base")))
+    (tmp_path / "tiny.toml").write_text(recipe, "utf-8")
     return tmp_path
 
 
@@ -62,7 +60,7 @@ def test_recipes_are_listed(tmp_path: Path) -> None:
     code, output = anaphora(tmp_path, "train", "--list")
     assert code == 0
     assert "terms" in output
-    assert "t5-small-data" in output
+    assert "flan" in output
 
 
 @pytest.mark.parametrize(
@@ -70,9 +68,9 @@ def test_recipes_are_listed(tmp_path: Path) -> None:
     [
         (("train", "no-such"), "There is no recipe 'no-such'"),
         (("train", "none.toml"), "none.toml cannot be read"),
-        (("train", "t5-small-data", "--data", "nowhere"), "There is no folder nowhere"),
-        (("train", "t5-small-data", "--name", "../x"), "cannot name a run"),
-        (("train", "t5-small-data", "--base", "config:vast"), "There is no file"),
+        (("train", "terms", "--data", "nowhere"), "There is no folder nowhere"),
+        (("train", "terms", "--base", "x", "--name", "../x"), "cannot name a run"),
+        (("train", "terms", "--base", "nowhere/at/all"), "There is no file"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -83,10 +81,10 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, arguments: tuple[str,
 
 
 def test_every_wrong_value_of_a_recipe_is_named(data: Path, tmp_path: Path) -> None:
-    wrong = RECIPE.replace("steps = 2", "steps = 2\nepochs = 1").replace("vocabulary = 300", "vocabulary = 3")
+    wrong = RECIPE.replace("steps = 2", "steps = 2\nepochs = 1").replace("[stage]", "words = 3\n[stage]")
     (data / "wrong.toml").write_text(wrong, "utf-8")
     code, output = anaphora(tmp_path, "train", str(data / "wrong.toml"), "--data", str(data))
     text = " ".join(output.split())
     assert code == 3
-    assert "model.vocabulary" in text
+    assert "model.words" in text
     assert "either `steps` or `epochs`" in text

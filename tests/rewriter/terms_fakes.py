@@ -32,7 +32,6 @@ MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 def recipe(base: Path, **model: object) -> Recipe:
     """Ten epochs over `dialogs.jsonl` from the encoder in `base`; `model` changes what is set of it."""
     stage = {
-        "name": "dialogs",
         "data": [{"path": "dialogs.jsonl", "hold_out": 0.3}],
         "epochs": 10,
         "batch": 4,
@@ -42,7 +41,7 @@ def recipe(base: Path, **model: object) -> Recipe:
         "save_every": 10,
     }
     settings = {"family": "terms", "base": str(base), "head_learning_rate": 1e-2, "longer_answers": 0.3, "shifted": 0.1}
-    return Recipe.model_validate({"name": "tiny", "seed": 3, "model": settings | model, "stage": [stage]})
+    return Recipe.model_validate({"name": "tiny", "seed": 3, "model": settings | model, "stage": stage})
 
 
 def write_tokenizer(folder: Path) -> Path:
@@ -101,7 +100,7 @@ def write_dialogs(folder: Path, dialogs: int = 24) -> None:
 
 def write_run(folder: Path) -> Path:
     """A finished run with random weights, ready to be opened."""
-    from rewriter.terms.model import TermModel, pretrained, write_onnx
+    from rewriter.terms.training import TermModel, pretrained, write_onnx
 
     folder.mkdir(parents=True)
     write_onnx(TermModel(pretrained(str(write_base(folder)))), folder / "model.onnx")

@@ -63,5 +63,5 @@ def test_a_long_conversation_costs_no_more_than_a_short_one() -> None:
 def test_it_is_small_and_says_where_it_comes_from() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 25_000_000
     card = json.loads((FOLDER / "card.json").read_text())
-    assert set(card["data"]["sha256"]) == {part.path for part in read_recipe("terms").stage[0].data}
+    assert set(card["data"]["sha256"]) == {part.path for part in read_recipe("terms").stage.data}
     assert card["metrics"]["gate_auc"] > 0.9

@@ -8,12 +8,23 @@ from typing import Any
 
 import pytest
 
-from rewriter.conditional.bases import END, open_tokenizer, pretrained, train_vocabulary
-from rewriter.conditional.form import SPECIAL_TOKENS
-from rewriter.conditional.training import ConditionalModelPart
+from rewriter.conditional.form import EXPORT, SPECIAL_TOKENS, WEIGHTS, Form, Lengths
+from rewriter.conditional.serving import Ct2Engine
+from rewriter.conditional.training import convert, open_tokenizer, pretrained, save_weights
 from rewriter.protocol import RecipeError
 
 torch = pytest.importorskip("torch")
+
+
+def vocabulary() -> Any:
+    """Whole words, with what gates and roles are called."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+    words = ["<pad>", "</s>", "<unk>", *dict.fromkeys(["a", "few", "words", "of", "text", "to", "have", "at", "all"])]
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in ("<pad>", "</s>", *SPECIAL_TOKENS)])
+    return tokenizer
 
 
 def export(module: Any, inputs: dict[str, Any], path: Path) -> None:
@@ -67,8 +78,7 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
     with torch.no_grad():
         export(Encoder().eval(), {"ids": ids}, folder / "encoder.onnx")
         export(Decoder().eval(), {"ids": ids, "states": torch.randn(1, 9, 32)}, folder / "decoder.onnx")
-        vocabulary = train_vocabulary(["a few words of text, to have a vocabulary at all"] * 3, 300, 1)
-        vocabulary.save(str(folder / "tokenizer.json"))
+        vocabulary().save(str(folder / "tokenizer.json"))
         opened = pretrained(str(folder), "seq2seq").eval()
         for name, weight in model.state_dict().items():
             step = weight.abs().max() / 127
@@ -79,9 +89,9 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
     again = T5ForConditionalGeneration.from_pretrained(tmp_path / "saved")
     assert torch.equal(again.lm_head.weight, opened.lm_head.weight)
 
-    tokenizer, end = open_tokenizer(ConditionalModelPart(family="t5", base=str(folder)), list, 1)
-    assert end == "</s>"
-    assert all(tokenizer.token_to_id(token) is not None for token in SPECIAL_TOKENS)
+    wrapped = open_tokenizer(str(folder))
+    assert wrapped.eos_token == "</s>"
+    assert all(wrapped.backend_tokenizer.token_to_id(token) is not None for token in SPECIAL_TOKENS)
     (folder / "decoder.onnx").write_bytes(b"nothing")
     with pytest.raises(RecipeError, match="no T5"):
         pretrained(str(folder), "seq2seq")
@@ -97,24 +107,21 @@ def test_two_onnx_files_of_something_else_are_no_t5(model_home: Path, tmp_path: 
 def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Path) -> None:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from rewriter.conditional.engine import Ct2Engine, TorchEngine
-    from rewriter.conditional.export import export as to_ct2
-    from rewriter.conditional.export import save_weights
-    from rewriter.conditional.form import EXPORT, WEIGHTS, Form, Lengths
+    from papers.orconvqa.families import TorchEngine
 
     torch.manual_seed(4)
-    tokenizer = train_vocabulary(["a few words of text, to have a vocabulary at all"] * 3, 300, 1)
+    tokenizer = vocabulary()
     config: Any = T5Config(
         vocab_size=320, d_model=64, d_kv=16, d_ff=48, num_layers=1, num_decoder_layers=1, num_heads=4,
         feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0,
     )  # fmt: skip
     model = T5ForConditionalGeneration(config).eval()
     model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
-    form = Form(tokenizer, "seq2seq", Lengths(), end=END)
+    form = Form(tokenizer, "seq2seq", Lengths(), end="</s>")
     save_weights(tmp_path, model, form)
-    to_ct2(tmp_path)
+    convert(tmp_path / WEIGHTS, tmp_path / EXPORT)
     sources = [[*tokenizer.encode(text).ids, form.end] for text in ("a few words", "text to have at all")]
-    wanted = [one.difference for one in TorchEngine.open(tmp_path / WEIGHTS, form, "cpu").decide(sources, 0, bool)]
-    found = [one.difference for one in Ct2Engine(tmp_path / EXPORT / "int8", form).decide(sources, 0, bool)]
+    wanted = [one.difference for one in TorchEngine.open(tmp_path / WEIGHTS, form).decide(sources, 0, bool)]
+    found = [one.difference for one in Ct2Engine(tmp_path / EXPORT, form).decide(sources, 0, bool)]
     assert found == pytest.approx(wanted, rel=0.2, abs=0.5)
     assert max(map(abs, wanted)) > 4, "an eighth of it would pass for it otherwise"

@@ -10,41 +10,20 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from rewriter.examples import RewriteExample, write_examples
 from rewriter.load import packaged_folder
 from rewriter.protocol import Conversation, Message, RunError
 from rewriter.runs import gate_threshold, list_runs, promote, promoted_run, rollback, set_gate_threshold
-from rewriter.training.recipe import Recipe
-from rewriter.training.run import train
-from rewriter.training.stages import Machine
 from server.rewriters import RewriterManager
 from server.settings import Settings
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "At the office.")))
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run that has learned nothing."""
-    root = tmp_path_factory.mktemp("data")
-    history = (Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office about a bus pass."))
-    rows = [
-        RewriteExample(f"d{n}#3", history, f"what does it cost {n}", f"what does a bus pass cost {n}")
-        for n in range(40)
-    ]
-    write_examples(root / "rows.jsonl", rows)
-    stage = {"name": "one", "data": [{"path": "rows.jsonl"}], "steps": 1, "batch": 4}
-    recipe = Recipe.model_validate(
-        {"name": "nothing", "model": {"base": "config:tiny", "vocabulary": 300}, "stage": [stage]}
-    )
-    return train(recipe, root, tmp_path_factory.mktemp("runs") / "made", machine=Machine(True, 1, False), callback=str)
-
-
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
+def home(trained: Path, tmp_path: Path) -> Path:
     """A home with two finished runs and one that was cut."""
     for name in ("first", "second"):
-        shutil.copytree(made, tmp_path / "rewriters" / name)
+        shutil.copytree(trained, tmp_path / "rewriters" / name)
     (tmp_path / "rewriters" / "cut").mkdir()
     return tmp_path
 
@@ -79,7 +58,7 @@ def test_what_cannot_serve_is_not_promoted(home: Path, name: str, says: str) -> 
 def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     promote(home, "first")
     promote(home, "second")
-    (home / "rewriters" / "first" / "export" / "int8" / "model.bin").write_bytes(b"no model")
+    (home / "rewriters" / "first" / "export" / "model.bin").write_bytes(b"no model")
     with pytest.raises(RunError, match="damaged"):
         rollback(home)
     with pytest.raises(RunError, match="damaged"):
@@ -133,16 +112,13 @@ def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
     assert promoted_run(home) == ""
 
 
-def test_the_threshold_of_a_gate_is_read_and_set_in_every_form_of_description(tmp_path: Path) -> None:
-    for description in (
-        {"family": "t5", "format": 1, "gate": {"scale": 2.0, "shift": 0.1, "threshold": 0.5}},
-        {"family": "terms", "format": 1, "gate_scale": 2.0, "gate_shift": 0.1, "gate_threshold": 0.5},
-    ):
-        (tmp_path / "rewriter.json").write_text(json.dumps(description), "utf-8")
-        assert gate_threshold(tmp_path) == 0.5
-        set_gate_threshold(tmp_path, 0.35)
-        assert gate_threshold(tmp_path) == 0.35
-        assert "2.0" in (tmp_path / "rewriter.json").read_text("utf-8")
+def test_the_threshold_of_a_gate_is_read_and_set(tmp_path: Path) -> None:
+    described = {"family": "t5", "format": 1, "gate": {"scale": 2.0, "shift": 0.1, "threshold": 0.5}}
+    (tmp_path / "rewriter.json").write_text(json.dumps(described), "utf-8")
+    assert gate_threshold(tmp_path) == 0.5
+    set_gate_threshold(tmp_path, 0.35)
+    assert gate_threshold(tmp_path) == 0.35
+    assert "2.0" in (tmp_path / "rewriter.json").read_text("utf-8")
     (tmp_path / "rewriter.json").write_text('{"family": "terms", "format": 1}', "utf-8")
     with pytest.raises(RunError, match="no threshold"):
         gate_threshold(tmp_path)

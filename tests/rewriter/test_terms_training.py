@@ -14,14 +14,14 @@ import pytest
 from filelock import FileLock
 
 from rewriter.examples import RewriteExample
-from rewriter.load import Serving, load_rewriter, write_description
+from rewriter.load import Serving, load_rewriter
 from rewriter.protocol import Conversation, ExampleError, Message, RecipeError, RunError, TrainingError
 from rewriter.terms.reading import ConversationReader
-from rewriter.terms.restoring import TermModelPart
-from rewriter.terms.training import Labelled, label, lengthened, shifted
+from rewriter.terms.rewriter import TermScorer
+from rewriter.terms.training import Labelled, TermModel, batch, label, lengthened, pretrained, shifted, word_means
 from rewriter.training import Recipe, export, read_recipe, train
-from rewriter.training.recipe import read_adapting
-from rewriter.training.stages import Mixture
+from rewriter.training.recipe import TermModelPart, read_adapting
+from rewriter.training.run import Mixture
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
 HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))
@@ -46,7 +46,7 @@ def reader(base: Path) -> ConversationReader:
 
 @pytest.fixture(scope="module")
 def examples(base: Path, data: Path) -> list[RewriteExample]:
-    return [example for example in Mixture(recipe(base), data).train(0) if example.history]
+    return [example for example in Mixture(recipe(base), data).train() if example.history]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def probability(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def losses(folder: Path) -> list[float]:
-    log = json.loads((folder / "stages" / "dialogs" / "log.json").read_text())
+    log = json.loads((folder / "log.json").read_text())
     return [entry["loss"] for entry in log if "loss" in entry]
 
 
@@ -78,12 +78,12 @@ def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(reader: Conve
     labelled = label(reader, example)
     marked = [word.text for word, wanted in zip(labelled.reading.words, labelled.wanted, strict=True) if wanted]
     assert marked == ["passport", "passport"]
-    assert labelled.history_probability
+    assert labelled.needs_history
 
 
 def test_a_dialog_is_either_trained_on_or_held_out(data: Path, base: Path) -> None:
     mixture = Mixture(recipe(base), data)
-    trained, held_out = mixture.train(0), [*mixture.held_out("dev"), *mixture.held_out("test")]
+    trained, held_out = mixture.train(), [*mixture.held_out("dev"), *mixture.held_out("test")]
     assert {example.dialog for example in trained}.isdisjoint({example.dialog for example in held_out})
     assert sum(bool(example.history) for example in [*trained, *held_out]) == 48
     assert held_out
@@ -110,7 +110,7 @@ def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(
         assert not example.needs_rewrite
         labelled = label(reader, example)
         assert not any(labelled.wanted)
-        assert not labelled.history_probability
+        assert not labelled.needs_history
 
 
 def test_one_dialog_alone_cannot_be_shifted(examples: list[RewriteExample]) -> None:
@@ -129,43 +129,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
     with pytest.raises(KeyboardInterrupt):
         run(recipe(base), data, tmp_path, stop_at=20)
     assert not (tmp_path / "rewriter.json").exists()
-    assert list(tmp_path.glob("stages/dialogs/checkpoint-*"))
+    assert list(tmp_path.glob("checkpoints/checkpoint-*"))
     assert run(recipe(base), data, tmp_path) == tmp_path
     assert losses(tmp_path) == pytest.approx(losses(finished), abs=1e-4)
-
-
-def test_an_older_run_with_a_third_head_serves_and_is_exported_again(finished: Path, tmp_path: Path) -> None:
-    import onnx
-    import torch
-
-    folder = Path(shutil.copytree(finished, tmp_path / "older"))
-    model = onnx.load(folder / "model.onnx")
-    model.graph.node.append(onnx.helper.make_node("Identity", ["gate"], ["meaning"]))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("meaning", onnx.TensorProto.FLOAT, ["n"]))
-    onnx.save(model, folder / "model.onnx")
-    weights = torch.load(folder / "model.pt", weights_only=True)
-    torch.save(weights | {"meaning.weight": torch.eye(16)}, folder / "model.pt")
-    description = json.loads((folder / "rewriter.json").read_text())
-    write_description(folder, description, [folder / "tokenizer.json", folder / "model.onnx"])
-    before = load_rewriter(folder).rewrite(HISTORY, "how do i renew it")
-    export(folder, lambda _: None)
-    after = load_rewriter(folder).rewrite(HISTORY, "how do i renew it")
-    expected = load_rewriter(finished).rewrite(HISTORY, "how do i renew it")
-    assert (before.text, after.text) == (expected.text, expected.text)
-    assert before.history_probability == after.history_probability == expected.history_probability
-
-
-def test_a_run_goes_on_though_its_recipe_notes_settings_that_are_gone(
-    finished: Path, data: Path, base: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(finished, tmp_path / "older"))
-    noted = json.loads((folder / "recipe.json").read_text())
-    noted["passages"], noted["model"]["meaning_weight"] = [], 0.0
-    (folder / "recipe.json").write_text(json.dumps(noted))
-    (folder / "rewriter.json").unlink()
-    with pytest.raises(RecipeError, match="another recipe"):
-        run(recipe(base, positive=4.0), data, folder)
-    assert run(recipe(base), data, folder) == folder
 
 
 @pytest.mark.parametrize("kept", ["model.pt", "model.onnx"])
@@ -174,8 +140,8 @@ def test_a_run_can_go_on_from_a_finished_rewriter(
 ) -> None:
     shutil.copyfile(finished / kept, tmp_path / kept)
     chosen = recipe(base, start=str(tmp_path), head_learning_rate=1e-6)
-    stage = chosen.stage[0].model_copy(update={"learning_rate": 1e-6, "epochs": None, "steps": 4})
-    run(chosen.model_copy(update={"stage": (stage,)}), data, tmp_path / "run")
+    stage = chosen.stage.model_copy(update={"learning_rate": 1e-6, "epochs": None, "steps": 4})
+    run(chosen.model_copy(update={"stage": stage}), data, tmp_path / "run")
     assert np.mean(losses(tmp_path / "run")) < 0.8 * np.mean(losses(finished)[:4])
 
 
@@ -209,14 +175,9 @@ def test_the_recipe_of_adapting_goes_on_from_the_packaged_rewriter() -> None:
 
 
 def test_adapting_reads_the_given_rows_alone_and_keeps_what_is_set() -> None:
-    changes = {"dev": [{"path": "dev.jsonl"}]}
-    named = read_recipe("t5-small-data", changes)
-    on = read_adapting("t5-small-data", "rows.jsonl", changes)
-    assert {part.path for stage in on.stage for part in stage.data} == {"rows.jsonl"}
-    assert not on.dev
-    assert [stage.model_dump(exclude={"data"}) for stage in on.stage] == [
-        stage.model_dump(exclude={"data"}) for stage in named.stage
-    ]
+    named, on = read_recipe("flan"), read_adapting("flan", "rows.jsonl")
+    assert [part.path for part in on.stage.data] == ["rows.jsonl"]
+    assert on.stage.model_dump(exclude={"data"}) == named.stage.model_dump(exclude={"data"})
     assert on.model == named.model
     assert Recipe.model_validate_json(on.model_dump_json()) == on
 
@@ -227,7 +188,7 @@ def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(data: Path, base: Pa
     with pytest.raises(RecipeError, match="another recipe"):
         run(recipe(base, positive=2.0), data, tmp_path)
     for file in ("optimizer.pt", "model.safetensors"):
-        for path in tmp_path.glob(f"stages/dialogs/checkpoint-*/{file}"):
+        for path in tmp_path.glob(f"checkpoints/checkpoint-*/{file}"):
             path.write_bytes(b"damaged")
         with pytest.raises(TrainingError, match="damaged"):
             run(recipe(base), data, tmp_path)
@@ -262,9 +223,6 @@ def test_a_lost_export_is_made_again(finished: Path, tmp_path: Path) -> None:
 def test_the_exported_model_agrees_with_torch(finished: Path, base: Path, reader: ConversationReader) -> None:
     import torch
 
-    from rewriter.terms.model import TermModel, batch, pretrained, word_means
-    from rewriter.terms.scoring import TermScorer
-
     model = TermModel(pretrained(str(base)))
     model.load_state_dict(torch.load(finished / "model.pt", weights_only=True))
     model.eval()
@@ -276,7 +234,8 @@ def test_the_exported_model_agrees_with_torch(finished: Path, base: Path, reader
     with torch.inference_mode():
         tokens, gate = model(rows["ids"], rows["types"], rows["mask"])
         words = word_means(tokens, rows["first"], rows["last"])[rows["last"] > 0]
-    scores = TermScorer(finished / "model.onnx", reader.vocabulary).score(readings)
+    scorer = TermScorer(finished / "model.onnx", reader.vocabulary)
+    scores = [scorer.score(reading) for reading in readings]
     exported = np.concatenate([score.words for score in scores])
     assert probability(exported) == pytest.approx(probability(words.numpy()), abs=0.08)
     assert probability([score.gate for score in scores]) == pytest.approx(probability(gate.tolist()), abs=0.08)
@@ -373,25 +332,23 @@ def test_a_recipe_that_makes_no_sense_is_told(tmp_path: Path) -> None:
     name = "mine"
     [model]
     family = "terms"
-    [[stage]]
-    name = "rows"
+    [stage]
     epochs = 3
     data = [{ path = "absent.jsonl" }]
     """
     for old, new, says in (
-        ('data = [{ path = "absent.jsonl" }]', "", r"stage\.0\.data: Field required"),
-        ("epochs = 3", "epochs = 3\nepoch = 3", r"stage\.0\.epoch: Extra inputs"),
+        ('data = [{ path = "absent.jsonl" }]', "", r"stage\.data: Field required"),
+        ("epochs = 3", "epochs = 3\nepoch = 3", r"stage\.epoch: Extra inputs"),
         ('"absent.jsonl"', '"absent.jsonl", hold_out = 2', "hold_out: Input should be less than 1"),
         ('family = "terms"', 'family = "terms"\nshifted = 2', r"model\.shifted: Input should be less than 1"),
         ('family = "terms"', 'family = "terms"\nvocabulary = 400', r"model\.vocabulary: Extra inputs"),
         ('family = "terms"', 'family = "psychic"', "There is no family 'psychic'"),
         ("[model]", "[lora]\n[model]", "leave `lora` out"),
-        ("[[stage]]", "[[stage", "is no TOML"),
-        (whole, 'data = ["a.jsonl"]\nepochs = 3', "old form of the family terms: put its `data` under"),
+        ("[stage]", "[stage", "is no TOML"),
     ):
         path.write_text(whole.replace(old, new))
         with pytest.raises(RecipeError, match=says):
             read_recipe(str(path))
     path.write_text(whole)
     with pytest.raises(ExampleError, match=r"There is no file"):
-        Mixture(read_recipe(str(path)), tmp_path).train(0)
+        Mixture(read_recipe(str(path)), tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -180,7 +179,7 @@ def test_what_was_stopped_goes_on_with_the_step_it_was_in(tmp_path: Path) -> Non
     Adaptation(tmp_path, plan, tools).run()
     assert tools.done == ["train"]
     with pytest.raises(RecipeError, match="begun with other recipe"):
-        Adaptation(tmp_path, replace(plan, recipe="t5-small-data"), tools)
+        Adaptation(tmp_path, replace(plan, recipe="flan"), tools)
 
 
 def test_unfinished_dialogs_are_told(tmp_path: Path) -> None:
@@ -189,17 +188,6 @@ def test_unfinished_dialogs_are_told(tmp_path: Path) -> None:
     (folder / "dialogs.train.jsonl").write_text("", "utf-8")
     with pytest.raises(EvaluationError, match=r"not finished .*dialogs\.dev\.jsonl"):
         write_pairs(tmp_path / "data", Folder(folder), ())
-
-
-def test_of_a_review_only_what_is_marked_for_use_is_trained_on(tmp_path: Path) -> None:
-    row = {"history": [{"role": "user", "text": "What is it?"}], "question": "and then?", "rewrite": "And then, thing?"}
-    lines = [
-        {**row, "turn_id": f"t{n}", "conversation_id": "c", "use": use} for n, use in enumerate((True, False, None))
-    ]
-    (tmp_path / "review.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    assert write_pairs(tmp_path / "data", None, [tmp_path / "review.jsonl"]) == (1, 0)
-    (example,) = read_examples(tmp_path / "data" / "train.jsonl")
-    assert (example.id, example.source) == ("c#t0", "feedback")
 
 
 def test_an_adaptation_may_search_a_collection_of_another_name() -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conditional import form as run_folder
-from rewriter.conditional.engine import Decided, Stop
-from rewriter.conditional.features import IGNORED, ConditionalFeatures, collate
-from rewriter.conditional.form import Form
-from rewriter.conditional.serving import ConditionalRewriter
+from rewriter.conditional.form import Form, read_description
+from rewriter.conditional.serving import ConditionalRewriter, Decided, Stop
+from rewriter.conditional.training import IGNORED, ConditionalFeatures, collate
 from rewriter.examples import RewriteExample
 from rewriter.gate import RewriteGate
 from rewriter.load import describe
@@ -37,22 +35,20 @@ class Words:
 class Writes:
     """An engine that notes what it reads and writes one sentence."""
 
-    name = "writes"
-
     def __init__(self, form: Form, sentence: str) -> None:
         self.form, self.sentence, self.read = form, sentence, list[str]()
 
     def decide(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[Decided]:
         raise AssertionError("the term rewriter decides")
 
-    def phrase(self, sources: Sequence[Sequence[int]], limit: int, n: int, stop: Stop) -> list[list[tuple[int, ...]]]:
+    def phrase(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[tuple[int, ...]]:
         self.read += [self.form.text(source) for source in sources]
-        return [[tuple(self.form.tokenizer.encode(self.sentence, add_special_tokens=False).ids)] for _ in sources]
+        return [tuple(self.form.tokenizer.encode(self.sentence, add_special_tokens=False).ids) for _ in sources]
 
 
 @pytest.fixture(scope="module")
 def form(trained: Path) -> Form:
-    return run_folder.read(trained, describe(trained)).form(trained)
+    return read_description(trained, describe(trained)).form
 
 
 def served(form: Form, sentence: str) -> tuple[Writes, ConditionalRewriter]:
@@ -67,7 +63,7 @@ def test_the_term_rewriter_decides_and_its_words_are_read_and_kept(form: Form) -
     made = rewriter.rewrite(TALK, "What does it cost?")
     assert (made.text, made.decision, made.history_probability) == ("What does a bus pass cost?", "rewrite", 0.8)
     assert [term.text for term in made.expansion] == ["bus pass"]
-    assert engine.read[0].endswith("What does it cost? | bus pass")
+    assert engine.read[0].endswith("What does it cost?| bus pass")
 
 
 def test_a_sentence_that_the_guard_refuses_leaves_the_words(form: Form) -> None:
@@ -100,9 +96,8 @@ def test_logits_are_asked_for_where_a_target_begins() -> None:
     assert batch["labels"].tolist() == [[IGNORED, 7, 8, IGNORED], [IGNORED, IGNORED, 7, 9]]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("words", [True, False])
-def test_a_run_says_whether_it_reads_words(
-    words: bool, recipe_of: Callable[..., Recipe], run: Callable[..., Path], papers: Path, tmp_path: Path
+def test_a_run_says_that_it_reads_words(
+    recipe_of: Callable[..., Recipe], run: Callable[..., Path], papers: Path, tmp_path: Path
 ) -> None:
-    made = recipe_of(model={"family": "causal", "base": "config:gpt2-tiny", "words": words}, stage={"steps": 2})
-    assert describe(run(made, papers, tmp_path / "run")).get("words", False) is words
+    made = recipe_of(model={"words": True}, stage={"steps": 2}, dev_examples=4)
+    assert describe(run(made, papers, tmp_path / "run"))["words"]

@@ -1,4 +1,4 @@
-"""A tiny reader: trained through the one stack from a config, with and without an encoder, and read with."""
+"""A tiny reader: trained through the one stack, with and without an encoder, and read with."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from papers.document_reading.reading import trained_readings
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.protocol import Message
 from rewriter.runs import list_runs
-from rewriter.training.recipe import Recipe
+from rewriter.training import Machine, Recipe, train
+from tests.tiny_models import tiny_llama, tiny_t5
 
-Recipes = Callable[..., Recipe]
-Runs = Callable[[Recipe, Path, Path], Path]
 COLOURS = ("red", "blue", "green", "black")
 
 
@@ -29,12 +28,14 @@ def rows(count: int) -> Iterator[RewriteExample]:
         yield RewriteExample(f"p{n}#1", (Message("assistant", text),), question, colour if n % 2 else question, "t")
 
 
-@pytest.mark.parametrize("base", ["config:tiny", "config:gpt2-tiny"])
-def test_a_reader_is_trained_and_read_with(base: str, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
-    write_examples(tmp_path / "papers.jsonl", rows(120))
-    decoder = base != "config:tiny"
-    recipe = recipe_of(model={"family": "reader", "base": base, "decoder": decoder}, stage={"steps": 8})
-    folder = run(recipe, tmp_path, tmp_path / READERS.folder / "mine")
+@pytest.mark.parametrize("base", [tiny_t5, tiny_llama])
+def test_a_reader_is_trained_and_read_with(base: Callable[[Path], Path], tmp_path: Path) -> None:
+    write_examples(tmp_path / "rows.jsonl", rows(120))
+    model = {"family": "reader", "base": str(base(tmp_path / "base")), "decoder": base is tiny_llama}
+    stage = {"data": [{"path": "rows.jsonl", "hold_out": 0.2}], "steps": 8, "batch": 8, "warmup": 2}
+    recipe = Recipe.model_validate({"name": "rows", "model": model, "stage": stage, "dev_examples": 30})
+    folder = tmp_path / READERS.folder / "mine"
+    train(recipe, tmp_path, folder, machine=Machine(True, 1, False), callback=lambda _: None)
     (info,) = list_runs(tmp_path, READERS)
     assert (info.family, info.problem) == ("reader", "")
     assert {"examples", "answer_f1", "gate_accuracy"} == set(info.metrics)

@@ -1,1 +1,0 @@
-"""Recipes that come with the project; `rewriter.training.recipe` reads them."""

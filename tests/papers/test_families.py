@@ -1,0 +1,69 @@
+"""Fresh weights: the circuit that copies, and the command that trains each family from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from papers.orconvqa.__main__ import app
+from papers.orconvqa.families import TorchEngine
+from papers.orconvqa.fresh_bases import set_copy_circuit, train_vocabulary, write_base
+from rewriter.conditional.form import Form, Lengths
+from rewriter.conditional.training import open_model, open_tokenizer
+from rewriter.protocol import Conversation, Message, RecipeError
+
+TALK = Conversation(
+    (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))
+)
+QUESTIONS = (
+    "and how long does the renewal take by mail",
+    "Who may sign it for me when I live abroad?",
+    "what happens after the second letter",
+    "Is there a fee, and where is it paid?",
+)
+TEXTS = (*QUESTIONS, *(turn.text for turn in TALK.messages)) * 2
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_only_the_circuit_copies_without_training(copies: bool, tmp_path: Path) -> None:
+    base = str(write_base(tmp_path, "t5", "3m", TEXTS, vocabulary=320, copies=copies, seed=1))
+    form = Form(open_tokenizer(base).backend_tokenizer, "seq2seq", Lengths(), end="</s>")
+    engine = TorchEngine(open_model(base, form, None, 1), form)
+    sources = [form.source(TALK, question) for question in QUESTIONS]
+    made = engine.phrase(sources, 60, lambda: False)
+    copied = sum(form.text(ids) == question for ids, question in zip(made, QUESTIONS, strict=True))
+    assert copied >= 3 if copies else copied == 0
+
+
+def test_a_shape_without_room_is_refused() -> None:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    tokenizer = train_vocabulary(TEXTS, 320, 1)
+    narrow = T5ForConditionalGeneration(
+        T5Config(vocab_size=tokenizer.get_vocab_size(), d_model=64, d_kv=32, num_heads=4, d_ff=64, num_layers=1)
+    )
+    with pytest.raises(RecipeError, match="no room"):
+        set_copy_circuit(narrow, tokenizer)
+
+
+def test_the_families_are_trained_and_compared(tmp_path: Path) -> None:
+    turn = {"role": "user", "text": "How do I renew a library card, a bus pass, or a fishing licence?"}
+    rows = [
+        {"id": f"d{n}#3", "history": [turn], "question": f"cost {n}?", "rewrite": f"What does a bus pass cost {n}?"}
+        for n in range(40)
+    ]
+    for name in ("synthetic/dialogs.train", "rewriting/qrecc", "rewriting/cast2019.eval.dialogs",
+                 "rewriting/ikat2023.train.dialogs"):  # fmt: skip
+        path = tmp_path / f"{name}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    options = ("--data", str(tmp_path), "--runs", str(tmp_path / "runs"), "--size", "tiny", "--steps", "2", "--cpu")
+    names = ("T5 that copies", "GPT-2-like", "Mamba", "LoRA, from that")
+    only = [word for name in names for word in ("--only", name)]
+    result = CliRunner().invoke(app, ["--home", str(tmp_path), "families", *options, "--threads", "1", *only])
+    assert result.exit_code == 0, result.output
+    for name in names:
+        assert f"| {name} |" in result.output
